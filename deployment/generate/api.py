@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from deployment.generate import Files
 from mangrove.standalone import docs, gateway, template
 from mangrove.web.api import GatedRoute
-from mangrove.web.plain import PlainRoute
+from mangrove.web.public_api import PublicRoute
 
 PERMISSIONS = "tests/contract/gates.txt"
 
@@ -18,11 +18,11 @@ def import_functions() -> None:
         gateway.import_app(spec.code)
 
 
-def iter_routes() -> Iterator[tuple[str, str, GatedRoute | PlainRoute]]:
+def iter_routes() -> Iterator[tuple[str, str, GatedRoute | PublicRoute]]:
     """Yield the group, the method and the route of everything that the functions answer."""
     for code in dict.fromkeys(spec.code for spec in template.read_routes()):
         for route in gateway.import_app(code).app.routes:
-            if not isinstance(route, GatedRoute | PlainRoute):
+            if not isinstance(route, GatedRoute | PublicRoute):
                 raise TypeError(f"{code} has a route without a gate: {route}")
             for method in sorted(route.methods or ()):
                 yield code.rpartition("/")[2], method, route

@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 
 from mangrove.core.problems import AccessDenied, EntryNotFound, TooMany
 from mangrove.web.api import Api
-from mangrove.web.binding import Body, Id, RequiredText
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Anyone, Gate, Page
-from mangrove.web.parameters import BaseUrl, ClientAddress, RequestDialect
+from mangrove.web.flavours import ApiFlavour
+from mangrove.web.framework import Body, Id, require_in_query
+from mangrove.web.gates import Anyone, BaseUrl, ClientAddress, Gate, Page, RequestFlavour
 
 
 class Door(Gate):
@@ -64,6 +64,7 @@ def find_in_thread(third: int = 3) -> int:
     return third
 
 
+RequiredText = Annotated[str, require_in_query("")]
 Second = Annotated[int, Depends(find_second)]
 Third = Annotated[int, Depends(find_in_thread)]
 
@@ -82,8 +83,9 @@ def add_bound(api: Api) -> None:
         return ok([body.model_dump(), request.headers.get("content-type"), base_url, dict(request.state._state)])
 
     @api.post("/api/open")
-    async def take_open(who: Anyone, body: Example, dialect: RequestDialect, client: ClientAddress) -> Reply:
-        return ok([body.model_dump(), dialect, client])
+    async def take_open(who: Anyone, body: Example, flavour: RequestFlavour, client: ClientAddress) -> Reply:
+        name = "document" if flavour is ApiFlavour.NATIVE else flavour
+        return ok([body.model_dump(), name, client])
 
     @api.post("/api/list")
     def take_list(who: Visitor, body: list[Inner]) -> Reply:

@@ -1,4 +1,4 @@
-"""Signing in and out, the second factor, the current user, their SSH keys and application passwords."""
+"""Signing in and out, the second factor, and the account of the current user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tok
 from mangrove.identity.rights import Caller
 from mangrove.records.accounts import app_passwords as app_password_records
 from mangrove.records.accounts import sshkeys
-from mangrove.web import dialects, models
+from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import RequiredNumber, parse_id, require_fields
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Request
-from mangrove.web.gates import Anyone, PresentCode, Visitor
-from mangrove.web.parameters import ClientAddress, RequestDialect
+from mangrove.web.framework import RecordId, Request, parse_id, require_fields
+from mangrove.web.gates import Anyone, ClientAddress, PresentCode, RequestFlavour, Visitor
 
 api = Api("auth")
 
@@ -33,19 +31,19 @@ async def _login(body: models.LoginReq, static: str, client_address: str) -> Rep
 
 @api.post("/api/auth/login", data_model=models.Token)
 async def login(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
-    """Sign in with a name and a password; the answer is a token."""
+    """Sign in with a name and a password; returns a token."""
     return await _login(body, passwords.make_static_hash(body.password), client_address)
 
 
 @api.post("/api/auth/login/hash", data_model=models.Token)
 async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
-    """Sign in with a name and the hash of a password; the answer is a token."""
+    """Sign in with a name and the hash of a password; returns a token."""
     return await _login(body, body.password.lower(), client_address)
 
 
 @api.get("/api/auth/logout")
 def logout(who: Visitor, request: Request) -> Reply:
-    """End the session of the token that is sent."""
+    """End the session of the token in the request."""
     tokens.revoke(tokens.read_header(request.headers))
     return ok()
 
@@ -57,7 +55,7 @@ def _refuse_guest(who: Caller) -> None:
 
 @api.post("/api/auth/2fa/generate", data_model=models.Enrolment)
 def generate(who: Visitor) -> Reply:
-    """A new secret for a second factor; it counts once `verify` was asked with a code of it."""
+    """Create a secret for a second factor; `verify` with a code of it switches it on."""
     _refuse_guest(who)
     qr, secret = otp.generate(who.user.username)
     return ok({"qr": qr, "secret": secret})
@@ -77,8 +75,8 @@ def verify(
 
 @api.get("/api/me", data_model=models.Me)
 async def me(who: Visitor) -> Reply:
-    """Who the caller is; the guest without a token."""
-    return ok(dialects.format_user(who.user) | {"otp": bool(who.user.otp_secret)})
+    """Return the caller; without a token, the guest."""
+    return ok(flavours.format_user(who.user) | {"otp": bool(who.user.otp_secret)})
 
 
 @api.post("/api/me/update")
@@ -101,10 +99,10 @@ def _require_user(who: Caller) -> int:
 
 
 @api.get("/api/me/sshkey/list", data_model=models.Rows[models.SshKeyRow])
-def list_keys(who: Visitor, dialect: RequestDialect) -> Reply:
-    """The caller's SSH keys."""
+def list_keys(who: Visitor, flavour: RequestFlavour) -> Reply:
+    """List the caller's SSH keys."""
     own = sshkeys.find_by_user(_require_user(who))
-    rows: list[dict[str, Any]] = [dialects.format_sshkey(key, dialect) for key in own]
+    rows: list[dict[str, Any]] = [flavours.format_sshkey(key, flavour) for key in own]
     return ok({"content": rows, "total": len(rows)})
 
 
@@ -119,8 +117,8 @@ def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
 
 
 @api.post("/api/me/sshkey/delete")
-def delete_key(who: Visitor, id: RequiredNumber = "") -> Reply:
-    """Remove an SSH key of the caller."""
+def delete_key(who: Visitor, id: RecordId = "") -> Reply:
+    """Delete an SSH key of the caller."""
     owner = _require_user(who)
     keys.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()
@@ -128,23 +126,23 @@ def delete_key(who: Visitor, id: RequiredNumber = "") -> Reply:
 
 @api.get("/api/me/app_password/list", data_model=models.Rows[models.AppPasswordRow])
 def list_app_passwords(who: Visitor) -> Reply:
-    """The caller's application passwords; what they are was said once."""
+    """List the caller's application passwords, without their texts."""
     own = app_password_records.find_by_user(_require_user(who))
-    return ok({"content": [dialects.format_app_password(one) for one in own], "total": len(own)})
+    return ok({"content": [flavours.format_app_password(password) for password in own], "total": len(own)})
 
 
 @api.post("/api/me/app_password/add", data_model=models.NewAppPassword)
 def add_app_password(who: Visitor, body: models.AddAppPasswordReq) -> Reply:
-    """Make an application password of the caller, for WebDAV and SFTP; the answer alone says what it is."""
+    """Create an application password of the caller, for WebDAV and SFTP; only this answer has its text."""
     owner = _require_user(who)
     require_fields(title=body.title.strip())
-    made, text = app_passwords.add(owner, body.title)
-    return ok({"id": made.id, "title": made.title, "password": text})
+    password, text = app_passwords.add(owner, body.title)
+    return ok({"id": password.id, "title": password.title, "password": text})
 
 
 @api.post("/api/me/app_password/delete")
-def delete_app_password(who: Visitor, id: RequiredNumber = "") -> Reply:
-    """Remove an application password of the caller; whoever is signed in with it is signed out."""
+def delete_app_password(who: Visitor, id: RecordId = "") -> Reply:
+    """Delete an application password of the caller; its sessions end."""
     owner = _require_user(who)
     app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()

@@ -23,12 +23,11 @@ from mangrove.protocols.webdav.proofs import sign_in
 from mangrove.protocols.webdav.verbs import Visit
 from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.dialects import OPENLIST_PREFIX, find_dialect
 from mangrove.web.downloads import NO_STORE, serve_bytes
+from mangrove.web.flavours import OPENLIST_PREFIX, find_flavour
 from mangrove.web.framework import Depends, Request
-from mangrove.web.gates import Anyone, Gate
+from mangrove.web.gates import Anyone, BaseUrl, Gate
 from mangrove.web.incoming import read_body
-from mangrove.web.parameters import BaseUrl
 from mangrove.web.ranges import check_preconditions
 from mangrove.web.serving import serve_file
 
@@ -72,7 +71,7 @@ def require_enabled(settings: Settings) -> None:
 
 async def find_prefix(request: Request) -> str:
     """What stands before the caller's paths in addresses."""
-    return urlsplit(await find_base_url(request, await find_dialect(request))).path + headers.ROOT
+    return urlsplit(await find_base_url(request, await find_flavour(request))).path + headers.ROOT
 
 
 async def find_path(request: Request) -> str:

@@ -15,27 +15,27 @@ from mangrove.drivers.base import MakesThumbnails
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
 from mangrove.web.address import find_base_url, find_client_address
-from mangrove.web.application import make_lambda_handler
-from mangrove.web.dialects import find_dialect
 from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_download
-from mangrove.web.plain import PlainApi, Query
+from mangrove.web.flavours import find_flavour
+from mangrove.web.lambda_handler import make_lambda_handler
+from mangrove.web.public_api import PublicApi, QueryText
 from mangrove.web.serving import serve_file, serve_image
 
-api = PlainApi("downloads")
+api = PublicApi("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
 BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 FILE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: BYTES | {"description": "The file"},
-    206: BYTES | {"description": "The wanted ranges of it"},
-    302: {"description": "Where the file is"},
+    206: BYTES | {"description": "The requested ranges of the file"},
+    302: {"description": "The address of the file"},
     304: {"description": "Not modified"},
     401: PAGE | {"description": "The signature is missing, wrong or expired"},
-    403: PAGE | {"description": "It may not be read here, or not in this way"},
+    403: PAGE | {"description": "Reading is not allowed here, or not in this way"},
     404: PAGE | {"description": "No such file"},
-    412: {"description": "A condition does not hold"},
-    416: {"description": "No wanted byte is there"},
-    429: PAGE | {"description": "Too many requests like this one are under way"},
-    500: PAGE | {"description": "The storage does not answer, or not with the file"},
+    412: {"description": "A condition of the request is false"},
+    416: {"description": "The file has none of the requested bytes"},
+    429: PAGE | {"description": "Too many such requests are running"},
+    500: PAGE | {"description": "The storage does not answer, or does not return the file"},
 }
 MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: BYTES | {"description": "The file, unpacked"},
@@ -49,7 +49,7 @@ MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def _forward_parameters(request: Request, file: Download, url: str) -> str:
-    """The link with the request's own parameters, when the settings say so."""
+    """Return the link with the request's own parameters, if the settings require that."""
     if not file.settings.forward_direct_link_params:
         return url
     ignored = file.settings.ignore_direct_link_params
@@ -67,16 +67,23 @@ async def _serve_thumbnail(request: Request, file: Download) -> Response:
         return serve_image(*await driver.make_thumbnail(file.storage_path.path))
 
 
-FULL_PATH = Query("path", "The path, where that of the address cannot hold it: it has a question mark.")
-SIGN = Query("sign")
+FULL_PATH = QueryText("path", "The path, if the address cannot contain it because it has a question mark.")
+SIGN = QueryText("sign", "Signature of the link; empty if none is needed.")
 FILE: dict[str, Any] = {
     "gate": "anyone",
-    "query": (FULL_PATH, SIGN, Query("type")),
+    "path_description": "Path in the tree.",
+    "query": (FULL_PATH, SIGN, QueryText("type", "`thumb` for a thumbnail of the file.")),
     "response_class": Response,
 }
 MEMBER: dict[str, Any] = {
     "gate": "anyone",
-    "query": (FULL_PATH, Query("inner"), Query("pass"), SIGN),
+    "path_description": "Path of the archive in the tree.",
+    "query": (
+        FULL_PATH,
+        QueryText("inner", "Path of the file inside the archive."),
+        QueryText("pass", "The archive's password, if it has one."),
+        SIGN,
+    ),
     "response_class": Response,
 }
 
@@ -89,7 +96,7 @@ async def _authorize(request: Request, purpose: Purpose = Purpose.FILE) -> Downl
 @api.get("/d/{path:path}", responses=FILE_RESPONSES, **FILE)
 @api.route("HEAD", "/d/{path:path}", summary="Download Head", **FILE)
 async def download(request: Request) -> Response:
-    """The bytes of a file, or a redirect to where the storage hands them out.
+    """Return the bytes of a file, or redirect to its address at the storage.
 
     HEAD answers itself where that address ends some time: it is signed, and for GET alone.
     """
@@ -101,7 +108,7 @@ async def download(request: Request) -> Response:
         return await serve_download(request, file)
     if request.method == "HEAD" and link.lifetime is not None:
         return await serve_file(request, file.storage_path.driver, file.storage_path.path, file.path.name, file.stat)
-    base_url = await find_base_url(request, await find_dialect(request))
+    base_url = await find_base_url(request, await find_flavour(request))
     url = base_url + link.url if link.url.startswith("/") else link.url
     return RedirectResponse(_forward_parameters(request, file, url), 302, headers=NO_STORE)
 
@@ -109,7 +116,7 @@ async def download(request: Request) -> Response:
 @api.get("/p/{path:path}", responses=FILE_RESPONSES, **FILE)
 @api.route("HEAD", "/p/{path:path}", summary="Proxy Head", **FILE)
 async def proxy(request: Request) -> Response:
-    """The bytes of a file through this service, where the storage allows that."""
+    """Return the bytes of a file through this service, if the storage allows that."""
     file = await _authorize(request)
     if request.query_params.get("type") == "thumb":
         return await _serve_thumbnail(request, file)
@@ -120,11 +127,11 @@ async def proxy(request: Request) -> Response:
 @api.get("/ae/{path:path}", responses=MEMBER_RESPONSES, **MEMBER)
 @api.route("HEAD", "/ae/{path:path}", summary="Archive Member Head", **MEMBER)
 async def archive_member(request: Request) -> Response:
-    """The bytes of one file in an archive."""
-    asked = request.query_params
+    """Return the bytes of a file in an archive."""
+    query = request.query_params
     file = await _authorize(request, Purpose.ARCHIVE)
     source = find_client(await find_client_address(request))
-    return await serve_archive_member(request, file, asked.get("inner", ""), asked.get("pass", ""), source)
+    return await serve_archive_member(request, file, query.get("inner", ""), query.get("pass", ""), source)
 
 
 app = api.app

@@ -1,4 +1,4 @@
-"""Open to everyone: the page for people, the health check, public settings, what browsers and robots look for."""
+"""Routes that are open to everyone: the page, the health check, public settings, files for browsers and robots."""
 
 from __future__ import annotations
 
@@ -13,52 +13,58 @@ from mangrove import archives, configuration
 from mangrove.configuration import health
 from mangrove.core.problems import ResourceNotFound
 from mangrove.tools import registry
-from mangrove.web.application import make_lambda_handler
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.lambda_handler import make_lambda_handler
 from mangrove.web.page import show
-from mangrove.web.plain import PlainApi
+from mangrove.web.public_api import PublicApi
 from mangrove.web.serving import serve_image
 
-NO_PAGE: dict[int | str, dict[str, Any]] = {404: {"description": "There is no page, or no such file of it"}}
+NO_PAGE: dict[int | str, dict[str, Any]] = {404: {"description": "There is no page, or it has no such file"}}
 
-api = PlainApi("site")
+UNHEALTHY: dict[int | str, dict[str, Any]] = {503: {"description": "The service has faults; the answer names them"}}
+ASSET: dict[str, Any] = {
+    "gate": "anyone",
+    "path_description": "Name of a file of the page.",
+    "response_class": Response,
+    "responses": NO_PAGE,
+}
+
+api = PublicApi("site")
 
 
 @api.get("/", gate="anyone", response_class=HTMLResponse, responses=NO_PAGE)
 @api.route("HEAD", "/", gate="anyone", response_class=HTMLResponse, summary="Show Page Head", responses=NO_PAGE)
 async def show_page(request: Request) -> Response:
-    """The page for people, who open it with a browser."""
+    """Return the page for browsers."""
     return await show(request.scope)
 
 
 api.app.default = show_page
 
 
-@api.get("/@assets/{path:path}", gate="anyone", response_class=Response, responses=NO_PAGE)
-@api.route(
-    "HEAD",
-    "/@assets/{path:path}",
-    gate="anyone",
-    response_class=Response,
-    summary="Serve Asset Head",
-    responses=NO_PAGE,
-)
+@api.get("/@assets/{path:path}", **ASSET)
+@api.route("HEAD", "/@assets/{path:path}", summary="Serve Asset Head", **ASSET)
 async def serve_asset(request: Request) -> Response:
-    """A file of the page, compressed as the client takes it; its name changes with its content."""
+    """Return a file of the page, compressed if the client accepts that; its name changes with its content."""
     return await show(request.scope)
 
 
 @api.get("/ping", gate="anyone", response_class=PlainTextResponse)
 @api.route("HEAD", "/ping", gate="anyone", response_class=PlainTextResponse, summary="Ping Head")
 async def ping(request: Request) -> Response:
-    """Say `pong`, to who wants to know whether the service is there."""
+    """Answer `pong`: the service is running."""
     return PlainTextResponse("pong")
 
 
-@api.get("/health", gate="anyone", response_class=JSONResponse, responses={503: {"description": "Not well, and why"}})
+@api.get(
+    "/health",
+    gate="anyone",
+    response_class=JSONResponse,
+    responses=UNHEALTHY,
+)
 @api.route("HEAD", "/health", gate="anyone", response_class=JSONResponse, summary="Health Head")
 async def show_health(request: Request) -> Response:
-    """Say whether the service is well, and if not, why."""
+    """Return the health of the service, with the reasons if it has faults."""
     faults = await health.find_faults()
     body = {"status": "failing", "reasons": faults} if faults else {"status": "ok"}
     return JSONResponse(body, 503 if faults else 200, headers={"cache-control": "no-store"})
@@ -66,35 +72,35 @@ async def show_health(request: Request) -> Response:
 
 @api.get("/api/public/settings", gate="anyone", data_model=dict[str, str])
 async def settings(request: Request) -> Reply:
-    """All settings that everybody may see, by their names."""
+    """Return all public settings by name."""
     return ok((await configuration.get()).settings.get_public())
 
 
 @api.get("/api/public/archive_extensions", gate="anyone", data_model=list[str])
 async def archive_extensions(request: Request) -> Reply:
-    """The endings of the names of archives that can be looked into."""
+    """List the extensions of archives that can be read."""
     return ok(archives.EXTENSIONS)
 
 
 @api.get("/api/public/offline_download_tools", gate="anyone", data_model=list[str])
 async def offline_download_tools(request: Request) -> Reply:
-    """The tools that can download for a user now."""
+    """List the download tools that are available now."""
     return ok(registry.list_available_tools((await configuration.get()).settings))
 
 
 @api.get(
-    "/favicon.ico", gate="anyone", response_class=Response, responses={302: {"description": "Where the picture is"}}
+    "/favicon.ico", gate="anyone", response_class=Response, responses={302: {"description": "The address of the image"}}
 )
 async def favicon(request: Request) -> Response:
-    """The icon of the site."""
+    """Return the icon of the site."""
     address = (await configuration.get()).settings.favicon
     if not address.startswith("data:"):
         return RedirectResponse(address, 302)
-    return serve_image(*_parse_data_url(address))  # no browser follows a redirect to a data address
+    return serve_image(*_parse_data_url(address))  # no browser follows a redirect to a data URL
 
 
 def _parse_data_url(address: str) -> tuple[bytes, str]:
-    """The bytes and the type in a data URL (RFC 2397)."""
+    """Return the bytes and the type of a data URL (RFC 2397)."""
     kind, _, text = address.removeprefix("data:").partition(",")
     content = unquote_to_bytes(text)
     if kind.endswith(";base64"):
@@ -107,13 +113,13 @@ def _parse_data_url(address: str) -> tuple[bytes, str]:
 
 @api.get("/robots.txt", gate="anyone", response_class=PlainTextResponse)
 async def robots(request: Request) -> Response:
-    """What robots may look at."""
+    """Return the rules for robots."""
     return PlainTextResponse((await configuration.get()).settings.robots_txt)
 
 
 @api.get("/manifest.json", gate="anyone", response_class=JSONResponse)
 async def manifest(request: Request) -> Response:
-    """What a phone needs to put the site among its apps."""
+    """Return the manifest with which a phone installs the site as an app."""
     site = (await configuration.get()).settings
     icon = {"src": site.logo.partition("\n")[0], "sizes": "512x512", "type": "image/png"}
     body = {"display": "standalone", "scope": "/", "start_url": "/", "name": site.site_title, "icons": [icon]}

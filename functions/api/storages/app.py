@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from mangrove.core.problems import ResourceNotFound
 from mangrove.drivers import registry
@@ -11,23 +11,24 @@ from mangrove.tasks.index import indexing
 from mangrove.tree import administration
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import Id, RequiredText, require_fields
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.framework import Id, require_fields, require_in_query
 from mangrove.web.gates import Admin, Page
 
 api = Api("storages")
+DriverName = Annotated[str, require_in_query("Name of a driver.")]
 
 
 @api.get("/api/admin/storage/list", data_model=models.Rows[models.ListedStorage])
 async def list_(who: Admin, page: Page) -> Reply:
-    """All storages."""
+    """List all storages."""
     rows, total = await administration.list_page(page.slice)
     return ok({"content": rows, "total": total})
 
 
 @api.get("/api/admin/storage/get", data_model=models.StorageRow)
 def get(who: Admin, id: Id) -> Reply:
-    """One storage."""
+    """Return a storage."""
     return ok(asdict(administration.get(id)))
 
 
@@ -38,21 +39,21 @@ def _dump_fields(body: models.StorageReq) -> dict[str, Any]:
 
 @api.post("/api/admin/storage/create", data_model=models.Id)
 async def create(who: Admin, body: models.StorageReq) -> Reply:
-    """Mount a storage; one that does not start is kept, and the failure says its id."""
+    """Add a storage. If it does not start, it is stored nevertheless and the failure has its id."""
     async with indexing.follow_changes():
         return ok({"id": await administration.create(_dump_fields(body))})
 
 
 @api.post("/api/admin/storage/update", data_model=models.Id)
 async def update(who: Admin, body: models.StorageReq) -> Reply:
-    """Replace all that is known of a storage, and start it anew."""
+    """Replace the record of a storage and restart it."""
     async with indexing.follow_changes():
         return ok({"id": await administration.update(body.id, _dump_fields(body))})
 
 
 @api.post("/api/admin/storage/delete")
 async def delete(who: Admin, id: Id) -> Reply:
-    """Unmount a storage; its files stay where they are."""
+    """Remove a storage from the tree; its files are not deleted."""
     async with indexing.follow_changes():
         await administration.delete(id)
     return ok()
@@ -60,7 +61,7 @@ async def delete(who: Admin, id: Id) -> Reply:
 
 @api.post("/api/admin/storage/enable")
 async def enable(who: Admin, id: Id) -> Reply:
-    """Start a storage that was switched off."""
+    """Start a storage that was disabled."""
     async with indexing.follow_changes():
         await administration.enable(id)
     return ok()
@@ -68,7 +69,7 @@ async def enable(who: Admin, id: Id) -> Reply:
 
 @api.post("/api/admin/storage/disable")
 async def disable(who: Admin, id: Id) -> Reply:
-    """Switch a storage off."""
+    """Disable a storage."""
     async with indexing.follow_changes():
         await administration.disable(id)
     return ok()
@@ -76,26 +77,26 @@ async def disable(who: Admin, id: Id) -> Reply:
 
 @api.post("/api/admin/storage/load_all")
 async def load_all(who: Admin) -> Reply:
-    """Start all storages anew."""
+    """Restart all storages."""
     await administration.load_all()
     return ok()
 
 
 @api.get("/api/admin/driver/list", data_model=dict[str, models.Template])
 def drivers(who: Admin) -> Reply:
-    """The forms of all drivers."""
+    """Return the forms of all drivers."""
     return ok({name: registry.build_template(name) for name in registry.list_names()})
 
 
 @api.get("/api/admin/driver/names", data_model=list[str])
 def driver_names(who: Admin) -> Reply:
-    """The names of all drivers."""
+    """List the names of all drivers."""
     return ok(registry.list_names())
 
 
 @api.get("/api/admin/driver/info", data_model=models.Template)
-def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
-    """The form of one driver."""
+def driver_info(who: Admin, driver: DriverName = "") -> Reply:
+    """Return the form of a driver."""
     if driver not in registry.list_names():
         raise ResourceNotFound(f"driver [{driver[:100]}] not found")
     return ok(registry.build_template(driver))
@@ -104,14 +105,14 @@ def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
 @api.get("/api/admin/message/get", data_model=models.Message)
 @api.post("/api/admin/message/get", data_model=models.Message)
 def get_message(who: Admin) -> Reply:
-    """A message that a driver has for the administrator; no driver of this version has any."""
+    """Return a driver's message for the administrator; no driver of this version has messages."""
     return ok({"type": "", "content": ""})
 
 
 @api.get("/api/admin/message/send")
 @api.post("/api/admin/message/send")
 def send_message(who: Admin) -> Reply:
-    """Answer a driver's message; no driver of this version waits for one."""
+    """Answer a driver's message; no driver of this version expects answers."""
     return ok()
 
 

@@ -1,10 +1,9 @@
-"""Tasks: listed, cancelled, retried and removed by their owners and by administrators."""
+"""Tasks: list, cancel, retry and delete them, for their owners and for administrators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from types import FunctionType
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field
@@ -14,30 +13,42 @@ from mangrove.identity.rights import Caller
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.registry import KINDS
-from mangrove.web import dialects, models
-from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import EmptyBody, UnreadableBody
-from mangrove.web.dialects import Dialect
+from mangrove.web import flavours, models
+from mangrove.web.api import Api, copy_endpoint, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Depends
-from mangrove.web.gates import Admin as Admin
-from mangrove.web.gates import Member, Page
-from mangrove.web.parameters import RequestDialect
+from mangrove.web.flavours import ApiFlavour
+from mangrove.web.framework import Depends, EmptyBody, Path, Query, UnreadableBody
+from mangrove.web.gates import Admin, Member, Page, RequestFlavour
 
 api = Api("tasks")
 
 
-def _check_ids(given: Any) -> Any:
-    if isinstance(given, EmptyBody):
+MAX_TASKS_PER_PAGE = 1000
+MAX_ROW_NUMBER = 1 << 53
+DONE = {State.SUCCEEDED, State.CANCELED, State.FAILED}
+
+
+def _check_ids(ids: Any) -> Any:
+    if isinstance(ids, EmptyBody):
         return []
-    if not isinstance(given, list | UnreadableBody):
+    if not isinstance(ids, list | UnreadableBody):
         raise BadRequest("invalid request format")
-    return given
+    return ids
+
+
+Kind = Annotated[
+    str,
+    Path(
+        description="Kind of tasks: `upload`, `copy`, `move`, `offline_download`, `offline_download_transfer`, "
+        "`decompress` or `decompress_upload`."
+    ),
+]
+TaskId = Annotated[str, Query(description="Id of the task.")]
 
 
 Ids = Annotated[list[str], Field(max_length=10_000), FailFast(), BeforeValidator(_check_ids)]
-NONE: list[str] = []
-Verb = Callable[[str, str, Caller], None]
+NO_IDS: list[str] = []
+Action = Callable[[str, str, Caller], None]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Reply])
 
 
@@ -47,18 +58,18 @@ def _require_kind(kind: str) -> str:
     return kind
 
 
-def _list_tasks(kind: str, done: bool, who: Caller, page: Page, dialect: Dialect) -> Reply:
-    start = min((page.page - 1) * page.per_page, MOST_ROWS)
+def _list_tasks(kind: str, done: bool, who: Caller, page: Page, flavour: ApiFlavour) -> Reply:
+    start = min((page.page - 1) * page.per_page, MAX_ROW_NUMBER)
     rows = queue.list_views(_require_kind(kind), done, who, start, page.per_page or None)
-    return ok([dialects.format_task(row, dialect) for row in islice(rows, page.per_page or None)])
+    return ok([flavours.format_task(row, flavour) for row in islice(rows, page.per_page or None)])
 
 
-def _apply_to_each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
-    """Apply `verb` to every task; answers the ids that failed, with the reason."""
-    checked, failed = _require_kind(kind), {}
+def _apply_to_each(kind: str, ids: Ids, who: Caller, action: Action) -> Reply:
+    """Apply the action to each task; return the ids of the failed ones with the reasons."""
+    listed_kind, failed = _require_kind(kind), {}
     for id in dict.fromkeys(ids):
         try:
-            verb(checked, id, who)
+            action(listed_kind, id, who)
         except Problem as problem:
             failed[id] = problem.message
     return ok(failed)
@@ -69,21 +80,16 @@ def _clear(kind: str, who: Caller, states: set[State]) -> Reply:
     return ok()
 
 
-def _apply_to_one(kind: str, tid: str, who: Caller, verb: Verb) -> Reply:
-    verb(_require_kind(kind), tid, who)
+def _apply(kind: str, tid: str, who: Caller, action: Action) -> Reply:
+    action(_require_kind(kind), tid, who)
     return ok()
 
 
-PAGE = 1000  # rows of one pass
-MOST_ROWS = 1 << 53  # more than any list has
-DONE = {State.SUCCEEDED, State.CANCELED, State.FAILED}
+async def _get_openlist() -> ApiFlavour:
+    return ApiFlavour.OPENLIST
 
 
-async def _get_openlist() -> Dialect:
-    return Dialect.OPENLIST
-
-
-AdminDialect = Annotated[Dialect, Depends(_get_openlist)]  # the routes of administrators have one dialect
+AdminFlavour = Annotated[ApiFlavour, Depends(_get_openlist)]  # routes of administrators have only this flavour
 
 
 def _register(method: str, data_model: Any = None, admin_data_model: Any = None) -> Callable[[Endpoint], Endpoint]:
@@ -91,89 +97,85 @@ def _register(method: str, data_model: Any = None, admin_data_model: Any = None)
 
     def register(endpoint: Endpoint) -> Endpoint:
         name = endpoint.__name__
-        admin = FunctionType(endpoint.__code__, endpoint.__globals__, f"admin_{name}", endpoint.__defaults__)
-        admin.__doc__ = endpoint.__doc__
-        admin.__annotations__ = endpoint.__annotations__ | {"who": "Admin"}
-        if "dialect" in admin.__annotations__:
-            admin.__annotations__["dialect"] = "AdminDialect"
+        admin_endpoint = copy_endpoint(endpoint, f"admin_{name}", {"who": Admin, "flavour": AdminFlavour})
         api.route(method, f"/api/task/{{kind}}/{name}", data_model)(endpoint)
-        api.route(method, f"/api/admin/task/{{kind}}/{name}", admin_data_model or data_model)(admin)
+        api.route(method, f"/api/admin/task/{{kind}}/{name}", admin_data_model or data_model)(admin_endpoint)
         return endpoint
 
     return register
 
 
 @_register("GET", list[models.TaskRow])
-def undone(who: Member, kind: str, page: Page, dialect: RequestDialect) -> Reply:
-    """Tasks that are under way; administrators see everybody's."""
-    return _list_tasks(kind, False, who, page, dialect)
+def undone(who: Member, kind: Kind, page: Page, flavour: RequestFlavour) -> Reply:
+    """List unfinished tasks; administrators see those of all users."""
+    return _list_tasks(kind, False, who, page, flavour)
 
 
 @_register("GET", list[models.TaskRow])
-def done(who: Member, kind: str, page: Page, dialect: RequestDialect) -> Reply:
-    """Tasks that have ended; administrators see everybody's."""
-    return _list_tasks(kind, True, who, page, dialect)
+def done(who: Member, kind: Kind, page: Page, flavour: RequestFlavour) -> Reply:
+    """List finished tasks; administrators see those of all users."""
+    return _list_tasks(kind, True, who, page, flavour)
 
 
 @_register("POST", list[models.TaskRow] | models.TaskRow, models.TaskRow)
-def info(who: Member, kind: str, dialect: RequestDialect, tid: str = "") -> Reply:
-    """One task."""
+def info(who: Member, kind: Kind, flavour: RequestFlavour, tid: TaskId = "") -> Reply:
+    """Return a task."""
     view = queue.view(queue.get(_require_kind(kind), tid, who))
-    return ok(dialects.format_task_info(view, dialect))
+    return ok(flavours.format_task_info(view, flavour))
 
 
 @_register("POST")
-def cancel(who: Member, kind: str, tid: str = "") -> Reply:
+def cancel(who: Member, kind: Kind, tid: TaskId = "") -> Reply:
     """Cancel a task."""
-    return _apply_to_one(kind, tid, who, queue.cancel)
+    return _apply(kind, tid, who, queue.cancel)
 
 
 @_register("POST", dict[str, str])
-def cancel_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    """Cancel tasks; the answer has those that could not be, and why."""
+def cancel_some(who: Member, kind: Kind, ids: Ids = NO_IDS) -> Reply:
+    """Cancel tasks; returns the ids that could not be cancelled, with the reasons."""
     return _apply_to_each(kind, ids, who, queue.cancel)
 
 
 @_register("POST")
-def delete(who: Member, kind: str, tid: str = "") -> Reply:
-    """Remove a task that has ended from the list."""
-    return _apply_to_one(kind, tid, who, queue.delete)
+def delete(who: Member, kind: Kind, tid: TaskId = "") -> Reply:
+    """Delete a finished task from the list."""
+    return _apply(kind, tid, who, queue.delete)
 
 
 @_register("POST", dict[str, str])
-def delete_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    """Remove tasks from the list; the answer has those that could not be, and why."""
+def delete_some(who: Member, kind: Kind, ids: Ids = NO_IDS) -> Reply:
+    """Delete tasks from the list; returns the ids that could not be deleted, with the reasons."""
     return ok(dict.fromkeys(queue.delete_many(_require_kind(kind), ids, who), queue.NOT_FOUND))
 
 
 @_register("POST")
-def retry(who: Member, kind: str, tid: str = "") -> Reply:
-    """Begin a task anew."""
-    return _apply_to_one(kind, tid, who, queue.retry)
+def retry(who: Member, kind: Kind, tid: TaskId = "") -> Reply:
+    """Retry a task."""
+    return _apply(kind, tid, who, queue.retry)
 
 
 @_register("POST", dict[str, str])
-def retry_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    """Begin tasks anew; the answer has those that could not be, and why."""
+def retry_some(who: Member, kind: Kind, ids: Ids = NO_IDS) -> Reply:
+    """Retry tasks; returns the ids that could not be retried, with the reasons."""
     return _apply_to_each(kind, ids, who, queue.retry)
 
 
 @_register("POST")
-def clear_done(who: Member, kind: str) -> Reply:
-    """Remove all tasks that have ended from the list."""
+def clear_done(who: Member, kind: Kind) -> Reply:
+    """Delete all finished tasks from the list."""
     return _clear(kind, who, DONE)
 
 
 @_register("POST")
-def clear_succeeded(who: Member, kind: str) -> Reply:
-    """Remove all tasks that have succeeded from the list."""
+def clear_succeeded(who: Member, kind: Kind) -> Reply:
+    """Delete all succeeded tasks from the list."""
     return _clear(kind, who, {State.SUCCEEDED})
 
 
 @_register("POST")
-def retry_failed(who: Member, kind: str) -> Reply:
-    """Begin all tasks anew that have failed."""
-    for row in queue.list_views(_require_kind(kind), True, who, page_size=PAGE):
+def retry_failed(who: Member, kind: Kind) -> Reply:
+    """Retry all failed tasks."""
+    for row in queue.list_views(_require_kind(kind), True, who, page_size=MAX_TASKS_PER_PAGE):
         if row.state == State.FAILED:
             queue.retry(kind, row.id, who)
     return ok()

@@ -1,10 +1,10 @@
-"""Uploads: a raw body or a form, streamed into the storage; files in parts, and straight into a storage."""
+"""Uploads: a raw body or a form, streamed into the storage; files in chunks; uploads directly to a storage."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Set
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from mangrove.core.http import guess_mime
@@ -18,36 +18,35 @@ from mangrove.tasks.upload.sessions import BEING_COMPLETED, SessionState
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
-from mangrove.web import dialects
-from mangrove.web import fs_models as models
+from mangrove.web import file_models as models
+from mangrove.web import flavours
 from mangrove.web import multipart as wire
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Request
-from mangrove.web.gates import Writer
+from mangrove.web.flavours import ApiFlavour
+from mangrove.web.framework import Query, Request
+from mangrove.web.gates import RequestFlavour, Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
-from mangrove.web.parameters import RequestDialect
 
 api = Api("uploads")
 HEADERS = [
-    ("File-Path", "string", "Where the file goes, percent-encoded, below the caller's base path."),
-    ("Content-Length", "integer", "Bytes of the body."),
-    ("Password", "string", "Of the folder, where a rule has one: who may not read there does not replace."),
-    ("Overwrite", "boolean", "`false` refuses a name that is taken."),
-    ("As-Task", "boolean", "`true` stores in the background."),
+    ("File-Path", "string", "Path of the file below the caller's base path, percent-encoded."),
+    ("Content-Length", "integer", "Size of the body in bytes."),
+    ("Password", "string", "The folder's password, if a rule sets one: replacing a file needs it."),
+    ("Overwrite", "boolean", "`false` refuses to replace an existing file."),
+    ("As-Task", "boolean", "`true` stores the file in the background."),
     ("Last-Modified", "integer", "Milliseconds since 1970."),
-    ("X-File-Size", "integer", "Bytes, where Content-Length does not say it."),
-    ("X-File-Md5", "string", "Hexadecimal; a body that does not fit is refused."),
-    ("X-File-Sha1", "string", "The same with SHA-1."),
-    ("X-File-Sha256", "string", "The same with SHA-256."),
+    ("X-File-Size", "integer", "Size in bytes, if Content-Length is absent."),
+    ("X-File-Md5", "string", "MD5 of the file, hexadecimal; a body with another MD5 is refused."),
+    ("X-File-Sha1", "string", "The same for SHA-1."),
+    ("X-File-Sha256", "string", "The same for SHA-256."),
 ]
 FILE = {"type": "string", "format": "binary", "description": "The bytes"}
 
 
 def _describe_headers(*headers: tuple[str, str, str], required: Set[str]) -> dict[str, Any]:
-    """For the OpenAPI document: headers that no signature binds."""
+    """Describe headers that are not in a signature, for the OpenAPI document."""
     return {
         "parameters": [
             {"name": name, "in": "header", "required": name in required, "description": text, "schema": {"type": kind}}
@@ -68,41 +67,45 @@ FORM = PUT | _describe_body(
 
 
 async def _store(
-    target: PathAccess, incoming: IncomingUpload, body: AsyncIterator[bytes], upload: Upload, dialect: Dialect
+    target: PathAccess, incoming: IncomingUpload, body: AsyncIterator[bytes], upload: Upload, flavour: ApiFlavour
 ) -> Reply:
     if incoming.as_task:
         task = await submit.upload(target, body, upload, incoming.overwrite, incoming.hashes)
-        return ok({"task": dialects.format_created_task(task, dialect)})
+        return ok({"task": flavours.format_created_task(task, flavour)})
     await uploads.write(target, body, upload, overwrite=incoming.overwrite, hashes=incoming.hashes)
     return ok()
 
 
 @api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW)
-async def put(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
+async def put(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the body as a file."""
     target = await access.at(who, incoming.path, incoming.password)
-    return await _store(target, incoming, *incoming.open_raw(), dialect)
+    return await _store(target, incoming, *incoming.open_raw(), flavour)
 
 
 @api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM)
-async def form(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
+async def form(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the part `file` of a form as a file."""
     target = await access.at(who, incoming.path, incoming.password)
     await uploads.refuse_form(target)
     target, _ = await uploads.prepare(target, incoming.overwrite)
-    return await _store(target, incoming, *await incoming.open_form(), dialect)
+    return await _store(target, incoming, *await incoming.open_form(), flavour)
 
 
 INIT = _describe_headers(
     *(header for header in HEADERS if header[0] not in ("Content-Length", "As-Task")),
-    ("X-Chunk-Size", "integer", "Bytes of a chunk that the client wants; it gets what is possible there."),
+    ("X-Chunk-Size", "integer", "Preferred size of a chunk in bytes; the answer has the actual size."),
     required={"File-Path", "X-File-Size"},
 )
-ID = ("X-Upload-Id", "string", "The session.")
+ID = ("X-Upload-Id", "string", "Id of the upload session.")
 CHUNK = _describe_headers(
     ID,
-    ("X-Chunk-Index", "integer", "The number of the chunk, from 0."),
-    ("X-Chunk-Crc32", "string", "The CRC-32 of its bytes, highest byte first, in Base64; others are refused."),
+    ("X-Chunk-Index", "integer", "Number of the chunk, from 0."),
+    (
+        "X-Chunk-Crc32",
+        "string",
+        "CRC-32 of its bytes, highest byte first, in Base64. A chunk with another one is refused.",
+    ),
     required={"X-Upload-Id", "X-Chunk-Index"},
 ) | _describe_body("application/octet-stream", FILE)
 COMPLETE = _describe_headers(ID, ("Password", "string", "As for `put`."), required={"X-Upload-Id"})
@@ -112,7 +115,7 @@ DIRECT = _describe_headers(*(header for header in HEADERS if header[0] == "Overw
 
 @api.post("/api/fs/get_direct_upload_info", data_model=wire.DirectInfo, openapi_extra=DIRECT)
 async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Request) -> Reply:
-    """Have the address to which the client sends a whole file itself; `not implement` where there is none."""
+    """Return the address at the storage to which the client sends a whole file; `not implement` if there is none."""
     try:
         path = unquote(body.path, errors="strict")
     except UnicodeDecodeError:
@@ -126,7 +129,7 @@ async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Req
 
 @api.post("/api/fs/multipart/init", data_model=wire.UploadSnapshot, openapi_extra=INIT)
 async def init_multipart(who: Writer, incoming: Init) -> Reply:
-    """Begin an upload in chunks, or go on with one of the same file."""
+    """Begin an upload in chunks, or resume the upload of the same file."""
     target = await access.at(who, incoming.path, incoming.password)
     multipart.require_enabled(target.settings)
     progress, is_resumed = await multipart.begin(target, incoming.new)
@@ -135,7 +138,7 @@ async def init_multipart(who: Writer, incoming: Init) -> Reply:
 
 @api.put("/api/fs/multipart/chunk", data_model=wire.UploadSnapshot, openapi_extra=CHUNK)
 async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
-    """Store one chunk, in any order; one that is sent again replaces what was there."""
+    """Store a chunk, in any order; a chunk that is sent again replaces the previous one."""
     session = await upload_sessions.load(who, incoming.upload_id)
     body = read_body(incoming.request)
     progress = await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)
@@ -145,30 +148,35 @@ async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
 
 @api.post("/api/fs/multipart/sign", data_model=wire.SignedChunks)
 async def sign_chunks(who: Writer, body: wire.SignReq) -> Reply:
-    """Have the addresses to which the client sends chunks itself, each good for one chunk's size and CRC-32 alone."""
+    """Return addresses at the storage for chunks; each accepts a chunk of the same size and CRC-32 only."""
     session = await upload_sessions.load(who, body.upload_id)
-    wanted = [(chunk.index, chunk.crc32) for chunk in body.chunks]
-    return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, wanted)))
+    chunks = [(chunk.index, chunk.crc32) for chunk in body.chunks]
+    return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, chunks)))
 
 
 @api.post("/api/fs/multipart/complete", data_model=wire.UploadSnapshot, openapi_extra=COMPLETE)
-async def complete_multipart(who: Writer, upload_id: UploadId, request: Request, dialect: RequestDialect) -> Reply:
-    """Make the file of its chunks; what is missing is named. Safe to be sent again."""
+async def complete_multipart(who: Writer, upload_id: UploadId, request: Request, flavour: RequestFlavour) -> Reply:
+    """Assemble the file from its chunks; missing chunks are named. The request may be repeated."""
     session = await upload_sessions.load(who, upload_id)
     task = await completion.complete(who, session, request.headers.get("password", ""))
-    shown = wire.format_progress(await multipart.look(session))
-    return ok(shown | ({"task": dialects.format_created_task(task, dialect)} if task else {}))
+    progress = wire.format_progress(await multipart.look(session))
+    return ok(progress | ({"task": flavours.format_created_task(task, flavour)} if task else {}))
+
+
+SessionId = Annotated[str, Query(description="Id of the upload session.")]
+FilePath = Annotated[str, Query(description="Path in the tree, below the caller's root.")]
+FileSize = Annotated[str, Query(description="Size of the file in bytes.")]
 
 
 @api.get("/api/fs/multipart/status", data_model=wire.UploadSnapshot)
-async def get_multipart(who: Writer, upload_id: str = "", path: str = "", size: str = "") -> Reply:
-    """See an upload in chunks: by its id, or the newest one for a path and a size."""
+async def get_multipart(who: Writer, upload_id: SessionId = "", path: FilePath = "", size: FileSize = "") -> Reply:
+    """Return the state of an upload in chunks, by its id or by path and size; the newest if there are several."""
     if upload_id:
         return ok(wire.format_progress(await multipart.look(await upload_sessions.load(who, upload_id))))
-    wanted = parse_size(size, "size")
-    if wanted is None:
+    file_size = parse_size(size, "size")
+    if file_size is None:
         raise BadRequest("upload_id, or path and size, are required")
-    progress = await multipart.find(await access.at(who, path), wanted)
+    progress = await multipart.find(await access.at(who, path), file_size)
     if progress is None:
         raise ResourceNotFound("multipart upload session not found")
     return ok(wire.format_progress(progress))
@@ -176,7 +184,7 @@ async def get_multipart(who: Writer, upload_id: str = "", path: str = "", size: 
 
 @api.post("/api/fs/multipart/abort", data_model=wire.UploadSnapshot, openapi_extra=ABORT)
 async def abort_multipart(who: Writer, upload_id: UploadId) -> Reply:
-    """Give an upload up, with what is there of it."""
+    """Abort an upload and delete its chunks."""
     session = await upload_sessions.load(who, upload_id)
     await completion.abort(who, session)
     return ok(wire.format_progress(await multipart.look(session)))

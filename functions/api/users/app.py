@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.records.accounts import app_passwords as app_password_records
 from mangrove.records.accounts import sshkeys, users
-from mangrove.web import dialects, models
+from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Request
-from mangrove.web.gates import Admin, Page, PresentCode
-from mangrove.web.parameters import ClientAddress, RequestDialect
+from mangrove.web.framework import Id, RecordId, Request, parse_id, require_fields, require_in_query
+from mangrove.web.gates import Admin, ClientAddress, Page, PresentCode, RequestFlavour
 
 api = Api("users")
+UserId = Annotated[str, require_in_query("Id of the user.", "integer")]
+Username = Annotated[str, require_in_query("Name that the user signs in with.")]
 
 
 def _make_fields(body: models.UserReq) -> accounts.UserFields:
@@ -24,20 +26,20 @@ def _make_fields(body: models.UserReq) -> accounts.UserFields:
 
 @api.get("/api/admin/user/list", data_model=models.Rows[models.UserRow])
 def list_(who: Admin, page: Page) -> Reply:
-    """All users."""
-    found, total = users.list_page(page.start, page.per_page or None)
-    return ok({"content": [dialects.format_user(user) for user in found], "total": total})
+    """List all users."""
+    page_users, total = users.list_page(page.start, page.per_page or None)
+    return ok({"content": [flavours.format_user(user) for user in page_users], "total": total})
 
 
 @api.get("/api/admin/user/get", data_model=models.UserRow)
 def get(who: Admin, id: Id) -> Reply:
-    """One user."""
-    return ok(dialects.format_user(accounts.get(id)))
+    """Return a user."""
+    return ok(flavours.format_user(accounts.get(id)))
 
 
 @api.post("/api/admin/user/create")
 def create(who: Admin, body: models.UserReq) -> Reply:
-    """Make an ordinary user; without a password nobody can sign in as that user."""
+    """Create an ordinary user; without a password nobody can sign in as that user."""
     require_fields(username=body.username)
     accounts.create(_make_fields(body), body.password)
     return ok()
@@ -45,7 +47,7 @@ def create(who: Admin, body: models.UserReq) -> Reply:
 
 @api.post("/api/admin/user/update")
 def update(who: Admin, body: models.UserReq) -> Reply:
-    """Replace all that is known of a user; an empty password keeps the old one."""
+    """Replace the record of a user; an empty password keeps the old one."""
     require_fields(username=body.username)
     accounts.update(body.id, _make_fields(body), body.password)
     return ok()
@@ -53,7 +55,7 @@ def update(who: Admin, body: models.UserReq) -> Reply:
 
 @api.post("/api/admin/user/cancel_2fa")
 def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, client_address: ClientAddress) -> Reply:
-    """Switch off the second factor of a user; of oneself with a present code of it."""
+    """Switch off the second factor of a user; for oneself, a current code is required."""
     session = tokens.read_header(request.headers)
     own_session = session if id == who.user.id and tokens.is_session(session) else ""
     accounts.cancel_second_factor(id, own_session, present_code, client_address)
@@ -62,18 +64,18 @@ def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
-    """Remove an ordinary user, their sessions, keys and application passwords."""
+    """Delete an ordinary user with their sessions, keys and application passwords."""
     accounts.delete(id)
     for key in sshkeys.find_by_user(id):
         keys.delete(key.id)
-    for one in app_password_records.find_by_user(id):
-        app_passwords.delete(one.id)
+    for password in app_password_records.find_by_user(id):
+        app_passwords.delete(password.id)
     return ok()
 
 
 @api.post("/api/admin/user/del_cache")
-def del_cache(who: Admin, username: RequiredText = "") -> Reply:
-    """Read a user anew; nothing is kept that could be out of date."""
+def del_cache(who: Admin, username: Username = "") -> Reply:
+    """Read a user again; no stale record stays in the cache."""
     if not username:
         raise Problem("username is empty")
     configuration.reload()
@@ -83,7 +85,7 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
 
 
 def _parse_user(uid: str) -> int:
-    """The id of a user; ResourceNotFound for that of nobody."""
+    """Parse the id of a user. ResourceNotFound if there is no such user."""
     owner = parse_id(uid, "user id format invalid")
     if users.find_by_id(owner) is None:
         raise ResourceNotFound("user invalid")
@@ -91,30 +93,30 @@ def _parse_user(uid: str) -> int:
 
 
 @api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])
-def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
-    """The SSH keys of a user."""
+def list_keys(who: Admin, flavour: RequestFlavour, uid: UserId = "") -> Reply:
+    """List the SSH keys of a user."""
     owner = _parse_user(uid)
-    rows = [dialects.format_sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
+    rows = [flavours.format_sshkey(key, flavour) for key in sshkeys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
 
 @api.post("/api/admin/user/sshkey/delete")
-def delete_key(who: Admin, id: RequiredNumber = "") -> Reply:
-    """Remove an SSH key of anybody."""
+def delete_key(who: Admin, id: RecordId = "") -> Reply:
+    """Delete an SSH key of any user."""
     keys.delete(parse_id(id, "id format invalid"))
     return ok()
 
 
 @api.get("/api/admin/user/app_password/list", data_model=models.Rows[models.AppPasswordRow])
-def list_app_passwords(who: Admin, uid: RequiredNumber = "") -> Reply:
-    """The application passwords of a user; what they are, nobody is told."""
-    found = app_password_records.find_by_user(_parse_user(uid))
-    return ok({"content": [dialects.format_app_password(one) for one in found], "total": len(found)})
+def list_app_passwords(who: Admin, uid: UserId = "") -> Reply:
+    """List the application passwords of a user, without their texts."""
+    passwords = app_password_records.find_by_user(_parse_user(uid))
+    return ok({"content": [flavours.format_app_password(password) for password in passwords], "total": len(passwords)})
 
 
 @api.post("/api/admin/user/app_password/delete")
-def delete_app_password(who: Admin, id: RequiredNumber = "") -> Reply:
-    """Remove an application password of anybody; whoever is signed in with it is signed out."""
+def delete_app_password(who: Admin, id: RecordId = "") -> Reply:
+    """Delete an application password of any user; its sessions end."""
     app_passwords.delete(parse_id(id, "id format invalid"))
     return ok()
 

@@ -37,7 +37,7 @@ from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sendfile import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
-from mangrove.web.sending import EXTENSION
+from mangrove.web.serving import SENDFILE_EXTENSION
 
 CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
 MAX_WAITING_REQUESTS = 16  # of one connection, behind the one that is being answered
@@ -256,7 +256,7 @@ class Connection(HttpToolsProtocol):
         self._body_left = self._read_content_length()
         self._receiving = None
         sender = ConnectionSender(self.transport, self.flow)
-        self.scope["extensions"] = {EXTENSION: {"sender": sender}}
+        self.scope["extensions"] = {SENDFILE_EXTENSION: {"sender": sender}}
         super().on_headers_complete()
         sender.follow(self.cycle)
         self._cycles = [*(cycle for cycle in self._cycles if not cycle.response_complete), self.cycle]

@@ -17,7 +17,7 @@ MOST = 16 << 20  # bytes in one call
 
 
 class ConnectionSender:
-    """Sends files as the body of one request's answer; the scope's extension `mangrove.web.sending.EXTENSION`."""
+    """Sends files as the body of an answer, as `mangrove.web.serving.FileSender`."""
 
     def __init__(self, transport: Any, flow: FlowControl) -> None:
         self._transport = transport

@@ -1,7 +1,7 @@
-"""The addresses of a connection: the one under which the client reached us, and the client's own.
+"""The addresses of a connection: the one that the client used to reach the service, and the client's own.
 
-What a request says of them (`Host`, `X-Forwarded-*`) is believed from trusted proxies alone; in the cloud API Gateway
-says them beside the request.
+Headers that state them (`Host`, `X-Forwarded-*`) count only if a trusted proxy sent them; in the cloud the event of
+API Gateway has them.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from starlette.requests import Request
 
 from mangrove.core.config import config
-from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
+from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
 _PORTS = {"http": 80, "https": 443}
 
 
-async def find_base_url(request: Request, dialect: Dialect) -> str:
-    """`scheme://host[/openlist]` without a trailing slash: the configured site address, else what a trusted proxy says,
-    else the domain of API Gateway, or the address of our end of the connection."""
+async def find_base_url(request: Request, flavour: ApiFlavour) -> str:
+    """Return `scheme://host[/openlist]` without a trailing slash.
+
+    That is the configured site address, else the address from a trusted proxy, else the domain of API Gateway or our
+    end of the connection.
+    """
     site = config().site_url
-    prefix = OPENLIST_PREFIX if dialect is Dialect.OPENLIST else ""
+    prefix = OPENLIST_PREFIX if flavour is ApiFlavour.OPENLIST else ""
     if site.startswith("http"):
         return site + prefix
     return (_read_forwarded(request) or _find_own_origin(request)) + prefix
 
 
 def _read_forwarded(request: Request) -> str:
-    """The origin that a trusted proxy was asked for; "" when it says none, or is none."""
+    """Return the origin that a trusted proxy was asked for; "" without such a proxy or origin."""
     if not is_trusted_proxy(_get_peer(request)):
         return ""
     scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
@@ -52,29 +55,29 @@ def _get_peer(request: Request) -> str:
 
 
 def is_trusted_proxy(address: str) -> bool:
-    """Whether what the client of this address says of others is believed."""
+    """True if the address is that of a trusted proxy, whose `X-Forwarded-*` headers count."""
     proxies = config().trusted_proxies
     parsed = _parse_address(address) if proxies else None
     return parsed is not None and any(ip_address(parsed) in ip_network(proxy, strict=False) for proxy in proxies)
 
 
 def _parse_address(text: str) -> str | None:
-    """An IP address in its usual form, without brackets and port; None for anything else."""
+    """Return an IP address in its usual form, without brackets and port; None for any other text."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return str(mapped or found)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)
 
 
 async def find_client_address(request: Request) -> str:
-    """The address of the client: of the last hop, going back from us, that is no trusted proxy."""
+    """Return the client's address: the last hop, going back from us, that is not a trusted proxy."""
     address = _get_peer(request)
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while hops and is_trusted_proxy(address):
@@ -86,8 +89,7 @@ async def find_client_address(request: Request) -> str:
 
 
 async def is_confidential(request: Request) -> bool:
-    """Whether nobody on the way can read the request: it came by TLS, as far as we or a trusted proxy see, or from this
-    machine."""
+    """True if the request came by TLS, as we or a trusted proxy see it, or from this computer."""
     if "aws.event" in request.scope or request.scope["scheme"] == "https":
         return True
     if is_trusted_proxy(_get_peer(request)) and request.headers.get("x-forwarded-proto") == "https":

@@ -1,96 +1,284 @@
-"""An application as a function of the cloud: the adapter to Lambda."""
+"""The ASGI application of one endpoint group: logging, CORS, the time limit, routing, failures."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import asyncio
 import math
-from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from secrets import token_hex
+from typing import Any, Protocol
 
-from mangum import Mangum
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
-from mangrove import configuration
-from mangrove.core import deadlines
-from mangrove.core.telemetry import log_exception, log_warning, name_invocation
-from mangrove.web.front import Front
+from mangrove.core import deadlines, runtime
+from mangrove.core.config import config
+from mangrove.core.http import parse_integer
+from mangrove.core.platform import platform
+from mangrove.core.problems import OutOfTime, Problem
+from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
+from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
+from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
-ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that it was not enough
-
-
-def make_lambda_handler(app: Front) -> Callable[[Any, Any], Any]:
-    """The entry point of a function in the cloud.
-
-    The adapter is made for each event: it keeps nothing, and it touches the event loop, which an import must not.
-    """
-    configuration.prefetch()
-
-    def handler(event: Any, context: Any) -> Any:
-        try:
-            check_event(event)
-            with deadlines.limit(_get_seconds(context)):
-                return Mangum(app, lifespan="off")(_quote_path(event), context)
-        except BadEvent as reason:
-            log_warning("an event that is not the HTTP API's", reason=str(reason))
-        except Exception:  # of the adapter, which takes an event for granted: what the application raises is answered
-            log_exception("an event cannot be read")
-        return REFUSED_EVENT
-
-    return name_invocation(handler)
-
-
-def _get_seconds(context: Any) -> float:
-    """How long the function may work for a request, so that there is time left to answer."""
-    get_milliseconds = getattr(context, "get_remaining_time_in_millis", None)
-    return math.inf if get_milliseconds is None else get_milliseconds() / 1000 - ANSWER_SECONDS
-
-
-def _quote_path(event: Any) -> Any:
-    """The event with its path percent-encoded. An HTTP API delivers it decoded, and the adapter decodes it again."""
-    match event:
-        case {"requestContext": {"http": {"path": str(path)} as http} as about}:
-            return event | {"requestContext": about | {"http": http | {"path": quote(path)}}}
-    return event
-
-
-TEXTS = ("rawPath", "rawQueryString")
-REFUSED_EVENT = {
-    "statusCode": 400,
-    "headers": {"content-type": "application/json"},
-    "body": '{"code":400,"message":"this is no event of the HTTP API","data":null}',
-    "isBase64Encoded": False,
+RawHeaders = Iterable[tuple[bytes, bytes]]
+LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
+"""Name in the log → name in the state of a request."""
+POLLED_PATHS = re.compile(  # clients ask for them again and again, or a page that a person opened asks for them
+    r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"
+    r"|/api/admin/(index/progress|message/get))|/@assets/.+"
+)
+CORS_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY")
+_PREFLIGHT_HEADERS = {
+    "vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, "
+    "Access-Control-Request-Private-Network",
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": ", ".join(CORS_METHODS),
+    "access-control-max-age": "600",
 }
+_ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
+_VARY_ON_ORIGIN = (b"vary", b"Origin")
+_TEXT_PARAMETER = re.compile(r"{\w+(:path)?}")
 
 
-class BadEvent(Exception):
-    """Why an event cannot be read."""
+class Route(Protocol):
+    """A route as the application knows it."""
+
+    path: str
+    path_regex: re.Pattern[str]
+
+    @property
+    def methods(self) -> Set[str] | None: ...
+
+    def respond(self, request: Request, /) -> Awaitable[Response]:
+        """Answer the request, or raise an exception that has a handler."""
+        ...
 
 
-def check_event(event: Any) -> None:
-    """BadEvent unless the event has the form that a request is made of."""
-    if not isinstance(event, dict) or event.get("version") != "2.0":
-        raise BadEvent("it is not of payload format 2.0")
-    context = event.get("requestContext")
-    http = context.get("http") if isinstance(context, dict) else None
-    if not isinstance(http, dict) or not all(isinstance(http.get(name), str) for name in ("method", "sourceIp")):
-        raise BadEvent("it tells of no request")
-    if not all(isinstance(event.get(name, ""), str) for name in TEXTS):
-        raise BadEvent("its path or query is no text")
-    if not _are_texts(event.get("headers", {})) or not isinstance(event.get("cookies", []), list):
-        raise BadEvent("its headers are no texts")
-    _check_body(event.get("body"), event.get("isBase64Encoded"))
+class ResponseRecorder:
+    """Sends the messages of a response and records what the log and the metrics need."""
+
+    __slots__ = ("_is_cross_origin", "_send", "bytes", "status")
+
+    def __init__(self, send: Send, is_cross_origin: bool) -> None:
+        self.status = 0  # until the response has begun
+        self.bytes = 0
+        self._send = send
+        self._is_cross_origin = is_cross_origin
+
+    async def send(self, message: Message) -> None:
+        """Send a message, with the CORS headers."""
+        if message["type"] == "http.response.start":
+            message["headers"] = add_cors_headers(message.get("headers", ()), self._is_cross_origin)
+        await self.send_bare(message)
+
+    async def send_bare(self, message: Message) -> None:
+        """Send a message as it is."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.bytes += len(message.get("body", b""))
+        await self._send(message)
 
 
-def _are_texts(headers: Any) -> bool:
-    return isinstance(headers, dict) and all(isinstance(text, str) for pair in headers.items() for text in pair)
+class Application:
+    """The ASGI application of an endpoint group, for HTTP only.
 
+    It logs a request, strips the prefix of an API flavour, allows other origins, keeps to a function's time, finds the
+    route and answers failures: no traceback reaches the client. A path without parameters wins over a path with
+    parameters; those are tried in the order of registration. `default` answers paths without a route.
+    """
 
-def _check_body(body: Any, is_encoded: Any) -> None:
-    if body is not None and not isinstance(body, str):
-        raise BadEvent("its body is no text")
-    if body and is_encoded:
+    def __init__(self) -> None:
+        self.default: Callable[[Request], Awaitable[Response]] = _refuse
+        self._handlers: dict[type[Exception], FailureHandler] = {}
+        self._routes: list[Route] = []
+        self._exact: dict[str, dict[str, Route]] = {}
+        self._patterns: list[Route] = []
+        self.set_handler(Problem, handle_problem)
+        self.set_handler(HTTPException, handle_http_error)
+
+    @property
+    def routes(self) -> list[Any]:
+        """All routes, in the order of registration."""
+        return list(self._routes)
+
+    def add(self, route: Route) -> None:
+        """Add a route. TypeError if its path has a parameter that is not a text."""
+        self._routes.append(route)
+        if "{" in _TEXT_PARAMETER.sub("", route.path):
+            raise TypeError(f"{route.path}: only texts are parameters of a path")
+        if "{" in route.path:
+            self._patterns.append(route)
+            return
+        by_method = self._exact.setdefault(route.path, {})
+        for method in route.methods or ():
+            by_method.setdefault(method, route)
+
+    def set_handler(self, kind: type[Exception], handle: FailureHandler) -> None:
+        """Answer exceptions of this class with `handle`, unless a subclass has its own handler."""
+        self._handlers[kind] = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, recorder = time.perf_counter(), ResponseRecorder(send, has_origin(scope))
+        path: str = scope["path"]
+        state = dict(scope.get("state", ()))
+        scope = {**scope, "state": state}
+        if path.startswith(OPENLIST_PREFIX + "/"):
+            state["flavour"] = ApiFlavour.OPENLIST
+            scope["path"] = path[len(OPENLIST_PREFIX) :]
         try:
-            base64.b64decode(body)
-        except (binascii.Error, ValueError):
-            raise BadEvent("its body is not what base64 makes") from None
+            preflight = make_preflight_answer(scope)
+            if preflight is not None:
+                await preflight(scope, receive, recorder.send_bare)
+            else:
+                await self._answer_in_time(scope, receive, recorder)
+        except ClientDisconnect:
+            log_event("client left", method=scope["method"], path=path)
+        except Exception:  # unexpected errors become answers here and nowhere else
+            request_id = token_hex(8)
+            log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
+            if not recorder.status:
+                answer = make_unexpected(request_id, scope["path"], state.get("flavour", ApiFlavour.NATIVE))
+                await answer(scope, receive, recorder.send_bare)
+            elif platform().max_answer_bytes is not None:
+                raise  # the adapter has sent nothing yet: it reports a failure instead of half an answer
+        finally:
+            _record_request(scope, path, recorder, time.perf_counter() - began)
+
+    async def _answer_in_time(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
+        """Answer OutOfTime if a function's time ends before an answer began."""
+        remaining = deadlines.get_remaining()
+        if remaining == math.inf:
+            await self._answer(scope, receive, recorder)
+            return
+        try:
+            async with asyncio.timeout(remaining) as limit:
+                await self._answer(scope, receive, recorder)
+        except TimeoutError:
+            if recorder.status or not limit.expired():
+                raise
+            answer = await handle_problem(Request(scope), OutOfTime())
+            await answer(scope, receive, recorder.send)
+
+    async def _answer(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+            await response(scope, receive, recorder.send)
+        except Exception as error:  # an exception without a handler goes to the caller
+            handle = self._find_handler(type(error))
+            if handle is None or recorder.status:
+                raise
+            answer = await handle(request, error)
+            await answer(scope, receive, recorder.send)
+            error.__traceback__ = None  # an instance that is raised repeatedly would collect frames of all requests
+
+    def _find_handler(self, kind: type[Exception]) -> FailureHandler | None:
+        return next((self._handlers[base] for base in kind.__mro__ if base in self._handlers), None)
+
+    async def _respond(self, request: Request) -> Response:
+        method, path = request.scope["method"], request.scope["path"]
+        by_method = self._exact.get(path, _NO_ROUTES)
+        route = by_method.get(method)
+        if route is not None:
+            return await route.respond(request)
+        is_known = bool(by_method)
+        for pattern in self._patterns:
+            match = pattern.path_regex.match(path)
+            if match is None:
+                continue
+            if method in (pattern.methods or ()):
+                request.scope["path_params"] = match.groupdict()
+                return await pattern.respond(request)
+            is_known = True
+        return await (_refuse if is_known else self.default)(request)
+
+
+_NO_ROUTES: Mapping[str, Route] = {}
+
+
+async def _refuse(request: Request) -> Response:
+    raise HTTPException(404)
+
+
+def _record_request(scope: Scope, path: str, recorder: ResponseRecorder, seconds: float) -> None:
+    """Write the log line and the metrics of a request; `path` has the prefix of the API flavour."""
+    state = scope["state"]
+    fields = {name: state[key] for name, key in LOGGED_STATE.items() if key in state}
+    code = fields.get("code", recorder.status)
+    log_level, is_success = config().access_log, recorder.status < 400 and code < 400
+    if log_level == "all" or (log_level == "errors" and not is_success):
+        is_polling = recorder.status == code == 200 and POLLED_PATHS.fullmatch(path) is not None
+        method, milliseconds = scope["method"], round(seconds * 1000, 1)
+        line = {"method": method, "path": path, "status": recorder.status, **fields, "ms": milliseconds}
+        runtime.get(AccessLog).log(line, is_detail=is_polling)
+    if not platform().emits_metrics:
+        return
+    received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    emit({REQUESTS: 1}, str(code))
+    emit({BYTES_RECEIVED: parse_integer(received.decode("latin-1")) or 0, BYTES_SENT: recorder.bytes})
+
+
+def make_preflight_answer(scope: Scope) -> Response | None:
+    """Return the answer to a CORS preflight, None for any other request.
+
+    Any origin, any header and every method that a page could need are allowed; cookies are not.
+    """
+    if scope["method"] != "OPTIONS":
+        return None
+    request_headers = Headers(scope=scope)
+    method = request_headers.get("access-control-request-method")
+    if method is None or "origin" not in request_headers:
+        return None
+    headers, refused = dict(_PREFLIGHT_HEADERS), []
+    if method not in CORS_METHODS:
+        refused.append("method")
+    names = request_headers.get("access-control-request-headers")
+    if names is not None:
+        headers["access-control-allow-headers"] = names
+    if "access-control-request-private-network" in request_headers:
+        refused.append("private-network")
+    if refused:
+        return PlainTextResponse(f"Disallowed CORS {', '.join(refused)}", 400, headers)
+    return PlainTextResponse("OK", 200, headers)
+
+
+def has_origin(scope: Scope) -> bool:
+    """True if a browser sends the request for a page of some origin."""
+    for name, _ in scope["headers"]:  # noqa: SIM110 - runs for every request, twice as fast as any()
+        if name == b"origin":
+            return True
+    return False
+
+
+def add_cors_headers(headers: RawHeaders, is_cross_origin: bool) -> list[tuple[bytes, bytes]]:
+    """Return an answer's headers with `Vary: Origin` and, if `is_cross_origin`, the permission for any origin."""
+    result, has_permission, varies = list(headers), False, []
+    for name, value in result:
+        if name == b"vary":
+            varies.append(value)
+        elif name == b"access-control-allow-origin":
+            has_permission = True
+    if is_cross_origin:
+        result = _replace(result, _ALLOW_ANY_ORIGIN) if has_permission else [*result, _ALLOW_ANY_ORIGIN]
+    if not varies:
+        result.append(_VARY_ON_ORIGIN)
+        return result
+    return _replace(result, (b"vary", b", ".join([*varies, b"Origin"])))
+
+
+def _replace(headers: RawHeaders, header: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers with `header` in the place of the first of its name, without the others of that name."""
+    result, is_placed = [], False
+    for name, value in headers:
+        if name != header[0]:
+            result.append((name, value))
+        elif not is_placed:
+            result.append(header)
+            is_placed = True
+    return result

@@ -1,4 +1,4 @@
-"""The bytes of a file that pass through the service, by whatever door they are asked for."""
+"""Downloads through the service, for every protocol over HTTP; a file too large for a function is staged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-ca
 
 
 async def serve_download(request: Request, file: Download) -> Response:
-    """The answer to GET or HEAD: the file, or where its storage's download proxy has it."""
+    """Answer GET or HEAD with the file, or with its address at its storage's download proxy."""
     proxy_url = file.get_down_proxy_url()
     if proxy_url is not None and "d" not in request.query_params:
         return RedirectResponse(proxy_url, 302)
@@ -24,7 +24,7 @@ async def serve_download(request: Request, file: Download) -> Response:
 
 
 async def serve_bytes(request: Request, file: Download) -> Response:
-    """The answer to GET or HEAD: the file; where it is too large for a function, an address at which it is staged."""
+    """Answer GET or HEAD with the file; if it is too large for a function, with the address at which it is staged."""
     forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
     try:
         return await serve_file(request, file.storage_path.driver, file.storage_path.path, file.path.name, file.stat)
@@ -34,7 +34,7 @@ async def serve_bytes(request: Request, file: Download) -> Response:
 
 
 async def serve_archive_member(request: Request, file: Download, inside: str, password: str, caller: str) -> Response:
-    """The answer to GET or HEAD: one file of an archive, as `serve_bytes`; `caller`: who has the share."""
+    """Answer GET or HEAD with a file of an archive, as `serve_bytes`; `caller` is counted by the concurrency limit."""
     try:
         return await serve_member(request, await archives.open_member(file, inside, password, caller), NO_STORE)
     except TooLarge:

@@ -1,4 +1,4 @@
-"""What fails as an answer: an envelope below `/api/`, a page elsewhere."""
+"""Failures as answers: an envelope below `/api/`, a page elsewhere."""
 
 from __future__ import annotations
 
@@ -21,58 +21,19 @@ from mangrove.core.problems import (
     ResourceNotFound,
     WrongArchivePassword,
 )
-from mangrove.web.dialects import Dialect, find_dialect, format_message
 from mangrove.web.envelope import make_failure
+from mangrove.web.flavours import ApiFlavour, find_flavour, format_message
 
 FailureHandler = Callable[[Request, Exception], Awaitable[Response]]
-FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
-ABSENT = {
+FILE_ROUTES = ("/d/", "/p/", "/ae/")  # every path below them exists; only the method can be wrong
+UNAVAILABLE_FEATURES = {
     "/api/admin/scan/": "scan",
     "/api/fs/torrent/": "torrents",
     "/api/public/share/": "sharing",
     "/api/share/": "sharing",
-}  # what others of the family have below these paths
-
-
-async def handle_problem(request: Request, problem: Exception) -> Response:
-    """A Problem as envelope under `/api/`, as page elsewhere."""
-    assert isinstance(problem, Problem)
-    dialect = await find_dialect(request)
-    if request.scope["path"].startswith("/api/"):
-        return make_failure(problem, mask_private(format_message(problem, dialect)), dialect)
-    return make_failure_page(problem, request.method == "HEAD", dialect=dialect)
-
-
-async def handle_http_error(request: Request, error: Exception) -> Response:
-    """What a route is not found with, and what a body breaks off with."""
-    assert isinstance(error, HTTPException)
-    if request.scope["path"].startswith(FILE_ROUTES) and request.method not in ("GET", "HEAD"):
-        refusal = MethodNotAllowed(f"{request.method} is no way to read a file")
-        return make_failure_page(refusal, request.method == "HEAD", {"allow": "GET, HEAD"})
-    if error.status_code in (404, 405):
-        problem = _explain_absence(request.method, request.scope["path"])
-        reply = make_failure(problem, dialect=await find_dialect(request))
-        reply.status_code = 200 if request.scope["path"].startswith("/api") else 404
-        return reply
-    return await handle_problem(request, BadRequest(str(error.detail)))
-
-
-def _explain_absence(method: str, path: str) -> Problem:
-    for prefix, feature in ABSENT.items():
-        if path.startswith(prefix):
-            return FeatureNotAvailable(f"{feature}: not available")
-    return ResourceNotFound(f"no route for {method} {path[:200]}")
-
-
-def make_unexpected(request_id: str, path: str, dialect: Dialect) -> Response:
-    """An error that nobody expected, without its reason."""
-    reply = make_failure(Problem(f"internal error, request id {request_id}"), dialect=dialect)
-    if not path.startswith("/api/"):
-        reply.status_code = 500
-    return reply
-
-
-PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
+}
+"""Prefix of a path → the feature that other servers of the family have there."""
+PAGE_HEADERS = {  # a failure page runs nothing, and no page frames it
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
@@ -80,18 +41,56 @@ PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
 }
 
 
+async def handle_problem(request: Request, problem: Exception) -> Response:
+    """Answer a Problem with an envelope below `/api/`, with a page elsewhere."""
+    assert isinstance(problem, Problem)
+    flavour = await find_flavour(request)
+    if request.scope["path"].startswith("/api/"):
+        return make_failure(problem, mask_private(format_message(problem, flavour)), flavour)
+    return make_failure_page(problem, request.method == "HEAD", flavour=flavour)
+
+
+async def handle_http_error(request: Request, error: Exception) -> Response:
+    """Answer a request without a route, and a body that breaks off."""
+    assert isinstance(error, HTTPException)
+    if request.scope["path"].startswith(FILE_ROUTES) and request.method not in ("GET", "HEAD"):
+        refusal = MethodNotAllowed(f"{request.method} is no way to read a file")
+        return make_failure_page(refusal, request.method == "HEAD", {"allow": "GET, HEAD"})
+    if error.status_code in (404, 405):
+        problem = _explain_absence(request.method, request.scope["path"])
+        reply = make_failure(problem, flavour=await find_flavour(request))
+        reply.status_code = 200 if request.scope["path"].startswith("/api") else 404
+        return reply
+    return await handle_problem(request, BadRequest(str(error.detail)))
+
+
+def _explain_absence(method: str, path: str) -> Problem:
+    for prefix, feature in UNAVAILABLE_FEATURES.items():
+        if path.startswith(prefix):
+            return FeatureNotAvailable(f"{feature}: not available")
+    return ResourceNotFound(f"no route for {method} {path[:200]}")
+
+
+def make_unexpected(request_id: str, path: str, flavour: ApiFlavour) -> Response:
+    """Return the answer to an unexpected error, without its reason."""
+    reply = make_failure(Problem(f"internal error, request id {request_id}"), flavour=flavour)
+    if not path.startswith("/api/"):
+        reply.status_code = 500
+    return reply
+
+
 def make_failure_page(
     problem: Problem,
-    head: bool = False,
+    is_head: bool = False,
     headers: Mapping[str, str] | None = None,
-    dialect: Dialect = Dialect.DOCUMENT,
+    flavour: ApiFlavour = ApiFlavour.NATIVE,
 ) -> Response:
-    """The problem as a small page with its code as HTTP status; a missing object is 404, a wrong password 403."""
+    """Return the problem as a small page with its code as HTTP status; a missing object is 404."""
     status = 404 if isinstance(problem, EntryNotFound | ResourceNotFound) else problem.code
     if isinstance(problem, WrongArchivePassword):
-        status = 403  # its code says success in HTTP
+        status = 403  # its code means success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"
-    message = escape(mask_private(format_message(problem, dialect)))
+    message = escape(mask_private(format_message(problem, flavour)))
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{message}</p>"
-    more = make_retry_after(problem.retry_after) | dict(headers or {})
-    return HTMLResponse("" if head else page, status_code=status, headers=PAGE_HEADERS | more)
+    extra_headers = make_retry_after(problem.retry_after) | dict(headers or {})
+    return HTMLResponse("" if is_head else page, status_code=status, headers=PAGE_HEADERS | extra_headers)

@@ -1,13 +1,13 @@
-"""Who may call a route, declared in its signature as `who: Admin`.
+"""Parameters of endpoint signatures: who may call a route, the page of a list, where the request came from.
 
-A gate finds the caller before the body is bound; the caller carries the one right that the route declared.
+`who: Admin` declares a gate. It finds the caller before the body is bound; the caller carries the declared right.
 """
 
 from __future__ import annotations
 
 import hmac
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,27 +19,25 @@ from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.records.accounts.users import User
-from mangrove.web.address import find_client_address
-from mangrove.web.framework import Depends, Header, Request
+from mangrove.web.address import find_base_url, find_client_address
+from mangrove.web.flavours import ApiFlavour, find_flavour
+from mangrove.web.framework import Depends, Header, Query, Request
 
-MAX_ROWS = 1000  # of one answer
 Row = TypeVar("Row")
 Level = Literal["anyone", "visitor", "member", "admin"]
 
 
 class Gate:
-    """A declared right; as a dependency it answers the Caller, or None for `anyone`."""
+    """A declared right. As a dependency it returns the Caller, or None for `anyone`."""
 
     def __init__(self, level: Level, declared_right: Right = Right.READ) -> None:
         self.level = level
         self.declared_right = declared_right
 
     def __str__(self) -> str:
-        return (
-            self.level
-            if self.declared_right is Right.READ
-            else f"{self.level}:{(self.declared_right.name or '').lower()}"
-        )
+        if self.declared_right is Right.READ:
+            return self.level
+        return f"{self.level}:{(self.declared_right.name or '').lower()}"
 
     async def __call__(self, request: Request) -> Any:
         if self.level == "anyone":
@@ -65,10 +63,10 @@ async def _authenticate(request: Request) -> User:
 
 
 async def _find_administrator() -> User:
-    found = await users.find_by_role(ADMIN)
-    if found is None:  # its record is refused
+    administrator = await users.find_by_role(ADMIN)
+    if administrator is None:  # the record was refused
         raise Unauthorized
-    return found
+    return administrator
 
 
 async def _find_guest() -> User:
@@ -94,17 +92,17 @@ Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 
 def name_caller(caller: Caller | None, client_address: str) -> str:
-    """To whom a share is counted: a user, or where a guest's request comes from."""
+    """Return the name under which a concurrency limit counts a caller: the user, or the source of a guest's request."""
     return find_client(client_address) if caller is None or caller.is_guest else f"user {caller.user.id}"
 
 
-async def find_present_code(otp_code: Annotated[str, Header(max_length=32)] = "", code: str = "") -> str:
-    """The one-time code with which users prove that they still have the second factor they change: the header
-    `Otp-Code`, or `code` in the query."""
+CodeHeader = Annotated[str, Header(max_length=32, description="A current code of the second factor.")]
+CodeText = Annotated[str, Query(description="A current code of the second factor, if the header is absent.")]
+
+
+async def find_present_code(otp_code: CodeHeader = "", code: CodeText = "") -> str:
+    """Return the one-time code that proves that a user still has the second factor, from a header or the query."""
     return otp_code or code
-
-
-PresentCode = Annotated[str, Depends(find_present_code)]
 
 
 class Paging:
@@ -116,25 +114,20 @@ class Paging:
 
     @property
     def start(self) -> int:
-        """How many rows there are before this page."""
+        """The number of rows before this page."""
         return min((self.page - 1) * self.per_page, sys.maxsize)
 
-    @property
-    def end(self) -> int | None:
-        """How many rows there are up to the end of this page; None for all."""
-        return min(self.page * self.per_page, MAX_ROWS) or None
-
-    def slice(self, rows: list[Any]) -> list[Any]:
-        """The rows of this page."""
-        return list(self.iterate(rows))
-
-    def iterate(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows of this page; what comes after it is not read."""
-        return islice(rows, self.start, min(self.page * self.per_page, sys.maxsize) or None)
+    def slice(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows of this page; later rows are not read."""
+        return list(islice(rows, self.start, min(self.page * self.per_page, sys.maxsize) or None))
 
 
-async def parse_paging(page: str = "", per_page: str = "") -> Paging:
-    """The query's page; BadRequest when it is no number."""
+PageText = Annotated[str, Query(description="Page number, from 1.")]
+PageSizeText = Annotated[str, Query(description="Entries per page; 0 for all on one page.")]
+
+
+async def parse_paging(page: PageText = "", per_page: PageSizeText = "") -> Paging:
+    """Parse the page in the query. BadRequest if it is not a number."""
     return Paging(_parse_number(page, 1), _parse_number(per_page, 0))
 
 
@@ -145,4 +138,14 @@ def _parse_number(text: str, default: int) -> int:
     return number
 
 
+PresentCode = Annotated[str, Depends(find_present_code)]
 Page = Annotated[Paging, Depends(parse_paging)]
+RequestFlavour = Annotated[ApiFlavour, Depends(find_flavour)]
+ClientAddress = Annotated[str, Depends(find_client_address)]
+
+
+async def _find_base_url(request: Request, flavour: RequestFlavour) -> str:
+    return await find_base_url(request, flavour)
+
+
+BaseUrl = Annotated[str, Depends(_find_base_url)]

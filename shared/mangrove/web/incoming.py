@@ -1,4 +1,4 @@
-"""The headers and the bytes of an upload: a raw body, or the part `file` of a form, streamed."""
+"""An upload: its headers, and its bytes from a raw body or from the part `file` of a form, streamed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.drivers.base import Upload
 from mangrove.web.framework import Depends, Request
 
-LONGEST_PART_HEADERS = 16_384  # bytes
-LATEST = 253_402_300_799_000  # milliseconds: the end of the year 9999
+MAX_PART_HEADER_BYTES = 16_384
+MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 HASHES = ("md5", "sha1", "sha256")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})(?P<rest>.{0,2})", re.DOTALL)
 _HEX = re.compile(r"[0-9A-Fa-f]+")
 
 
 class IncomingUpload:
-    """The headers of an upload (behaviour 5.14). `path` is below the caller's base path; `hashes` in hex."""
+    """The headers of an upload. `path` is below the caller's base path; `hashes` are hexadecimal."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -49,12 +49,12 @@ class IncomingUpload:
             )
 
     def open_raw(self) -> tuple[AsyncIterator[bytes], Upload]:
-        """The body as the file."""
+        """Return the body as the bytes of the file, and its description."""
         size = self.file_size if self.length is None else self.length
         return read_body(self.request), Upload(size, self.modified, self.mime)
 
     async def open_form(self) -> tuple[AsyncIterator[bytes], Upload]:
-        """The part `file`, read up to its first byte."""
+        """Return the part `file`, read up to its first byte, and its description."""
         kind, options = parse_options_header(self.request.headers.get("content-type", ""))
         if kind != b"multipart/form-data":
             raise Problem("the content type is not multipart/form-data")
@@ -67,9 +67,9 @@ class IncomingUpload:
 
 def _parse_path(request: Request) -> str:
     raw = next((value for name, value in request.scope["headers"] if name == b"file-path"), b"")
-    wrong = _BAD_ESCAPE.search(raw)
-    if wrong:
-        raise BadRequest(f'invalid URL escape "%{wrong["rest"].decode(errors="replace")}"')
+    bad_escape = _BAD_ESCAPE.search(raw)
+    if bad_escape:
+        raise BadRequest(f'invalid URL escape "%{bad_escape["rest"].decode(errors="replace")}"')
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
@@ -77,7 +77,7 @@ def _parse_path(request: Request) -> str:
 
 
 def parse_size(text: str, name: str) -> int | None:
-    """Bytes that a header says; None for an empty text, BadRequest for what is no number."""
+    """Parse a number of bytes; None for an empty text, BadRequest if it is not a number."""
     size = parse_integer(text)
     if text and size is None:
         raise BadRequest(f"{name} is not a number of bytes")
@@ -85,11 +85,11 @@ def parse_size(text: str, name: str) -> int | None:
 
 
 def _parse_modified(text: str) -> float:
-    """Seconds since the epoch, of milliseconds; now for an empty text."""
+    """Return seconds since the epoch, of a text in milliseconds; now for an empty text."""
     if not text:
         return time.time()
     milliseconds = parse_integer(text)
-    if milliseconds is None or milliseconds > LATEST:
+    if milliseconds is None or milliseconds > MAX_MILLISECONDS:
         raise BadRequest("Last-Modified is not a number of milliseconds since 1970")
     return milliseconds / 1000
 
@@ -101,7 +101,7 @@ def _parse_digest(text: str, kind: str) -> str:
 
 
 async def read_body(request: Request) -> AsyncIterator[bytes]:
-    """The body as it arrives, as fast as clients may send."""
+    """Yield the body as it arrives, at the speed that clients may use."""
     async for chunk in throttle.limit_client_upload(request.stream()):
         if chunk:
             yield chunk
@@ -110,7 +110,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 class FilePart:
     """The part named `file` of a form, streamed as it arrives; the other parts are skipped.
 
-    The bytes end only after the form's closing boundary: a form that is cut off is a Problem.
+    The bytes end only after the form's closing boundary. A form that is cut off raises a Problem.
     """
 
     def __init__(self, body: AsyncIterator[bytes], boundary: bytes) -> None:
@@ -118,7 +118,7 @@ class FilePart:
         self._chunks: list[bytes] = []
         self._headers: dict[bytes, bytes] = {}
         self._field = self._value = b""
-        self._is_inside = self._is_found = self._is_complete = False
+        self._is_inside = self._has_begun = self._is_complete = False
         try:
             self._parser = MultipartParser(
                 boundary,
@@ -149,8 +149,8 @@ class FilePart:
         self._check_header_size()
 
     def _check_header_size(self) -> None:
-        held = len(self._field) + len(self._value) + sum(map(len, self._headers.values()))
-        if held > LONGEST_PART_HEADERS:
+        size = len(self._field) + len(self._value) + sum(map(len, self._headers.values()))
+        if size > MAX_PART_HEADER_BYTES:
             raise BadRequest("the headers of a form part are too long")
 
     def _on_header_end(self) -> None:
@@ -160,9 +160,9 @@ class FilePart:
 
     def _on_headers_finished(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        self._is_inside = not self._is_found and options.get(b"name") == b"file"
+        self._is_inside = not self._has_begun and options.get(b"name") == b"file"
         if self._is_inside:
-            self._is_found = True
+            self._has_begun = True
             self.mime = self._headers.get(b"content-type", b"").decode("latin-1")
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
@@ -187,14 +187,14 @@ class FilePart:
         return True
 
     async def read_headers(self) -> str:
-        """Read up to the part's first byte; its MIME type. Problem when the form has no such part."""
-        while not self._is_found:
+        """Read up to the part's first byte and return its MIME type. Problem if the form has no such part."""
+        while not self._has_begun:
             if not await self._parse_chunk():
                 raise Problem("the form has no part `file`" if self._is_complete else "the form is cut off")
         return self.mime
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
-        """The part's bytes."""
+        """Yield the part's bytes."""
         while True:
             for chunk in self._chunks:
                 yield chunk

@@ -1,4 +1,4 @@
-"""Bodies and answers of the administration and account routes, as validated and as shown in the OpenAPI document."""
+"""Bodies and answers of the administration and account routes, as they are validated and documented."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
-from mangrove.web.binding import Body, Model
-from mangrove.web.fs_models import MountDetails
+from mangrove.web.file_models import Ignored, MountDetails
+from mangrove.web.framework import Body, Model
 
 Row = TypeVar("Row")
 Text = Annotated[str, Field(max_length=4096)]
 LongText = Annotated[str, Field(max_length=100_000)]
 Number = Annotated[int, Field(ge=-(2**53), le=2**53)]
+RecordId = Annotated[int, Field(description="Id of the record.")]
+AddedTime = Annotated[datetime, Field(description="Time when it was added.")]
+LastUsedTime = Annotated[datetime, Field(description="Time of the last use; the time when it was added if never used.")]
+Title = Annotated[str, Field(description="A name that the user chooses.")]
+NewTitle = Annotated[Title, Field(max_length=255)]
 
 
 def _parse_flag(value: Any) -> Any:
-    """The document writes enable_sign as a string in bodies."""
+    """Accept a flag as a text: the documented interface has `enable_sign` as a string in bodies."""
     return {"true": True, "false": False, "": False}.get(value, value) if isinstance(value, str) else value
 
 
 def _require_in_schema(*required: str) -> ConfigDict:
-    """Mark fields as required in the OpenAPI document whose absence the handler refuses in its own words."""
+    """Mark fields as required in the OpenAPI document whose absence the handler refuses with its own message."""
     return ConfigDict(json_schema_extra={"required": list(required)})
 
 
@@ -30,225 +35,261 @@ Flag = Annotated[bool, BeforeValidator(_parse_flag, json_schema_input_type=bool 
 
 
 class Rows(Model, Generic[Row]):
-    content: list[Row]
-    total: int
+    content: list[Row] = Field(description="Entries of this page, in order.")
+    total: int = Field(description="Number of entries on all pages.")
 
 
 class Id(Model):
-    id: int
+    id: RecordId
 
 
 class LoginReq(Body):
     model_config = _require_in_schema("username")
 
-    username: Text = ""
-    password: Text = ""
-    otp_code: Annotated[str, Field(max_length=32)] = ""
+    username: Text = Field("", description="Name that the user signs in with.")
+    password: Text = Field(
+        "",
+        description="The password; for `login/hash` the hexadecimal SHA-256 of the password, a hyphen and "
+        "`https://github.com/alist-org/alist`.",
+    )
+    otp_code: str = Field("", max_length=32, description="The one-time code of a user who has a second factor.")
 
 
 class Token(Model):
-    token: str
+    token: str = Field(description="To be sent in the header `Authorization` of every further request.")
 
 
 class Verify2FAReq(Body):
     model_config = _require_in_schema("code", "secret")
 
-    code: Annotated[str, Field(max_length=32)] = ""
-    secret: Annotated[str, Field(max_length=128)] = ""
+    code: str = Field("", max_length=32, description="A current code of the secret.")
+    secret: str = Field("", max_length=128, description="Secret of the second factor, in Base32.")
 
 
 class Enrolment(Model):
-    qr: str
-    secret: str
+    qr: str = Field(description="The secret as a QR code, in a data URL.")
+    secret: str = Field(description="Secret of the second factor, in Base32.")
 
 
 class UpdateMeReq(Body):
     model_config = _require_in_schema("username")
 
-    username: Text = ""
-    password: Text = ""
-    sso_id: Text = ""
+    username: Text = Field("", description="Name that the user signs in with.")
+    password: Text = Field("", description="The new password, which ends all sessions; empty for no change.")
+    sso_id: Text = Field("", description="The user's name at the single sign-on.")
 
 
 class AddKeyReq(Body):
     model_config = _require_in_schema("title", "key")
 
-    title: Annotated[str, Field(max_length=255)] = ""
-    key: Annotated[str, Field(max_length=16_384)] = ""
+    title: NewTitle = ""
+    key: str = Field("", max_length=16_384, description="The public key, as a line of `authorized_keys`.")
 
 
 class SshKeyRow(Model):
-    id: int
-    title: str
-    fingerprint: str
-    added_time: datetime
-    last_used_time: datetime
+    id: RecordId
+    title: Title
+    fingerprint: str = Field(description="SHA-256 of the key, partly masked.")
+    added_time: AddedTime
+    last_used_time: LastUsedTime
 
 
 class AddAppPasswordReq(Body):
     model_config = _require_in_schema("title")
 
-    title: Annotated[str, Field(max_length=255)] = ""
+    title: NewTitle = ""
 
 
 class NewAppPassword(Model):
-    id: int
-    title: str
-    password: str
+    id: RecordId
+    title: Title
+    password: str = Field(description="The password. No other answer has it.")
 
 
 class AppPasswordRow(Model):
-    id: int
-    title: str
-    added_time: datetime
-    last_used_time: datetime
+    id: RecordId
+    title: Title
+    added_time: AddedTime
+    last_used_time: LastUsedTime
 
 
 class LockRow(Model):
-    token: str
-    path: str
-    username: str
-    owner: str
-    exclusive: bool
-    deep: bool
-    expires: datetime
+    token: str = Field(description="Token of the lock.")
+    path: str = Field(description="The file or folder, as its user locked it.")
+    username: str = Field(description="User who has the lock; empty if the account was removed.")
+    owner: str = Field(description="Name that the client gave itself.")
+    exclusive: bool = Field(description="True if the lock excludes all other locks.")
+    deep: bool = Field(description="True if the lock covers everything below the folder.")
+    expires: datetime = Field(description="Time when the lock ends unless it is refreshed.")
+
+
+Role = Annotated[int, Field(description="0 ordinary user, 1 guest, 2 administrator.")]
+Permission = Annotated[
+    int, Field(description="Rights of the user, one bit each; the guide to users and permissions has the list.")
+]
+BasePath = Annotated[str, Field(description="The folder of the tree that is the user's root.")]
+SsoId = Annotated[str, Field(description="The user's name at the single sign-on.")]
+AllowLdap = Annotated[bool, Field(description="Let the user sign in through LDAP.")]
+Disabled = Annotated[bool, Field(description="True if it is disabled.")]
+Username = Annotated[str, Field(description="Name that the user signs in with.")]
 
 
 class UserReq(Body):
     model_config = _require_in_schema("username")
 
-    id: Number = 0
-    username: Text = ""
-    password: Text = ""
-    base_path: Text = ""
-    role: Number = 0
-    permission: Number = 0
-    disabled: bool = False
-    sso_id: Text = ""
-    allow_ldap: bool = True
+    id: Number = Field(0, description="Id of the record.")
+    username: Annotated[Username, Field(max_length=4096)] = ""
+    password: Text = Field("", description="The new password; empty for no change.")
+    base_path: Annotated[BasePath, Field(max_length=4096)] = ""
+    role: Annotated[Role, Field(ge=-(2**53), le=2**53)] = 0
+    permission: Annotated[Permission, Field(ge=-(2**53), le=2**53)] = 0
+    disabled: Disabled = False
+    sso_id: Annotated[SsoId, Field(max_length=4096)] = ""
+    allow_ldap: AllowLdap = True
 
 
 class UserRow(Model):
-    id: int
-    username: str
-    password: str
-    base_path: str
-    role: int
-    disabled: bool
-    permission: int
-    sso_id: str
-    allow_ldap: bool
+    id: RecordId
+    username: Username
+    password: str = Field(description="Always empty.")
+    base_path: BasePath
+    role: Role
+    disabled: Disabled
+    permission: Permission
+    sso_id: SsoId
+    allow_ldap: AllowLdap
 
 
 class Me(UserRow):
-    otp: bool
+    otp: bool = Field(description="True if the user has a second factor.")
+
+
+UserIds = Annotated[list[Number], Field(max_length=10_000)] | None
 
 
 class MetaReq(Body):
     model_config = _require_in_schema("path")
 
-    id: Number = 0
-    path: Text = ""
-    read_users: Annotated[list[Number], Field(max_length=10_000)] | None = None
-    read_users_sub: bool = False
-    write_users: Annotated[list[Number], Field(max_length=10_000)] | None = None
-    write_users_sub: bool = False
-    password: Text = ""
-    p_sub: bool = False
-    write: bool = False
-    w_sub: bool = False
-    hide: LongText = ""
-    h_sub: bool = False
-    readme: LongText = ""
-    r_sub: bool = False
-    header: LongText = ""
-    header_sub: bool = False
+    id: Number = Field(0, description="Id of the record.")
+    path: Text = Field("", description="Path in the tree to which the rule applies.")
+    read_users: UserIds = Field(None, description="Ids of users who may read here; null or empty for all.")
+    read_users_sub: bool = Field(False, description="Apply `read_users` to subfolders.")
+    write_users: UserIds = Field(None, description="Ids of users who may write here; null or empty for all.")
+    write_users_sub: bool = Field(False, description="Apply `write_users` to subfolders.")
+    password: Text = Field("", description="Password that reading here requires; empty for none.")
+    p_sub: bool = Field(False, description="Apply `password` to subfolders.")
+    write: bool = Field(False, description="Let everyone add entries here.")
+    w_sub: bool = Field(False, description="Apply `write` to subfolders.")
+    hide: LongText = Field("", description="Patterns (RE2) of hidden names, one per line.")
+    h_sub: bool = Field(False, description="Apply `hide` to subfolders.")
+    readme: LongText = Field("", description="Text below the listing, as Markdown.")
+    r_sub: bool = Field(False, description="Apply `readme` to subfolders.")
+    header: LongText = Field("", description="Text above the listing, as Markdown.")
+    header_sub: bool = Field(False, description="Apply `header` to subfolders.")
 
 
 IgnoredText = Annotated[Any, WithJsonSchema({"type": "string"})]
 IgnoredNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
+SETTING_TEXTS = {
+    "key": "Name of the setting.",
+    "value": "Value, as text.",
+    "help": "Explanation.",
+    "type": "`string`, `text`, `bool`, `number` or `select`.",
+    "options": "Allowed values, separated by commas.",
+    "group": "Number of the group of settings.",
+    "flag": "0 public, 1 private, 2 read-only, 3 obsolete.",
+    "index": "Position in the list of all settings.",
+}
 
 
 class SettingReq(Body):
-    """A setting as the list gave it; only `value` is taken, the rest is the service's own."""
+    """A setting as the list returned it. Only `key` and `value` are used."""
 
-    key: Annotated[str, Field(max_length=255)] = ""
-    value: LongText = ""
-    help: IgnoredText = ""
-    type: IgnoredText = ""
-    options: IgnoredText = ""
-    group: IgnoredNumber = 0
-    flag: IgnoredNumber = 0
-    index: IgnoredNumber = 0
+    key: str = Field("", max_length=255, description=SETTING_TEXTS["key"])
+    value: LongText = Field("", description=SETTING_TEXTS["value"])
+    help: IgnoredText = Field("", description=SETTING_TEXTS["help"])
+    type: IgnoredText = Field("", description=SETTING_TEXTS["type"])
+    options: IgnoredText = Field("", description=SETTING_TEXTS["options"])
+    group: IgnoredNumber = Field(0, description=SETTING_TEXTS["group"])
+    flag: IgnoredNumber = Field(0, description=SETTING_TEXTS["flag"])
+    index: IgnoredNumber = Field(0, description=SETTING_TEXTS["index"])
 
 
 class SettingRow(Model):
-    key: str
-    value: str
-    help: str
-    type: str
-    options: str
-    group: int
-    flag: int
-    index: int
+    key: str = Field(description=SETTING_TEXTS["key"])
+    value: str = Field(description=SETTING_TEXTS["value"])
+    help: str = Field(description=SETTING_TEXTS["help"])
+    type: str = Field(description=SETTING_TEXTS["type"])
+    options: str = Field(description=SETTING_TEXTS["options"])
+    group: int = Field(description=SETTING_TEXTS["group"])
+    flag: int = Field(description=SETTING_TEXTS["flag"])
+    index: int = Field(description=SETTING_TEXTS["index"])
 
 
 class Aria2Req(Body):
     model_config = _require_in_schema("uri", "secret")
 
-    uri: Text = ""
-    secret: Text = ""
+    uri: Text = Field("", description="Address of aria2.")
+    secret: Text = Field("", description="Secret of aria2; empty for none.")
 
 
 class IndexUpdateReq(Body):
-    paths: Annotated[list[Text], Field(default_factory=list, max_length=1000), FailFast()]
-    max_depth: Number = 0
+    paths: Annotated[list[Text], FailFast()] = Field(
+        default_factory=list, max_length=1000, description="Folders of the tree; empty for the whole tree."
+    )
+    max_depth: Number = Field(0, description="Depth of folders to read; 0 or less for no limit.")
 
 
 class IndexProgress(Model):
-    obj_count: int
-    is_done: bool
-    last_done_time: str | None
-    error: str
+    obj_count: int = Field(description="Number of names in the index.")
+    is_done: bool = Field(description="True if the index is not being built.")
+    last_done_time: str | None = Field(description="Time when the index was last complete.")
+    error: str = Field(description="Reason of the failure; empty if there is none.")
 
 
 class QbitReq(Body):
     model_config = _require_in_schema("url", "seedtime")
 
-    url: Text = ""
-    seedtime: Text = ""
+    url: Text = Field("", description="Address of qBittorrent, with its user and password.")
+    seedtime: Text = Field("", description="Minutes of seeding after a torrent is complete; negative for no end.")
 
 
 class StorageReq(Body):
     model_config = _require_in_schema("mount_path", "driver")
 
-    id: Number = 0
-    mount_path: Text = ""
-    order: Number = 0
-    driver: Text = ""
-    cache_expiration: Annotated[int, Field(ge=0, le=10**9)] = 30
-    custom_cache_policies: LongText = ""
-    status: IgnoredText = ""
-    addition: Annotated[str, Field(max_length=300_000)] = ""
-    remark: LongText = ""
-    disabled: bool = False
-    disable_index: Flag = False
-    enable_sign: Flag = False
-    order_by: Text = ""
-    order_direction: Text = ""
-    extract_folder: Text = ""
-    web_proxy: Flag = False
-    webdav_policy: Text = "native_proxy"
-    proxy_range: Flag = False
-    down_proxy_url: Text = ""
-    disable_proxy_sign: Flag = False
+    id: Number = Field(0, description="Id of the storage to change.")
+    mount_path: Text = Field("", description="Path of the storage in the tree.")
+    order: Number = Field(0, description="Position among storages and mounts.")
+    driver: Text = Field("", description="Name of the driver.")
+    cache_expiration: int = Field(30, ge=0, le=10**9, description="Minutes to cache listings; 0 for no cache.")
+    custom_cache_policies: LongText = Field(
+        "", description="Lines `glob:minutes`; the first that matches a path replaces `cache_expiration`."
+    )
+    status: IgnoredText = Field("", description=Ignored)
+    addition: str = Field(
+        "", max_length=300_000, description="The driver's own options, as JSON text; `driver/info` lists them."
+    )
+    remark: LongText = Field("", description="A note for administrators.")
+    disabled: Disabled = False
+    disable_index: Flag = Field(False, description="Exclude the storage from the search.")
+    enable_sign: Flag = Field(False, description="Sign every link into the storage.")
+    order_by: Text = Field("", description="`name`, `size` or `modified`.")
+    order_direction: Text = Field("", description="`asc` or `desc`.")
+    extract_folder: Text = Field("", description="Position of folders: `front`, `back`, or empty for among the files.")
+    web_proxy: Flag = Field(False, description="Pass downloads through this service instead of redirecting them.")
+    webdav_policy: Text = Field(
+        "native_proxy", description="Downloads of WebDAV clients: `302_redirect`, `use_proxy_url` or `native_proxy`."
+    )
+    proxy_range: Flag = Field(False, description="Request ranges from the storage one by one.")
+    down_proxy_url: Text = Field("", description="Addresses of download proxies, one per line.")
+    disable_proxy_sign: Flag = Field(False, description="Leave out the signature in links to download proxies.")
 
 
 class StorageRow(StorageReq):
     model_config = ConfigDict(json_schema_extra={}, json_schema_serialization_defaults_required=True)
 
-    status: str
-    modified: datetime
+    status: str = Field(description="`work`, or the reason why the storage does not work.")
+    modified: datetime = Field(description="Time of the last change.")
 
 
 def _make_optional(schema: dict[str, Any]) -> None:
@@ -258,52 +299,57 @@ def _make_optional(schema: dict[str, Any]) -> None:
 class ListedStorage(StorageRow):
     model_config = ConfigDict(json_schema_extra=_make_optional)
 
-    mount_details: MountDetails | None = None
+    mount_details: MountDetails | None = Field(
+        None, description="Usage of the storage, if it is known and the caller may see it."
+    )
 
 
 class TaskRow(Model):
-    id: str
-    name: str
-    creator: str
-    creator_role: int
-    state: str | int
-    status: str
-    progress: float
-    start_time: datetime | None
-    end_time: datetime | None
-    total_bytes: int
-    error: str
+    id: str = Field(description="Id of the task.")
+    name: str = Field(description="Name.")
+    creator: str = Field(description="User who created the task.")
+    creator_role: int = Field(description="That user's role: 0 ordinary user, 1 guest, 2 administrator.")
+    state: str | int = Field(
+        description="`pending`, `running`, `succeeded`, `canceling`, `canceled`, `errored`, `failing`, `failed`, "
+        "`waiting_retry` or `before_retry`; a number (0 to 9) for clients of `/openlist`."
+    )
+    status: str = Field(description="Current activity, in words.")
+    progress: float = Field(description="Percent done.")
+    start_time: datetime | None = Field(description="Time when the task began.")
+    end_time: datetime | None = Field(description="Time when the task ended.")
+    total_bytes: int = Field(description="Bytes to process.")
+    error: str = Field(description="Reason of the failure; empty if there is none.")
 
 
 class Message(Model):
-    type: str
-    content: str
+    type: str = Field(description="Type of the message; empty if there is none.")
+    content: str = Field(description="Message of a driver; empty if there is none.")
 
 
 class Option(Model):
-    name: str
-    type: str
-    default: str
-    options: str
-    required: bool
-    help: str
+    name: str = Field(description="Key in `addition`, or name of a field of the storage.")
+    type: str = Field(description="`string`, `text`, `bool`, `number`, `float` or `select`.")
+    default: str = Field(description="Value of a new storage.")
+    options: str = Field(description="Allowed values, separated by commas.")
+    required: bool = Field(description="True if a value is required.")
+    help: str = Field(description="Explanation.")
 
 
 class DriverConfig(Model):
-    name: str
-    local_sort: bool
-    only_local: bool
-    only_proxy: bool
-    no_cache: bool
-    no_upload: bool
-    need_ms: bool
-    default_root: str
-    alert: str
-    only_indices: bool
-    prefer_proxy: bool
+    name: str = Field(description="Name of the driver.")
+    local_sort: bool = Field(description="True if the service can sort its listings.")
+    only_local: bool = Field(description="True if every download passes through this service.")
+    only_proxy: bool = Field(description="True if every download passes through this service.")
+    no_cache: bool = Field(description="True if its listings are never cached.")
+    no_upload: bool = Field(description="True if it cannot store files.")
+    need_ms: bool = Field(description="True if the driver has messages for the administrator.")
+    default_root: str = Field(description="Root folder of a new storage.")
+    alert: str = Field(description="Warning for administrators who choose this driver.")
+    only_indices: bool = Field(description="True if the storage consists of addresses only.")
+    prefer_proxy: bool = Field(description="True if `web_proxy` is on in a new storage.")
 
 
 class Template(Model):
-    common: list[Option]
-    additional: list[Option]
-    config: DriverConfig
+    common: list[Option] = Field(description="Options of every storage.")
+    additional: list[Option] = Field(description="Options of this driver.")
+    config: DriverConfig = Field(description="Properties of the driver.")

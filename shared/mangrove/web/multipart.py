@@ -1,4 +1,4 @@
-"""Uploads in parts on the wire (behaviour 5.21, 5.22): their headers, and how a session is shown."""
+"""Uploads in chunks: their bodies, headers and answers."""
 
 from __future__ import annotations
 
@@ -13,75 +13,74 @@ from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest
 from mangrove.tasks.upload.multipart import MOST_CHUNKS, NewUpload, Progress
 from mangrove.tasks.upload.sessions import SessionState
-from mangrove.web.binding import Body, Model
-from mangrove.web.framework import Depends, Request
-from mangrove.web.fs_models import CreatedTask, PathText, Text
+from mangrove.web.file_models import CreatedTask, Path, Text
+from mangrove.web.framework import Body, Depends, Model, Request
 from mangrove.web.incoming import IncomingUpload, parse_size
 
-MOST_SIGNED = 100  # chunks of one request
-LONGEST_ID = 100  # characters
+MAX_SIGNED_CHUNKS_PER_REQUEST = 100
+MAX_ID_LENGTH = 100
 
 
 class DirectReq(Body):
-    path: PathText = Field("", description="The folder that it goes to, percent-encoded.")
-    file_name: Text = Field("", description="The file's name.")
-    file_size: int = Field(0, ge=0, le=2**53, description="Bytes of the file.")
-    password: Text = Field("", description="Of the folder, where a rule has one.")
-    tool: Text = Field("", description="Taken and without effect: there is one way, `HttpDirect`.")
+    path: Path = Field("", description="The folder that receives the file, percent-encoded.")
+    file_name: Text = Field("", description="Name of the file.")
+    file_size: int = Field(0, ge=0, le=2**53, description="Size of the file in bytes.")
+    password: Text = Field("", description="The folder's password, if a rule sets one.")
+    tool: Text = Field("", description="Accepted and ignored: `HttpDirect` is the only tool.")
 
 
 class DirectInfo(Model):
-    upload_url: str = Field(description="The address that takes the bytes.")
-    chunk_size: int = Field(description="0: the file goes there in one piece.")
-    method: str = Field(description="The method of the request.")
-    headers: dict[str, str] = Field(description="Headers of the request, which are signed, as is its length.")
+    upload_url: str = Field(description="Address that accepts the bytes.")
+    chunk_size: int = Field(description="Always 0: the file is sent in one piece.")
+    method: str = Field(description="Method of the request.")
+    headers: dict[str, str] = Field(description="Headers of the request. They are signed, and so is its length.")
 
 
 class MultipartReq(Body):
-    upload_id: Text = ""
+    upload_id: Text = Field("", description="Id of the upload session.")
 
 
 class WantedChunk(BaseModel):
-    index: int = Field(ge=0, lt=MOST_CHUNKS, description="The number of the chunk, from 0.")
-    crc32: str = Field(max_length=20, description="The CRC-32 of its bytes, highest byte first, in Base64.")
+    index: int = Field(ge=0, lt=MOST_CHUNKS, description="Number of the chunk, from 0.")
+    crc32: str = Field(max_length=20, description="CRC-32 of its bytes, highest byte first, in Base64.")
 
 
 class SignReq(MultipartReq):
-    chunks: list[WantedChunk] = Field(max_length=MOST_SIGNED, description="The chunks that are to be sent.")
+    chunks: list[WantedChunk] = Field(max_length=MAX_SIGNED_CHUNKS_PER_REQUEST, description="The chunks to send.")
 
 
 class SignedChunk(Model):
-    index: int = Field(description="The number of the chunk, from 0.")
-    url: str = Field(description="The address that takes its bytes.")
-    method: str = Field(description="The method of the request.")
-    headers: dict[str, str] = Field(description="Headers of the request, which are signed, as is its length.")
-    expires_in: int = Field(description="Seconds in which the request has to begin.")
+    index: int = Field(description="Number of the chunk, from 0.")
+    url: str = Field(description="Address that accepts its bytes.")
+    method: str = Field(description="Method of the request.")
+    headers: dict[str, str] = Field(description="Headers of the request. They are signed, and so is its length.")
+    expires_in: int = Field(description="Seconds within which the request must begin.")
 
 
 class SignedChunks(Model):
-    chunks: list[SignedChunk] = Field(description="The requests, in the order in which they were asked for.")
+    chunks: list[SignedChunk] = Field(description="The requests, in the order of the chunks in the body.")
 
 
 class UploadSnapshot(Model):
-    upload_id: str
+    upload_id: str = Field(description="Id of the upload session.")
     state: str = Field(description="`receiving`, `completed`, `failed_permanent` or `aborted`.")
-    attempt: int = Field(description="Always 1: a session has no runs.")
-    path: str = Field(description="Where the file goes, as a path of the whole tree.")
-    size: int = Field(description="Bytes of the file.")
+    attempt: int = Field(description="Always 1.")
+    path: str = Field(description="Path of the file in the whole tree.")
+    size: int = Field(description="Size of the file in bytes.")
     chunk_size: int = Field(description="Bytes of every chunk but the last.")
-    total_chunks: int = Field(description="How many chunks the file has.")
-    received: list[list[int]] | None = Field(description="First and last of each row of chunks that are there.")
-    received_bytes: int = Field(description="Bytes that are there.")
-    frontier: int = Field(description="The first chunk that is missing.")
-    storage_progress: int = Field(description="Percent of the file that are where it belongs.")
-    direct: bool = Field(description="Whether chunks go to the storage itself, to addresses from `multipart/sign`.")
-    error: str = Field("", description="Why it failed; absent where it did not.")
-    resumed: bool = Field(False, description="Of `init`: whether the session was there before.")
-    task: CreatedTask | None = Field(None, description="Of `complete`: the task that carries the file on.")
+    total_chunks: int = Field(description="Number of chunks.")
+    received: list[list[int]] | None = Field(description="First and last number of each run of received chunks.")
+    received_bytes: int = Field(description="Received bytes.")
+    frontier: int = Field(description="Number of the first missing chunk.")
+    storage_progress: int = Field(description="Percent of the file that is stored at its path.")
+    direct: bool = Field(description="True if chunks may go to the storage itself, to addresses of `multipart/sign`.")
+    error: str = Field("", description="Reason of the failure; absent if there is none.")
+    resumed: bool = Field(False, description="In the answer of `init`: true if the session existed before.")
+    task: CreatedTask | None = Field(None, description="In the answer of `complete`: the task that stores the file.")
 
 
 class IncomingInit(IncomingUpload):
-    """The headers of a new session, those of an upload and two more."""
+    """The headers of a new session: those of an upload, and the size of a chunk."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
@@ -90,26 +89,26 @@ class IncomingInit(IncomingUpload):
         if not self.file_size:
             raise BadRequest("multipart upload requires a positive X-File-Size; upload empty files via /fs/put")
         text = request.headers.get("x-chunk-size", "")
-        told = [request.headers.get("last-modified", ""), *(f"{kind} {sum}" for kind, sum in self.hashes.items())]
+        attributes = [request.headers.get("last-modified", ""), *(f"{kind} {sum}" for kind, sum in self.hashes.items())]
         self.new = NewUpload(
             Upload(self.file_size, self.modified, self.mime),
             self.overwrite,
             self.hashes,
-            "\n".join(told).strip(),
+            "\n".join(attributes).strip(),
             parse_size(text, "X-Chunk-Size") or None,
         )
 
 
 class IncomingChunk:
-    """The headers of one chunk."""
+    """The headers of a chunk."""
 
     def __init__(self, request: Request) -> None:
-        self.upload_id = request.headers.get("x-upload-id", "")[:LONGEST_ID]
+        self.upload_id = request.headers.get("x-upload-id", "")[:MAX_ID_LENGTH]
         index = parse_integer(request.headers.get("x-chunk-index", ""))
         if index is None:
             raise BadRequest("X-Chunk-Index is not a number")
         self.index = index
-        self.crc32 = request.headers.get("x-chunk-crc32", "")[:LONGEST_ID]
+        self.crc32 = request.headers.get("x-chunk-crc32", "")[:MAX_ID_LENGTH]
         self.request = request
 
 
@@ -122,7 +121,7 @@ async def _parse_chunk(request: Request) -> IncomingChunk:
 
 
 async def _find_id(request: Request) -> str:
-    return request.headers.get("x-upload-id", "")[:LONGEST_ID]
+    return request.headers.get("x-upload-id", "")[:MAX_ID_LENGTH]
 
 
 Init = Annotated[IncomingInit, Depends(_parse_init)]
@@ -131,42 +130,42 @@ UploadId = Annotated[str, Depends(_find_id)]
 
 
 def format_progress(progress: Progress) -> dict[str, Any]:
-    """The snapshot of a session."""
+    """Return the state of a session, as an `UploadSnapshot`."""
     session = progress.session
     facts, count = session.facts, session.chunk_count
     numbers = list(range(1, count + 1)) if session.is_completed else [part.number for part in progress.parts]
-    rows = _group(numbers)
-    shown = SessionState.RECEIVING if session.state.is_open else session.state
-    found = {
+    runs = _group(numbers)
+    state = SessionState.RECEIVING if session.state.is_open else session.state
+    snapshot = {
         "upload_id": session.id,
-        "state": str(shown),
+        "state": str(state),
         "attempt": 1,
         "path": facts.path,
         "size": facts.size,
         "chunk_size": session.chunk_size,
         "total_chunks": count,
-        "received": rows or None,
+        "received": runs or None,
         "received_bytes": sum(map(session.get_size_of, numbers)),
-        "frontier": rows[0][1] + 1 if rows and rows[0][0] == 0 else 0,
+        "frontier": runs[0][1] + 1 if runs and runs[0][0] == 0 else 0,
         "storage_progress": 100 if session.is_completed and not facts.stage else 0,
         "direct": progress.is_direct,
     }
-    return found | ({"error": facts.error} if facts.error else {})
+    return snapshot | ({"error": facts.error} if facts.error else {})
 
 
 def _group(numbers: Sequence[int]) -> list[list[int]]:
-    """Rows of chunks without a gap, counted from 0, of part numbers in order."""
-    rows: list[list[int]] = []
+    """Return the runs of chunks without a gap, counted from 0, for part numbers from 1 in ascending order."""
+    runs: list[list[int]] = []
     for number in numbers:
-        if rows and rows[-1][1] == number - 2:
-            rows[-1][1] = number - 1
+        if runs and runs[-1][1] == number - 2:
+            runs[-1][1] = number - 1
         else:
-            rows.append([number - 1, number - 1])
-    return rows
+            runs.append([number - 1, number - 1])
+    return runs
 
 
 def format_direct(request: SignedRequest) -> dict[str, Any]:
-    """The request that stores a whole file."""
+    """Return the request that stores a whole file, as a `DirectInfo`."""
     return {
         "upload_url": request.url,
         "chunk_size": 0,
@@ -175,17 +174,17 @@ def format_direct(request: SignedRequest) -> dict[str, Any]:
     }
 
 
-def format_signed(wanted: Sequence[WantedChunk], signed: Sequence[SignedRequest]) -> dict[str, Any]:
-    """The requests that store chunks."""
+def format_signed(chunks: Sequence[WantedChunk], signed: Sequence[SignedRequest]) -> dict[str, Any]:
+    """Return the requests that store chunks, as `SignedChunks`."""
     return {
         "chunks": [
             {
                 "index": chunk.index,
-                "url": one.url,
-                "method": one.method,
-                "headers": dict(one.headers),
-                "expires_in": one.lifetime,
+                "url": request.url,
+                "method": request.method,
+                "headers": dict(request.headers),
+                "expires_in": request.lifetime,
             }
-            for chunk, one in zip(wanted, signed, strict=True)
+            for chunk, request in zip(chunks, signed, strict=True)
         ]
     }

@@ -1,4 +1,4 @@
-"""The page at `/`: our own as it was built, another front end, or none. What it fetches later is under `/@assets/`."""
+"""The page at `/`: our own as it was built, another front end, or none. Its other files are below `/@assets/`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.config import config
-from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
+from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/dav/")
 ASSETS = "/@assets/"
-ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first that a browser takes
-FOREVER = "public, max-age=31536000, immutable"  # a name has the hash of its content
-HALF_A_YEAR = "public, max-age=15552000"
+ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first that the browser accepts is used
+ASSET_CACHING = "public, max-age=31536000, immutable"  # the name of an asset has the hash of its content
+FILE_CACHING = "public, max-age=15552000"
 POLICY = {
     "default-src": "'self'",
-    "img-src": "'self' data: blob: http: https:",  # storages may send browsers to links of their own
+    "img-src": "'self' data: blob: http: https:",  # storages may redirect browsers to their own links
     "media-src": "'self' blob: http: https:",
-    "frame-src": "'self' blob:",  # where pages of users are shown, and PDF by the browser
+    "frame-src": "'self' blob:",  # shows pages of users, and PDF by the browser
     "object-src": "'none'",
     "base-uri": "'none'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-CUSTOM_POLICY = {  # for what an administrator puts into the page: it may bring scripts, which may fetch what they need
+CUSTOM_POLICY = {  # with custom content of an administrator, which may include scripts that fetch files
     "style-src": "'self' 'unsafe-inline' https:",
     "font-src": "'self' data: https:",
     "connect-src": "'self' https:",
@@ -45,10 +45,10 @@ CUSTOM_POLICY = {  # for what an administrator puts into the page: it may bring 
 HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    "x-dns-prefetch-control": "off",  # a link in a text of a user is not looked up before somebody follows it
+    "x-dns-prefetch-control": "off",  # no name of a link in a user's text is resolved before the link is followed
     "x-frame-options": "DENY",
 }
-FRAME = f"{ASSETS}frame.html"  # where our page shows a page of a user; what that one may load stands in the file itself
+FRAME = f"{ASSETS}frame.html"  # shows a page of a user inside our page; the file itself has its content policy
 FRAME_HEADERS = {
     "cache-control": "no-cache",
     "content-security-policy": "sandbox allow-scripts; frame-ancestors 'self'",
@@ -59,37 +59,37 @@ FAMILY_LOGO = re.compile(r"https://res\.oplist\.org/logo/logo\.(?:svg|png)")
 
 
 class Page:
-    """A front end in a folder: `index.html` for every address that a person opens, and the files beside it."""
+    """A front end in a folder: `index.html` for every address that a person opens, and the other files."""
 
     def __init__(self, folder: Path, is_ours: bool) -> None:
-        """ValueError when the folder has no front end. `is_ours`: whether it is the one of this project."""
+        """ValueError if the folder has no front end. `is_ours`: it is the front end of this project."""
         self._folder = folder
         self._is_ours = is_ours
-        self._built = 0  # when, in ns
+        self._built_ns = 0
         try:
             self._read()
         except (OSError, UnicodeError):
             raise ValueError(f"{folder} has no index.html") from None
 
     def _read(self) -> None:
-        """Take up what is in the folder, unless that is done: it may be built anew while the service runs."""
+        """Read the folder again if the front end was built since the last time."""
         index = self._folder / "index.html"
-        built = index.stat().st_mtime_ns
-        if built != self._built:
+        built_ns = index.stat().st_mtime_ns
+        if built_ns != self._built_ns:
             self._index = index.read_text()
             files = (path for path in self._folder.rglob("*") if path.is_file())
             self._files = {f"/{path.relative_to(self._folder).as_posix()}": path for path in files}
-            self._built = built
+            self._built_ns = built_ns
 
     async def find(self, method: str, path: str, headers: Headers) -> Response | None:
-        """The answer to a request that nothing else answers; None where it is not for the page."""
+        """Answer a request that no route answers; None if it is not for the page."""
         if method not in ("GET", "HEAD"):
             return None
         if path in self._files and path != "/index.html":
             return self._serve_file(path, headers)
         if "text/html" not in headers.get("accept", "") or path.startswith((*API_PREFIXES, ASSETS)):
             return None
-        with suppress(OSError):  # while it is built: what was there before still names its files
+        with suppress(OSError):  # while it is being built; the previous index still names its files
             self._read()
         answer = self._make_index(path, (await configuration.get()).settings)
         if method == "HEAD":
@@ -98,19 +98,19 @@ class Page:
 
     def _serve_file(self, path: str, headers: Headers) -> Response:
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-        caching = FOREVER if path.startswith(ASSETS) else HALF_A_YEAR
+        caching = ASSET_CACHING if path.startswith(ASSETS) else FILE_CACHING
         answer_headers = {**HEADERS, "cache-control": caching, "vary": "accept-encoding"}
         if path == FRAME:
             answer_headers |= FRAME_HEADERS
-        taken = {part.split(";")[0].strip() for part in headers.get("accept-encoding", "").split(",")}
+        accepted = {part.split(";")[0].strip() for part in headers.get("accept-encoding", "").split(",")}
         for encoding, ending in ENCODINGS.items():
-            if encoding in taken and path + ending in self._files:
+            if encoding in accepted and path + ending in self._files:
                 answer_headers["content-encoding"] = encoding
                 return FileResponse(self._files[path + ending], headers=answer_headers, media_type=kind)
         return FileResponse(self._files[path], headers=answer_headers, media_type=kind)
 
     def _make_index(self, path: str, settings: Settings) -> Response:
-        is_managing = path == "/@manage" or path.startswith("/@manage/")  # where a broken customisation is mended
+        is_managing = path == "/@manage" or path.startswith("/@manage/")  # a broken customisation is repaired here
         head = "" if is_managing else settings["customize_head"]
         body = "" if is_managing else settings["customize_body"]
         if self._is_ours:
@@ -122,7 +122,7 @@ class Page:
 
 
 class FrontEnd:
-    """The page that this process shows; in the cloud our own, where it was built into the function."""
+    """The page that this process shows; in the cloud the one built into the function."""
 
     def __init__(self) -> None:
         self.page: Page | None = None
@@ -133,17 +133,17 @@ class FrontEnd:
 
 
 async def show(scope: Scope) -> Response:
-    """The page's answer to a request; 404 where it has none. No page speaks the dialect of others."""
-    page, found = runtime.get(FrontEnd).page, None
-    if page is not None and scope["state"].get("dialect") is not Dialect.OPENLIST:
-        found = await page.find(scope["method"], scope["path"], Headers(scope=scope))
-    if found is None:
+    """Answer a request with the page; 404 if it has no such file. The page uses the native flavour only."""
+    page, answer = runtime.get(FrontEnd).page, None
+    if page is not None and scope["state"].get("flavour") is not ApiFlavour.OPENLIST:
+        answer = await page.find(scope["method"], scope["path"], Headers(scope=scope))
+    if answer is None:
         raise HTTPException(404)
-    return found
+    return answer
 
 
 def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str, str]:
-    """Our index.html with what is set, and its policy. Custom scripts run by a nonce that no other page knows."""
+    """Return our index.html with the settings, and its policy. Custom scripts run by a nonce of this answer."""
     policy = dict(POLICY)
     if head or body:
         nonce = secrets.token_urlsafe(16)
@@ -159,9 +159,9 @@ def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str
 
 
 def _fill_family(text: str, settings: Settings, head: str, body: str) -> str:
-    """The index.html of another front end with the family's placeholders."""
+    """Return the index.html of another front end, with the placeholders of the family filled in."""
     logo = settings["logo"].partition("\n")[0]
-    text = FAMILY_LOGO.sub(lambda found: escape(logo if found[0].endswith("png") else settings["favicon"]), text)
+    text = FAMILY_LOGO.sub(lambda match: escape(logo if match[0].endswith("png") else settings["favicon"]), text)
     values = {
         "cdn: undefined": "cdn: ''",
         "base_path: undefined": "base_path: '/'",
@@ -175,11 +175,11 @@ def _fill_family(text: str, settings: Settings, head: str, body: str) -> str:
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
-    """`text` with values in place of their marks, in one pass: what a value says is no mark."""
+    """Return `text` with each mark replaced by its value, in one pass: a mark in a value is not replaced."""
     marks = "|".join(map(re.escape, values))
-    return re.sub(marks, lambda found: values[found[0]], text)
+    return re.sub(marks, lambda match: values[match[0]], text)
 
 
 def _format_script_text(value: str) -> str:
-    """A text as a literal in a script, which does not end the script."""
+    """Return a text as a literal in a script, which cannot end the script."""
     return json.dumps(value).replace("<", "\\u003c")

@@ -8,12 +8,12 @@ from email.utils import parsedate_to_datetime
 
 from mangrove.core.http import parse_integer
 
-MAX_RANGES = 32  # more parts than this are answered with the whole file
+MAX_RANGES = 32  # a request for more is answered with the whole file
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes `start` up to, not including, `stop`."""
+    """Bytes from `start` up to, not including, `stop`."""
 
     start: int
     stop: int
@@ -23,16 +23,19 @@ class ByteRange:
         return self.stop - self.start
 
     def format_content_range(self, size: int) -> str:
-        """The value of Content-Range."""
+        """Return the value of Content-Range."""
         return f"bytes {self.start}-{self.stop - 1}/{size}"
 
 
 class RangeNotSatisfiable(Exception):
-    """No wanted byte is there, or the Range header cannot be read; the text says which."""
+    """No requested byte exists, or the Range header cannot be read; the text says which."""
 
 
 def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:
-    """The status (304 or 412) that the If-* headers ask for instead of the bytes, or None. `etag` with quotes."""
+    """Return the status (304 or 412) that the If-* headers ask for instead of the bytes, or None.
+
+    `etag` includes its quotes.
+    """
     if "if-match" in headers:
         if not _contains_etag(headers["if-match"], etag, weak=False):
             return 412
@@ -51,24 +54,24 @@ def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, 
 
 
 def parse_ranges(headers: Mapping[str, str], size: int, etag: str, modified: float) -> list[ByteRange]:
-    """The wanted parts of a file of `size` bytes; empty for the whole file. Raises RangeNotSatisfiable."""
-    wanted = headers.get("range", "")
-    if not wanted or not size or not _matches_if_range(headers.get("if-range", ""), etag, modified):
+    """Return the requested parts of a file of `size` bytes; empty for the whole file. Raises RangeNotSatisfiable."""
+    header = headers.get("range", "")
+    if not header or not size or not _matches_if_range(headers.get("if-range", ""), etag, modified):
         return []
-    unit, _, text = wanted.partition("=")
+    unit, _, text = header.partition("=")
     if unit.strip().lower() != "bytes":
         raise RangeNotSatisfiable("invalid range")
     ranges = [_parse_range(part.strip(), size) for part in text.split(",") if part.strip()]
-    satisfiable = [one for one in ranges if one is not None]
+    satisfiable = [byte_range for byte_range in ranges if byte_range is not None]
     if not satisfiable:
         raise RangeNotSatisfiable("invalid range: failed to overlap" if ranges else "invalid range")
-    if sum(one.length for one in satisfiable) > size or len(satisfiable) > MAX_RANGES:
+    if sum(byte_range.length for byte_range in satisfiable) > size or len(satisfiable) > MAX_RANGES:
         return []
     return satisfiable
 
 
 def _parse_range(text: str, size: int) -> ByteRange | None:
-    """One part; None when it begins behind the end."""
+    """Parse one part; None if it begins behind the end of the file."""
     first, dash, last = (part.strip() for part in text.partition("-"))
     start, end = parse_integer(first), parse_integer(last)
     unreadable = (first and start is None) or (last and end is None)
@@ -100,7 +103,7 @@ def _contains_etag(header: str, etag: str, weak: bool) -> bool:
 
 
 def _parse_http_date(text: str) -> int | None:
-    """Seconds since the epoch; None for what is no date."""
+    """Return seconds since the epoch; None if the text is not a date."""
     try:
         return int(parsedate_to_datetime(text).timestamp())
     except (ValueError, TypeError, OverflowError):

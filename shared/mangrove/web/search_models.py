@@ -1,12 +1,11 @@
-"""Bodies and answers of the search, as validated and as shown in the OpenAPI document, and what they say."""
+"""Bodies and answers of the search, as they are validated and documented, and their conversion."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from mangrove.configuration.values import Settings
 from mangrove.core.problems import BadRequest
@@ -14,55 +13,47 @@ from mangrove.search.find import Found
 from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
 from mangrove.tree.operations.objects import format_time, get_type_code
-from mangrove.web.binding import Body, Model
-from mangrove.web.dialects import Dialect
-from mangrove.web.fs_models import Count, PathText, QueryModel, Text
+from mangrove.web.file_models import Count, PageNumber, PageSize, Password, Path, Text
+from mangrove.web.flavours import ApiFlavour
+from mangrove.web.framework import Body, Model
 
-MOST_ROWS = 1000  # of one page
-LAST_ROW = 2**53  # nobody has more names
+MAX_ROWS_PER_PAGE = 1000
+MAX_ROW_NUMBER = 2**53
 WHOLE_DAY = timedelta(days=1, microseconds=-1)
-Keywords = Annotated[str, Field(max_length=100_000)]
 Size = Annotated[int, Field(ge=0, le=2**53)]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Which of the hits are wanted: `count` from `start` on."""
+class SearchReq(Body):
+    parent: Path = Field("", description="The folder to search, including its subfolders.")
+    keywords: str = Field(
+        "", max_length=100_000, description="Words of the name, in any order; `*` and `?` are wildcards."
+    )
+    scope: Count = Field(0, description="0 for everything, 1 for folders, otherwise files.")
+    page: PageNumber = 0
+    per_page: PageSize = 0
+    password: Password = ""
+    ext: Text = Field("", description="Extensions of files, separated by commas.")
+    min_size: Size | None = Field(None, description="Minimum size of a file in bytes.")
+    max_size: Size | None = Field(None, description="Maximum size of a file in bytes.")
+    since: Text = Field(
+        "", description="Earliest modification: a date or time in RFC 3339 format; UTC if it has no offset."
+    )
+    until: Text = Field(
+        "", description="Latest modification: a date or time in RFC 3339 format; UTC if it has no offset."
+    )
 
-    start: int
-    count: int
-
-
-class SearchFields(BaseModel):
-    """`scope`: 0 all, 1 folders, else files. `ext`: extensions with commas between them. `since` and `until`: when it
-    was modified, both included; a date or a time as in RFC 3339, in UTC where it says nothing else."""
-
-    parent: PathText = ""
-    keywords: Keywords = ""
-    scope: Count = 0
-    page: Count = 0
-    per_page: Count = 0
-    password: Text = ""
-    ext: Text = ""
-    min_size: Size | None = None
-    max_size: Size | None = None
-    since: Text = ""
-    until: Text = ""
-
-
-class SearchReq(Body, SearchFields):
-    def to_part(self) -> Part:
-        """BadRequest when the page is none."""
+    def get_start(self) -> int:
+        """Return the number of the page's first row. BadRequest if there is no such page."""
         if self.page < 1:
             raise BadRequest("page can't < 1")
         if self.per_page < 1:
             raise BadRequest("per_page can't < 1")
-        if self.per_page > MOST_ROWS:
-            raise BadRequest(f"per_page can't > {MOST_ROWS}")
-        return Part(min((self.page - 1) * self.per_page, LAST_ROW), self.per_page)
+        if self.per_page > MAX_ROWS_PER_PAGE:
+            raise BadRequest(f"per_page can't > {MAX_ROWS_PER_PAGE}")
+        return min((self.page - 1) * self.per_page, MAX_ROW_NUMBER)
 
     def to_filters(self) -> Filters:
-        """BadRequest when it is not to be understood."""
+        """Return the filters. BadRequest if a field cannot be parsed."""
         return Filters(
             parse(self.keywords),
             self.scope,
@@ -74,34 +65,30 @@ class SearchReq(Body, SearchFields):
         )
 
 
-class SearchQuery(QueryModel, SearchFields):
-    """The same as query text, for GET."""
-
-    def to_body(self) -> SearchReq:
-        return SearchReq(**self.model_dump())
-
-
 class SearchRow(Model):
-    parent: str
-    name: str
-    is_dir: bool
-    size: int
-    type: int
-    modified: datetime
+    parent: str = Field(description="The folder that contains it, as a path of the whole tree.")
+    name: str = Field(description="Name.")
+    is_dir: bool = Field(description="True for a folder.")
+    size: int = Field(description="Size in bytes; 0 for a folder.")
+    type: int = Field(description="1 folder, 2 video, 3 audio, 4 text, 5 image, 0 anything else.")
+    modified: datetime = Field(description="Time of the last change.")
 
 
 class SearchPage(Model):
-    content: list[SearchRow]
-    total: int
+    content: list[SearchRow] = Field(description="Entries of this page, in order.")
+    total: int = Field(description="Number of entries on all pages.")
     indexing: bool = Field(
         default=False,
-        description="True while the first index of a storage is being built: there may be more. Left out otherwise, "
-        "and for a client of `/openlist`.",
+        description="True while the first index of a storage is being built, so that there may be more. Absent "
+        "otherwise, and for clients of `/openlist`.",
     )
 
 
 def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | None:
-    """Seconds since the epoch, None for no text; of a date that moment of the `day`. BadRequest for another text."""
+    """Return seconds since the epoch, None for an empty text; of a date, the moment `day` after its beginning.
+
+    BadRequest if the text is neither a date nor a time.
+    """
     if not text:
         return None
     try:
@@ -112,10 +99,10 @@ def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | 
         raise BadRequest(f"{name}: not a time as in RFC 3339: {text[:40]}") from None
 
 
-def make_page(found: Found, settings: Settings, dialect: Dialect) -> dict[str, Any]:
-    """Return the answer of `fs/search`. `parent` is an absolute path, also where the user's root is a folder of it."""
-    page = {"content": [_make_row(settings.type_codes, hit) for hit in found.hits], "total": found.total}
-    return page | ({"indexing": True} if found.is_partial and dialect is Dialect.DOCUMENT else {})
+def make_page(result: Found, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
+    """Return the answer of `fs/search`. `parent` is a path of the whole tree, whatever the user's root."""
+    page = {"content": [_make_row(settings.type_codes, hit) for hit in result.hits], "total": result.total}
+    return page | ({"indexing": True} if result.is_partial and flavour is ApiFlavour.NATIVE else {})
 
 
 def _make_row(codes: Any, hit: Hit) -> dict[str, Any]:

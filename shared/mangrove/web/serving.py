@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from mangrove.configuration import throttle
 from mangrove.core.http import format_content_disposition, format_http_date, guess_mime
@@ -21,11 +22,13 @@ from mangrove.drivers.sending import OpensFiles, SendableFile
 from mangrove.tree.listing.entries import format_etag
 from mangrove.tree.operations.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
-from mangrove.web.sending import FileResponse, can_send_file
 
-TRIES = 5  # to open a file that is replaced again and again
+MAX_OPEN_ATTEMPTS = 5  # for a file that is replaced again and again
+MIN_SENDFILE_BYTES = 256 << 10  # fewer are sent as quickly through the process
+SENDFILE_EXTENSION = "mangrove.sendfile"
+"""The key in a scope's `extensions` of `{"sender": FileSender}`, if the server has a sender."""
 Stat = Callable[[bool], Awaitable[Entry]]
-SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
+SANDBOX_HEADERS = {  # no browser runs a stored file, whatever its type
     "x-content-type-options": "nosniff",
     "content-security-policy": "sandbox; default-src 'none'",
     "referrer-policy": "no-referrer",
@@ -33,13 +36,13 @@ SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
 
 
 async def serve_file(request: Request, driver: Driver, inner: TreePath, name: str, stat: Stat) -> Response:
-    """The answer to GET or HEAD of a file, headers and bytes of one version of it.
+    """Answer GET or HEAD of a file with headers and bytes of one version of it.
 
-    `stat` answers its entry, and with True one that no cache knew. The storage is opened before the first header is
-    sent; when another file is there by then the answer is made anew for that one.
+    `stat` returns its entry, and with True one that is not cached. The storage is opened before the first header is
+    sent; if the file has changed by then, the answer is made again for the new version.
     """
-    for number in range(TRIES):
-        version = FileVersion(driver, inner, await stat(number > 0), name)
+    for attempt in range(MAX_OPEN_ATTEMPTS):
+        version = FileVersion(driver, inner, await stat(attempt > 0), name)
         try:
             return await _serve_version(request, version)
         except EntryChanged:
@@ -49,7 +52,7 @@ async def serve_file(request: Request, driver: Driver, inner: TreePath, name: st
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file as its entry describes it, to be sent under a name."""
+    """A file as its entry describes it, with the name under which it is sent."""
 
     driver: Driver
     inner: TreePath
@@ -57,45 +60,48 @@ class FileVersion:
     name: str
 
     async def open_file(self) -> SendableFile:
-        """The file itself, of a storage that opens files; EntryChanged as `open`."""
+        """Open the file itself, of a storage that has files; EntryChanged as `open`."""
         assert isinstance(self.driver, OpensFiles)
         return await self.driver.open_file(self.inner, self.entry)
 
-    async def open(self, wanted: ByteRange | None = None) -> AsyncIterator[bytes]:
-        """Its bytes, or those of a range; EntryChanged when it is another file by now, as far as the storage can tell.
+    async def open(self, byte_range: ByteRange | None = None) -> AsyncIterator[bytes]:
+        """Open its bytes, or a range. EntryChanged if the storage can tell that it is another file by now.
 
-        More or fewer of a range than there should be break the answer off. A storage without validators is asked for
-        all there is where the range is the whole file, so that a longer one is noticed.
+        A range with more or fewer bytes than expected breaks the answer off. If the range is the whole file and the
+        storage has no validators, the read is not bounded, so that a longer file is noticed.
         """
-        if wanted is None:
+        if byte_range is None:
             return await self.driver.read(self.inner, if_match=self.entry)
-        is_unlimited = wanted.length == self.entry.size and not self.entry.etag
-        length = None if is_unlimited else wanted.length
-        return _check_length(await self.driver.read(self.inner, wanted.start, length, self.entry), wanted.length)
+        is_unlimited = byte_range.length == self.entry.size and not self.entry.etag
+        length = None if is_unlimited else byte_range.length
+        body = await self.driver.read(self.inner, byte_range.start, length, self.entry)
+        return _check_length(body, byte_range.length)
 
 
 async def _check_length(body: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
-    """The body, whose last block is kept back until it is known to be the last: an answer that is cut is noticed, one
-    that only looks whole is not."""
+    """Yield the body, but hold its last block until the length is known to be right.
+
+    A client notices an answer that is cut off, but not a complete answer with wrong bytes.
+    """
     source: Any = body
-    left, last = length, b""
+    remaining, last = length, b""
     async with aclosing(source):
         async for block in source:
-            left -= len(block)
-            if left < 0:
+            remaining -= len(block)
+            if remaining < 0:
                 break
-            if left:
+            if remaining:
                 yield block
             else:
                 last = last or block
-    if left:
+    if remaining:
         raise EntryChanged("the file changed while it was read")
     if last:
         yield last
 
 
 async def _serve_version(request: Request, file: FileVersion) -> Response:
-    """A file of unknown size has no ranges and no Content-Length."""
+    """Answer with one version. A file of unknown size has no ranges and no Content-Length."""
     entry = file.entry
     etag, size = format_etag(entry), entry.size
     headers = {
@@ -120,25 +126,25 @@ async def _serve_version(request: Request, file: FileVersion) -> Response:
         ranges = parse_ranges(request.headers, size, etag, entry.modified)
     except RangeNotSatisfiable as reason:
         return Response(str(reason), 416, {"content-range": f"bytes */{size}"}, "text/plain")
-    _check_answer_size(sum(one.length for one in ranges) or size, request)
+    _check_answer_size(sum(byte_range.length for byte_range in ranges) or size, request)
     if len(ranges) > 1:
         return await _serve_multipart(request, file, size, ranges, headers)
-    wanted = ranges[0] if ranges else ByteRange(0, size)
+    byte_range = ranges[0] if ranges else ByteRange(0, size)
     if ranges:
-        headers["content-range"] = wanted.format_content_range(size)
-    headers["content-length"] = str(wanted.length)
+        headers["content-range"] = byte_range.format_content_range(size)
+    headers["content-length"] = str(byte_range.length)
     status = 206 if ranges else 200
-    if request.method == "HEAD" or not wanted.length:
+    if request.method == "HEAD" or not byte_range.length:
         return Response(status_code=status, headers=headers)
-    if can_send_file(request.scope, file.driver, wanted.length):
-        return FileResponse(await file.open_file(), wanted.start, wanted.length, status, headers)
-    return ClosingStream(await file.open(wanted), status, headers)
+    if _can_send_file(request.scope, file.driver, byte_range.length):
+        return _FileResponse(await file.open_file(), byte_range, status, headers)
+    return ClosingStream(await file.open(byte_range), status, headers)
 
 
 async def serve_member(request: Request, body: MemberStream, headers: Mapping[str, str]) -> Response:
-    """The answer to GET or HEAD of one file of an archive: the whole of it, as no part of it can be had alone."""
+    """Answer GET or HEAD of a file in an archive, always as a whole: an archive has no ranges of its files."""
     name = body.member.path.rpartition("/")[2]
-    own = {
+    own_headers = {
         "content-disposition": format_content_disposition(name),
         "content-type": guess_mime(name),
         **SANDBOX_HEADERS,
@@ -149,18 +155,18 @@ async def serve_member(request: Request, body: MemberStream, headers: Mapping[st
         stack.push_async_callback(body.aclose)
         _check_answer_size(size or 0, request)
         if request.method == "HEAD":
-            return _answer_head(own, size)
+            return _answer_head(own_headers, size)
         stack.pop_all()
-        return await _stream_whole(body, own, size)
+        return await _stream_whole(body, own_headers, size)
 
 
 def serve_image(content: bytes, mime: str) -> Response:
-    """An image that was made of a stored file, or stands in a setting."""
+    """Answer with an image that was made of a stored file, or is part of a setting."""
     return Response(content, media_type=mime, headers={"content-disposition": "attachment", **SANDBOX_HEADERS})
 
 
 class ClosingStream(StreamingResponse):
-    """A streamed body that closes its source also when the client goes away."""
+    """A streamed body that closes its source also if the client goes away."""
 
     def __init__(self, body: AsyncIterator[bytes], status: int, headers: dict[str, str]) -> None:
         self._body = body
@@ -175,19 +181,55 @@ class ClosingStream(StreamingResponse):
                 await close()
 
 
+class FileSender(Protocol):
+    """The sender of a server that can send files by itself."""
+
+    async def send(self, file: SendableFile, offset: int, count: int) -> None:
+        """Send a part of a file as the body of the answer that has begun."""
+        ...
+
+
+def _can_send_file(scope: Scope, driver: Driver, length: int) -> bool:
+    """True if the server may send the bytes of a file without passing them through this process."""
+    return (
+        length >= MIN_SENDFILE_BYTES
+        and SENDFILE_EXTENSION in scope.get("extensions", ())
+        and isinstance(driver, OpensFiles)
+        and not throttle.limits_client_downloads()
+    )
+
+
+class _FileResponse(Response):
+    """A part of an open file, which the server sends by itself and which is closed afterwards."""
+
+    def __init__(self, file: SendableFile, byte_range: ByteRange, status: int, headers: dict[str, str]) -> None:
+        super().__init__(status_code=status, headers=headers)
+        self._file = file
+        self._range = byte_range
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sender: FileSender = scope["extensions"][SENDFILE_EXTENSION]["sender"]
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await sender.send(self._file, self._range.start, self._range.length)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._file.close()
+
+
 def _answer_head(headers: dict[str, str], size: int | None) -> Response:
     answer = Response(headers=headers)
     if size is None:
-        del answer.headers["content-length"]  # 0, which it is not
+        del answer.headers["content-length"]  # Starlette sets 0
     else:
         answer.headers["content-length"] = str(size)
     return answer
 
 
 async def _stream_whole(body: AsyncIterator[bytes], headers: dict[str, str], size: int | None) -> Response:
-    """All of `body`, which is closed afterwards.
+    """Answer with all of `body`, which is closed afterwards.
 
-    Where the size of a file is bounded, a body of unknown size is collected; TooLarge as soon as it is over the bound.
+    If the platform bounds the size of an answer, a body of unknown size is collected first; TooLarge over the bound.
     """
     if size is not None:
         return ClosingStream(body, 200, headers | {"content-length": str(size)})
@@ -215,11 +257,12 @@ async def _serve_multipart(
 ) -> Response:
     boundary, mime = token_hex(16), headers["content-type"]
     heads = [
-        f"\r\n--{boundary}\r\nContent-Type: {mime}\r\nContent-Range: {one.format_content_range(size)}\r\n\r\n".encode()
-        for one in ranges
+        f"\r\n--{boundary}\r\nContent-Type: {mime}\r\n"
+        f"Content-Range: {byte_range.format_content_range(size)}\r\n\r\n".encode()
+        for byte_range in ranges
     ]
     tail = f"\r\n--{boundary}--\r\n".encode()
-    total = sum(map(len, heads)) + sum(one.length for one in ranges) + len(tail)
+    total = sum(map(len, heads)) + sum(byte_range.length for byte_range in ranges) + len(tail)
     headers |= {"content-type": f"multipart/byteranges; boundary={boundary}", "content-length": str(total)}
     if request.method == "HEAD":
         return Response(status_code=206, headers=headers)
@@ -227,9 +270,9 @@ async def _serve_multipart(
 
     async def body() -> AsyncIterator[bytes]:
         async with aclosing(first):
-            for head, one in zip(heads, ranges, strict=True):
+            for head, byte_range in zip(heads, ranges, strict=True):
                 yield head
-                source: Any = first if one is ranges[0] else await file.open(one)
+                source: Any = first if byte_range is ranges[0] else await file.open(byte_range)
                 async with aclosing(source):
                     async for block in source:
                         yield block

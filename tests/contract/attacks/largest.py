@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from mangrove.web.binding import MOST_JSON_VALUES
+from mangrove.web.framework import MAX_JSON_VALUES
 from tests.support.document import get_document
 
 MOST_NAMES = 10_000
@@ -174,5 +174,5 @@ def list_requests(operation_name: str) -> Iterator[Request]:
         for path in (DEEP + "f", "/files/" + "x" * 40_000, "/files/%" + "41" * 20_000):
             yield Request("a long File-Path", method, target, bytes(1 << 22), {"file-path": path})
     elif "requestBody" in operation:
-        many = "[" + '{"a":1},' * (MOST_JSON_VALUES // 2 - 2) + "1]"
+        many = "[" + '{"a":1},' * (MAX_JSON_VALUES // 2 - 2) + "1]"
         yield Request("very many values in the body", method, target, many.encode())

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from mangrove.web.binding import LARGEST_UNGATED_JSON
+from mangrove.web.framework import MAX_UNGATED_JSON_BYTES
 from tests.support.service import Client, Service, run_service
 
 FILES = 256  # descriptors
@@ -69,7 +69,7 @@ def test_a_json_body_over_64_kib_is_not_read_before_the_gate(service: Service, p
     """The answer comes while most of the body has not been sent."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: none\r\nContent-Length: {8 << 20}\r\n\r\n".encode()
     with connect(service) as connection:
-        connection.sendall(head + b" " * (LARGEST_UNGATED_JSON + 1))
+        connection.sendall(head + b" " * (MAX_UNGATED_JSON_BYTES + 1))
         answer = connection.recv(4096)
         while not answer.endswith(b"}"):
             answer += connection.recv(4096)

@@ -20,8 +20,7 @@ from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
-from mangrove.web import sending
-from mangrove.web.serving import serve_file
+from mangrove.web.serving import MIN_SENDFILE_BYTES, serve_file
 from tests.support.waiting import wait_until
 from tests.unit.standalone.test_connections import SECONDS, Server, read_all, serve
 from tests.unit.web.configs import configure
@@ -105,9 +104,12 @@ def test_answers_of_one_connection_stay_in_order(files: Files) -> None:
 
 
 def test_few_bytes_and_limited_ones_pass_through_the_process(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = f"GET /f HTTP/1.1\r\nHost: x\r\nRange: bytes=0-{sending.LEAST - 2}\r\n\r\n".encode()
+    few = f"GET /f HTTP/1.1\r\nHost: x\r\nRange: bytes=0-{MIN_SENDFILE_BYTES - 2}\r\n\r\n".encode()
     with serve(files) as server:
-        assert [len(body) for _, body in fetch(server, few, LAST.replace(b"/f", b"/small"))] == [sending.LEAST - 1, 5]
+        assert [len(body) for _, body in fetch(server, few, LAST.replace(b"/f", b"/small"))] == [
+            MIN_SENDFILE_BYTES - 1,
+            5,
+        ]
         monkeypatch.setattr(throttle, "limits_client_downloads", lambda: True)
         ((_, body),) = fetch(server, LAST)
     assert (body == CONTENT, files.sent) == (True, [])

@@ -8,7 +8,7 @@ import pytest
 from fastapi import Request
 
 from mangrove.web.address import find_base_url, find_client_address
-from mangrove.web.dialects import Dialect
+from mangrove.web.flavours import ApiFlavour
 from tests.unit.web.configs import configure
 
 PROXY = "10.0.0.1"
@@ -21,8 +21,8 @@ def make_request(peer: str = PROXY, server: object = ("127.0.0.1", 5244), **head
     return Request(scope | {"client": (peer, 1), "headers": named})
 
 
-def find(dialect: Dialect = Dialect.DOCUMENT, peer: str = PROXY, **headers: str) -> str:
-    return asyncio.run(find_base_url(make_request(peer, **headers), dialect))
+def find(flavour: ApiFlavour = ApiFlavour.NATIVE, peer: str = PROXY, **headers: str) -> str:
+    return asyncio.run(find_base_url(make_request(peer, **headers), flavour))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_headers_of_a_trusted_proxy_say_it(
 ) -> None:
     configure(**BEHIND_PROXY)
     assert find(**headers) == expected
-    assert find(Dialect.OPENLIST, **headers) == f"{expected}/openlist"
+    assert find(ApiFlavour.OPENLIST, **headers) == f"{expected}/openlist"
     assert find(peer="10.0.1.1", **headers) == "http://127.0.0.1:5244"
 
 
@@ -60,14 +60,14 @@ def test_our_end_of_the_connection_says_it_otherwise(
     monkeypatch: pytest.MonkeyPatch, server: object, origin: str
 ) -> None:
     configure()
-    assert asyncio.run(find_base_url(make_request(server=server, host="evil"), Dialect.DOCUMENT)) == origin
+    assert asyncio.run(find_base_url(make_request(server=server, host="evil"), ApiFlavour.NATIVE)) == origin
 
 
 def test_in_the_cloud_the_domain_of_the_gateway_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     configure()
     request = make_request(host="evil", x_forwarded_host="evil")
     request.scope["aws.event"] = {"requestContext": {"domainName": "x.execute-api.eu-central-1.amazonaws.com"}}
-    found = asyncio.run(find_base_url(request, Dialect.DOCUMENT))
+    found = asyncio.run(find_base_url(request, ApiFlavour.NATIVE))
     assert found == "https://x.execute-api.eu-central-1.amazonaws.com"
 
 
@@ -104,4 +104,4 @@ def test_a_forwarded_address_counts_behind_trusted_proxies_only(
 def test_a_configured_address_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(site_url="https://files.example/base")
     assert find(host="a") == "https://files.example/base"
-    assert find(Dialect.OPENLIST, host="a") == "https://files.example/base/openlist"
+    assert find(ApiFlavour.OPENLIST, host="a") == "https://files.example/base/openlist"

@@ -14,10 +14,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from mangrove.core.problems import AccessDenied, EntryNotFound
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import Body
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Anyone, Gate, Visitor
-from mangrove.web.parameters import RequestDialect
+from mangrove.web.framework import Body
+from mangrove.web.gates import Anyone, Gate, RequestFlavour, Visitor
 
 
 class ClosedGate(Gate):
@@ -34,8 +33,8 @@ def make_api() -> Api:
     api = Api("example")
 
     @api.post("/api/echo")
-    async def echo(who: Anyone, request: Request, dialect: RequestDialect, body: Example) -> Reply:
-        return ok({"body": body.model_dump(), "dialect": dialect, "own": "x-own" in request.headers})
+    async def echo(who: Anyone, request: Request, flavour: RequestFlavour, body: Example) -> Reply:
+        return ok({"body": body.model_dump(), "flavour": flavour, "own": "x-own" in request.headers})
 
     @api.post("/api/closed")
     async def closed(who: Annotated[None, Depends(ClosedGate("admin"))], body: Example) -> Reply:
@@ -82,11 +81,11 @@ def test_a_body_is_json_whatever_its_type(kind: str) -> None:
     answer = send(
         "POST", "/api/echo", content=b'{"path": "a", "page": 2}', headers={"content-type": kind, "x-own": "1"}
     )
-    assert answer.json()["data"] == {"body": {"path": "a", "page": 2}, "dialect": "document", "own": True}
+    assert answer.json()["data"] == {"body": {"path": "a", "page": 2}, "flavour": "native", "own": True}
 
 
-def test_a_prefix_is_the_dialect_of_existing_clients() -> None:
-    assert send("POST", "/openlist/api/echo", content=b"{}").json()["data"]["dialect"] == "openlist"
+def test_a_prefix_is_the_flavour_of_existing_clients() -> None:
+    assert send("POST", "/openlist/api/echo", content=b"{}").json()["data"]["flavour"] == "openlist"
     assert send("POST", "/openlistx/api/echo", content=b"{}").json()["code"] == 404
 
 

@@ -20,10 +20,9 @@ from mangrove.core.problems import TooLarge
 from mangrove.core.runtime import CacheKind
 from mangrove.tree.listing.listing import LARGEST_SORTED
 from mangrove.tree.operations.objects import Rows
-from mangrove.web import compression
+from mangrove.web import envelope
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.compression import takes_gzip
-from mangrove.web.envelope import ok, stream
+from mangrove.web.envelope import accepts_gzip, ok, stream
 from mangrove.web.gates import Anyone
 from tests.support.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, LOCAL, configure
@@ -70,8 +69,8 @@ async def send(reply: Any, accept: str = "gzip") -> tuple[dict[str, str], bytes]
     [("gzip, deflate, br", True), ("br;q=1.0, gzip;q=0.8", True), ("*", True), ("GZIP", True), ("", False),
      ("gzip;q=0", False), ("gzip; q=0.0, br", False), ("br", False), ("identity", False)],
 )  # fmt: skip
-def test_who_takes_gzip(accept: str, taken: bool) -> None:
-    assert takes_gzip({"type": "http", "headers": [(b"accept-encoding", accept.encode())]}) is taken
+def test_who_accepts_gzip(accept: str, taken: bool) -> None:
+    assert accepts_gzip({"type": "http", "headers": [(b"accept-encoding", accept.encode())]}) is taken
 
 
 @pytest.mark.parametrize("home", [LOCAL, CLOUD])
@@ -99,14 +98,14 @@ def test_a_short_answer_is_sent_as_it_is() -> None:
 
 
 def test_an_answer_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "COMPRESSED_ANSWERS", CacheKind("few compressed answers", 30_000, len))
+    monkeypatch.setattr(envelope, "COMPRESSED_ANSWERS", CacheKind("few compressed answers", 30_000, len))
 
     async def go() -> None:
         bodies = [os.urandom(12_000) * 5 for _ in range(3)]
-        first, *others = [await compression.compress(body) for body in bodies]
+        first, *others = [await envelope.compress(body) for body in bodies]
         assert gzip.decompress(first) == bodies[0]
-        assert await compression.compress(bodies[2]) is others[1]
-        assert await compression.compress(bodies[0]) is not first, "it was dropped for others"
+        assert await envelope.compress(bodies[2]) is others[1]
+        assert await envelope.compress(bodies[0]) is not first, "it was dropped for others"
 
     asyncio.run(go())
 
@@ -147,7 +146,7 @@ def test_a_function_answers_up_to_the_last_byte_that_it_may(
     monkeypatch: pytest.MonkeyPatch, kind: str, more: int
 ) -> None:
     configure(CLOUD)
-    envelope_size = compression.measure(b'{"code":200,"message":"success","data":{"content":[""]}}', False)
+    envelope_size = envelope.measure(b'{"code":200,"message":"success","data":{"content":[""]}}', False)
     text = json.dumps("x" * (MAX_ANSWER_BYTES - envelope_size + more)).encode()
 
     async def pieces() -> AsyncIterator[bytes]:

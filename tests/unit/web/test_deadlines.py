@@ -18,9 +18,9 @@ from mangrove.core.problems import OutOfTime
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.listing import collect_entries
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.application import ANSWER_SECONDS
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
+from mangrove.web.lambda_handler import RESERVED_ANSWER_SECONDS
 from tests.support.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, configure
 
@@ -34,7 +34,7 @@ class Context:
     aws_request_id: str = "one"
 
     def get_remaining_time_in_millis(self) -> int:
-        return int((self.seconds + ANSWER_SECONDS) * 1000)
+        return int((self.seconds + RESERVED_ANSWER_SECONDS) * 1000)
 
 
 @pytest.fixture

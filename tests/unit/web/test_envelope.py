@@ -14,8 +14,8 @@ from starlette.responses import Response, StreamingResponse
 
 from mangrove.core.problems import AccessDenied, TooMany
 from mangrove.tree.operations.objects import Rows
-from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import make_failure, ok, stream
+from mangrove.web.flavours import ApiFlavour
 
 
 def read(reply: Response) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_a_failure_carries_code_message_and_data() -> None:
         "data": None,
         "problem": "Denied",
     }
-    too_many = make_failure(TooMany("wait", data={"id": 1}), dialect=Dialect.OPENLIST)
+    too_many = make_failure(TooMany("wait", data={"id": 1}), flavour=ApiFlavour.OPENLIST)
     assert read(too_many) == {"code": 429, "message": "wait", "data": {"id": 1}}
     assert read(make_failure(AccessDenied("secret"), "******"))["message"] == "******"
 

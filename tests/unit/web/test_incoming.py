@@ -11,7 +11,7 @@ import pytest
 from fastapi import Request
 
 from mangrove.core.problems import BadRequest, Problem, TooLarge
-from mangrove.web.incoming import LONGEST_PART_HEADERS, FilePart, IncomingUpload
+from mangrove.web.incoming import MAX_PART_HEADER_BYTES, FilePart, IncomingUpload
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 FILE = b"first line\r\n--boundary-like\r\n--b\r\r\n\r\n--\r\n last\x00\xff"
@@ -82,7 +82,7 @@ def test_what_is_no_form_is_refused_in_words(form: bytes) -> None:
 
 @pytest.mark.parametrize("size", [1000, 1_000_000])
 def test_headers_of_a_part_are_bounded(size: int) -> None:
-    long = part("file", b"x", f"X-Long: {'x' * (LONGEST_PART_HEADERS + 1)}")
+    long = part("file", b"x", f"X-Long: {'x' * (MAX_PART_HEADER_BYTES + 1)}")
     many = part("file", b"x", *[f"X-{number}: {'x' * 100}" for number in range(1000)])
     for form in (long, many):
         with pytest.raises(Problem, match=r"too long|Maximum header (size|count) exceeded"):

@@ -96,7 +96,7 @@ def test_a_range_of_a_version_that_is_gone_is_answered_with_the_whole_new_one(tm
 
 def test_a_file_that_is_replaced_at_every_try_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EntryChanged):
-        ask(tmp_path, [OLD, NEW] * serving.TRIES)
+        ask(tmp_path, [OLD, NEW] * serving.MAX_OPEN_ATTEMPTS)
 
 
 @pytest.mark.parametrize("content", [NEW, OLD[:-1], b""])

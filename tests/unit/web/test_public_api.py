@@ -1,4 +1,4 @@
-"""Routes without FastAPI: the same methods, names and failures, and a part of the document."""
+"""Routes without FastAPI: their methods, names, failures and their part of the document."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from mangrove.core.problems import AccessDenied
-from mangrove.web.plain import PlainApi, Query
+from mangrove.web.public_api import PublicApi, QueryText
 
 pytestmark = pytest.mark.usefixtures("records")
 
 
-def make_api() -> PlainApi:
-    api = PlainApi("plain")
+def make_api() -> PublicApi:
+    api = PublicApi("plain")
 
-    @api.get("/x/{path:path}", gate="anyone", query=(Query("sign", "Why it may be read."),), response_class=Response)
+    @api.get(
+        "/x/{path:path}", gate="anyone", query=(QueryText("sign", "Why it may be read."),), response_class=Response
+    )
     async def show(request: Request) -> Response:
         """Show it."""
         if request.path_params["path"] == "denied":
@@ -52,7 +54,7 @@ def test_a_problem_is_an_answer() -> None:
 
 
 def test_a_route_says_that_it_is_for_anyone_or_there_is_none() -> None:
-    api: Any = PlainApi("plain")
+    api: Any = PublicApi("plain")
     with pytest.raises(TypeError):
         api.get("/x")
 
@@ -70,5 +72,5 @@ def test_its_operations_are_documented_as_all_others_are() -> None:
     assert (operation["operationId"], operation["summary"]) == ("get_x__path_path_", "Show")
     assert operation["description"] == "Show it."
     sign = {"name": "sign", "in": "query", "required": False, "description": "Why it may be read."}
-    assert [one["name"] for one in operation["parameters"]] == ["path", "sign"]
+    assert [parameter["name"] for parameter in operation["parameters"]] == ["path", "sign"]
     assert operation["parameters"][1].items() >= sign.items()

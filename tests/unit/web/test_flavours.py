@@ -1,4 +1,4 @@
-"""Where the two dialects differ (behaviour 6.3, 6.5)."""
+"""Where the two flavours differ (behaviour 6.3, 6.5)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mangrove.records.accounts.sshkeys import SshKey
 from mangrove.records.accounts.users import User
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core.kinds import State
-from mangrove.web import dialects
-from mangrove.web.dialects import Dialect
+from mangrove.web import flavours
+from mangrove.web.flavours import ApiFlavour
 
 WORDS = {
     0: "pending", 1: "running", 2: "succeeded", 3: "canceling", 4: "canceled", 5: "errored", 6: "failing",
@@ -26,29 +26,29 @@ VIEW = TASK_VIEW.to_wire()
 TASK = Task("i", "copy", 1, TASK_VIEW, {}, {}, False, False, False, 0, 0.0, 0.0)
 
 
-def test_a_request_has_the_dialect_that_the_middleware_noted() -> None:
+def test_a_request_has_the_flavour_that_the_middleware_noted() -> None:
     scope = {"type": "http", "headers": []}
-    assert asyncio.run(dialects.find_dialect(Request({**scope}))) is Dialect.DOCUMENT
-    noted = {**scope, "state": {"dialect": Dialect.OPENLIST}}
-    assert asyncio.run(dialects.find_dialect(Request(noted))) is Dialect.OPENLIST
+    assert asyncio.run(flavours.find_flavour(Request({**scope}))) is ApiFlavour.NATIVE
+    noted = {**scope, "state": {"flavour": ApiFlavour.OPENLIST}}
+    assert asyncio.run(flavours.find_flavour(Request(noted))) is ApiFlavour.OPENLIST
 
 
 @pytest.mark.parametrize("number", WORDS)
 def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
     view = replace(TASK_VIEW, state=number)
-    assert dialects.format_task(view, Dialect.OPENLIST) == view.to_wire()
-    assert dialects.format_task(view, Dialect.DOCUMENT) == view.to_wire() | {"state": WORDS[number]}
+    assert flavours.format_task(view, ApiFlavour.OPENLIST) == view.to_wire()
+    assert flavours.format_task(view, ApiFlavour.NATIVE) == view.to_wire() | {"state": WORDS[number]}
     assert State(number).name.lower() == WORDS[number]
 
 
 def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
-    assert dialects.format_task_info(TASK_VIEW, Dialect.OPENLIST) == VIEW
-    assert dialects.format_task_info(TASK_VIEW, Dialect.DOCUMENT) == [VIEW | {"state": "running"}]
+    assert flavours.format_task_info(TASK_VIEW, ApiFlavour.OPENLIST) == VIEW
+    assert flavours.format_task_info(TASK_VIEW, ApiFlavour.NATIVE) == [VIEW | {"state": "running"}]
 
 
 def test_a_created_task_has_six_fields_by_the_document() -> None:
-    assert dialects.format_created_task(TASK, Dialect.OPENLIST) == VIEW
-    short = dialects.format_created_task(TASK, Dialect.DOCUMENT)
+    assert flavours.format_created_task(TASK, ApiFlavour.OPENLIST) == VIEW
+    short = flavours.format_created_task(TASK, ApiFlavour.NATIVE)
     assert short == {key: VIEW[key] for key in ("id", "name", "state", "status", "error")} | {"progress": 0}
 
 
@@ -57,18 +57,18 @@ def test_progress_is_a_whole_number_where_it_can_be_and_always_in_a_creation_rec
     progress: float, shown: str
 ) -> None:
     task = replace(TASK, view=replace(TASK_VIEW, progress=progress))
-    for dialect in Dialect:
-        assert json.dumps(dialects.format_task(task.view, dialect)["progress"]) == shown
-    created = dialects.format_created_task(task, Dialect.DOCUMENT)["progress"]
+    for flavour in ApiFlavour:
+        assert json.dumps(flavours.format_task(task.view, flavour)["progress"]) == shown
+    created = flavours.format_created_task(task, ApiFlavour.NATIVE)["progress"]
     assert (type(created), created) == (int, int(progress))
 
 
 def test_a_transfer_says_something_to_existing_clients_only() -> None:
-    assert dialects.format_transfer("Move", [TASK], Dialect.DOCUMENT) is None
-    assert dialects.format_transfer("Move", [], Dialect.OPENLIST) == {
+    assert flavours.format_transfer("Move", [TASK], ApiFlavour.NATIVE) is None
+    assert flavours.format_transfer("Move", [], ApiFlavour.OPENLIST) == {
         "message": "Move operations completed immediately"
     }
-    assert dialects.format_transfer("Copy", [TASK], Dialect.OPENLIST) == {
+    assert flavours.format_transfer("Copy", [TASK], ApiFlavour.OPENLIST) == {
         "message": "Successfully created 1 copy task(s)",
         "tasks": [VIEW],
     }
@@ -76,21 +76,22 @@ def test_a_transfer_says_something_to_existing_clients_only() -> None:
 
 @pytest.mark.parametrize(("count", "message"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_a_recursive_move_counts_files_for_existing_clients(count: int, message: str) -> None:
-    assert dialects.format_recursive_move(count, [], Dialect.OPENLIST) == f"Successfully moved {message}"
-    assert dialects.format_recursive_move(count, [], Dialect.DOCUMENT) == "success"
+    assert flavours.format_recursive_move(count, [], ApiFlavour.OPENLIST) == f"Successfully moved {message}"
+    assert flavours.format_recursive_move(count, [], ApiFlavour.NATIVE) == "success"
 
 
 def test_what_tasks_go_on_with_is_told_to_existing_clients() -> None:
-    moved = dialects.format_recursive_move(1, [TASK], Dialect.OPENLIST)
+    moved = flavours.format_recursive_move(1, [TASK], ApiFlavour.OPENLIST)
     assert moved == "Successfully moved 1 file, tasks move the others"
-    left = dialects.format_left([TASK], Dialect.OPENLIST)
+    left = flavours.format_remaining([TASK], ApiFlavour.OPENLIST)
     assert left is not None and left["tasks"] == [VIEW]
-    assert dialects.format_left([TASK], Dialect.DOCUMENT) is dialects.format_left([], Dialect.OPENLIST) is None
+    assert flavours.format_remaining([TASK], ApiFlavour.NATIVE) is None
+    assert flavours.format_remaining([], ApiFlavour.OPENLIST) is None
 
 
 def test_a_deleted_setting_is_an_object_by_the_document() -> None:
-    assert dialects.format_setting_delete(Dialect.DOCUMENT) == {}
-    assert dialects.format_setting_delete(Dialect.OPENLIST) is None
+    assert flavours.format_setting_delete(ApiFlavour.NATIVE) == {}
+    assert flavours.format_setting_delete(ApiFlavour.OPENLIST) is None
 
 
 @pytest.mark.parametrize(
@@ -98,14 +99,14 @@ def test_a_deleted_setting_is_an_object_by_the_document() -> None:
     [("SHA256:abcdefghijklmnop", "SHA256:abcde*******mnop"), ("short", "shorthort"), ("", "")],
 )
 def test_a_fingerprint_is_masked_by_the_document(text: str, masked: str) -> None:
-    assert dialects.format_fingerprint(text, Dialect.DOCUMENT) == masked
-    assert dialects.format_fingerprint(text, Dialect.OPENLIST) == text
+    assert flavours.format_fingerprint(text, ApiFlavour.NATIVE) == masked
+    assert flavours.format_fingerprint(text, ApiFlavour.OPENLIST) == text
 
 
 def test_an_ssh_key_shows_neither_its_text_nor_its_owner() -> None:
     now = datetime.now(UTC)
     key = SshKey(3, 1, "laptop", "1#laptop", "ssh-ed25519 AAAA", "SHA256:0123456789abcdef", now, now)
-    shown = dialects.format_sshkey(key, Dialect.OPENLIST)
+    shown = flavours.format_sshkey(key, ApiFlavour.OPENLIST)
     assert shown == {
         "id": 3,
         "title": "laptop",
@@ -117,7 +118,7 @@ def test_an_ssh_key_shows_neither_its_text_nor_its_owner() -> None:
 
 def test_a_user_shows_no_secret() -> None:
     user = User(1, "ann", "hash", "/", 0, 8, False, "sso", True, "otp", 5)
-    shown = dialects.format_user(user)
+    shown = flavours.format_user(user)
     assert shown["password"] == ""
     assert not {"hash", "otp", 5} & set(shown.values())
     assert (shown["username"], shown["permission"], shown["sso_id"]) == ("ann", 8, "sso")

@@ -15,8 +15,8 @@ import pytest
 from functions.api.site.app import handler
 from mangrove.core import telemetry
 from mangrove.core.telemetry import log
-from mangrove.web import application
-from mangrove.web.application import BadEvent, check_event
+from mangrove.web import lambda_handler
+from mangrove.web.lambda_handler import BadEvent, check_event
 from tests.support.platforms import use_cloud
 
 EVENTS = Path(__file__).resolve().parents[3] / "events"
@@ -66,7 +66,7 @@ def test_what_no_http_api_sends_is_refused_with_a_reason_in_the_log(
 ) -> None:
     said: list[str] = []
     for name in ("log_warning", "log_exception"):
-        monkeypatch.setattr(application, name, lambda message, **_: said.append(message))
+        monkeypatch.setattr(lambda_handler, name, lambda message, **_: said.append(message))
     answer = handler(event, None)
     assert answer["statusCode"] == 400
     assert json.loads(answer["body"]) == {"code": 400, "message": "this is no event of the HTTP API", "data": None}

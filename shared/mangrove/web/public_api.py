@@ -1,6 +1,6 @@
 """Groups whose routes are open to everyone, on Starlette alone: importing FastAPI takes longer than their answers.
 
-Their part of the OpenAPI document is still FastAPI's, which is imported when that is asked for.
+FastAPI still writes their part of the OpenAPI document; it is imported for that.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
 
-from mangrove.web.front import Front
+from mangrove.web.application import Application
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _PATH_PARAMETER = re.compile(r"{(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A text in the query that an endpoint reads, "" where there is none."""
+class QueryText:
+    """A text in the query that an endpoint reads; "" if absent."""
 
     name: str
-    description: str | None = None
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,17 @@ class _Operation:
     method: str
     path: str
     endpoint: Endpoint
-    query: Sequence[Query]
-    about: dict[str, Any]
+    path_description: str
+    query: Sequence[QueryText]
+    options: dict[str, Any]
 
 
-class PlainRoute:
-    """A route that exists only with a gate: the one that lets everyone through."""
+class PublicRoute:
+    """A route with the gate that lets everyone through."""
 
     def __init__(self, method: str, path: str, endpoint: Endpoint, gate: Literal["anyone"]) -> None:
         if gate != "anyone":
-            raise TypeError(f"{method} {path}: who may call it is not checked here")
+            raise TypeError(f"{method} {path}: the gate {gate} is not checked here")
         self.path = path
         self.methods = {method}
         self.gate = gate
@@ -52,61 +53,72 @@ class PlainRoute:
         self.respond = endpoint
 
 
-class PlainApi:
-    """The application of one endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function.
+class PublicApi:
+    """One endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function.
 
-    It asks for no caller, so a route has to say that it is for `anyone`; what is not belongs to an `Api`.
+    It knows no callers, so each route declares the gate `anyone`; other routes belong to an `Api`.
     """
 
     def __init__(self, group: str) -> None:
-        self.app = Front()
+        self.app = Application()
         self._group = group
         self._operations: list[_Operation] = []
 
     def route(
-        self, method: str, path: str, *, gate: Literal["anyone"], query: Sequence[Query] = (), **about: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        gate: Literal["anyone"],
+        path_description: str = "",
+        query: Sequence[QueryText] = (),
+        **options: Any,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Register an endpoint. `about`: what `Api.route` takes, for the OpenAPI document."""
+        """Register an endpoint.
+
+        The OpenAPI document describes its path parameter and query, and has the `options` of `Api.route`.
+        """
 
         def register(endpoint: Endpoint) -> Endpoint:
-            self.app.add(PlainRoute(method, path, endpoint, gate))
-            self._operations.append(_Operation(method, path, endpoint, query, about))
+            self.app.add(PublicRoute(method, path, endpoint, gate))
+            self._operations.append(_Operation(method, path, endpoint, path_description, query, options))
             return endpoint
 
         return register
 
-    def get(self, path: str, **rest: Any) -> Callable[[Endpoint], Endpoint]:
-        return self.route("GET", path, **rest)
+    def get(self, path: str, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.route("GET", path, **options)
 
     def build_document(self) -> dict[str, Any]:
-        """The group's OpenAPI document; `x-gate` says who may call an operation."""
+        """Build the group's OpenAPI document; `x-gate` names the gate of an operation."""
         from mangrove.web.api import Api
 
         api = Api(self._group)
-        for one in self._operations:
-            api.route(one.method, one.path, **one.about)(_describe(one))
+        for operation in self._operations:
+            api.route(operation.method, operation.path, **operation.options)(_describe(operation))
         return api.build_document()
 
 
 def _describe(operation: _Operation) -> Callable[..., Any]:
-    """An endpoint with the parameters in its signature, as FastAPI reads them."""
-    from mangrove.web.framework import Query as DocumentedQuery
+    """Return an endpoint with the parameters in its signature, as FastAPI reads them."""
+    from mangrove.web.framework import Path, Query
     from mangrove.web.gates import Anyone
 
     def endpoint() -> None:
-        """Only described, never called."""
+        """Serve as a description only."""
 
+    path = Annotated[str, Path(description=operation.path_description)]
     paths = [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=str) for name in _PATH_PARAMETER.findall(operation.path)
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=path) for name in _PATH_PARAMETER.findall(operation.path)
     ]
     queries = [
         Parameter(
             f"query_{number}",
             Parameter.KEYWORD_ONLY,
             default="",
-            annotation=Annotated[str, DocumentedQuery(alias=one.name, description=one.description)],
+            annotation=Annotated[str, Query(alias=text.name, description=text.description)],
         )
-        for number, one in enumerate(operation.query)
+        for number, text in enumerate(operation.query)
     ]
     gate = Parameter("who", Parameter.KEYWORD_ONLY, annotation=Anyone)
     endpoint.__signature__ = Signature([gate, *paths, *queries])  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> 
     assert page.status_code == status
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert f"<title>{status} " in bytes(page.body).decode()
-    assert make_failure_page(problem, head=True).body == b""
+    assert make_failure_page(problem, is_head=True).body == b""
     assert page.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert (page.headers["x-frame-options"], page.headers["x-content-type-options"]) == ("DENY", "nosniff")
 

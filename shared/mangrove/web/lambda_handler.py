@@ -1,0 +1,92 @@
+"""The adapter that makes an application a Lambda function."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from mangum import Mangum
+
+from mangrove import configuration
+from mangrove.core import deadlines
+from mangrove.core.telemetry import log_exception, log_warning, name_invocation
+from mangrove.web.application import Application
+
+RESERVED_ANSWER_SECONDS = 1.0  # of a function's time, for the answer that the time was not enough
+REFUSED_EVENT = {
+    "statusCode": 400,
+    "headers": {"content-type": "application/json"},
+    "body": '{"code":400,"message":"this is no event of the HTTP API","data":null}',
+    "isBase64Encoded": False,
+}
+
+
+class BadEvent(Exception):
+    """An event that is not a request; the text says why."""
+
+
+def make_lambda_handler(app: Application) -> Callable[[Any, Any], Any]:
+    """Make the entry point of a function.
+
+    The adapter is made for each event: it has no state, and it uses the event loop, which an import must not do.
+    """
+    configuration.prefetch()
+
+    def handler(event: Any, context: Any) -> Any:
+        try:
+            check_event(event)
+            with deadlines.limit(_get_seconds(context)):
+                return Mangum(app, lifespan="off")(_quote_path(event), context)
+        except BadEvent as reason:
+            log_warning("an event that is not the HTTP API's", reason=str(reason))
+        except Exception:  # of the adapter, which does not check the event; the application answers its own errors
+            log_exception("an event cannot be read")
+        return REFUSED_EVENT
+
+    return name_invocation(handler)
+
+
+def _get_seconds(context: Any) -> float:
+    """Return the time for a request, less the time for an answer."""
+    get_milliseconds = getattr(context, "get_remaining_time_in_millis", None)
+    return math.inf if get_milliseconds is None else get_milliseconds() / 1000 - RESERVED_ANSWER_SECONDS
+
+
+def _quote_path(event: Any) -> Any:
+    """Return the event with its path percent-encoded: the HTTP API decodes it, and so does the adapter."""
+    match event:
+        case {"requestContext": {"http": {"path": str(path)} as http} as context}:
+            return event | {"requestContext": context | {"http": http | {"path": quote(path)}}}
+    return event
+
+
+def check_event(event: Any) -> None:
+    """Raise BadEvent unless the event has the form of a request."""
+    if not isinstance(event, dict) or event.get("version") != "2.0":
+        raise BadEvent("it is not of payload format 2.0")
+    context = event.get("requestContext")
+    http = context.get("http") if isinstance(context, dict) else None
+    if not isinstance(http, dict) or not all(isinstance(http.get(name), str) for name in ("method", "sourceIp")):
+        raise BadEvent("it does not describe a request")
+    if not all(isinstance(event.get(name, ""), str) for name in ("rawPath", "rawQueryString")):
+        raise BadEvent("its path or query is not a text")
+    headers = event.get("headers", {})
+    if not isinstance(headers, dict) or not isinstance(event.get("cookies", []), list):
+        raise BadEvent("its headers are not texts")
+    if not all(isinstance(text, str) for header in headers.items() for text in header):
+        raise BadEvent("its headers are not texts")
+    _check_body(event.get("body"), event.get("isBase64Encoded"))
+
+
+def _check_body(body: Any, is_encoded: Any) -> None:
+    if body is not None and not isinstance(body, str):
+        raise BadEvent("its body is not a text")
+    if body and is_encoded:
+        try:
+            base64.b64decode(body)
+        except (binascii.Error, ValueError):
+            raise BadEvent("its body is not Base64") from None
