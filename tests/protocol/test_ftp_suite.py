@@ -54,16 +54,16 @@ class Running(NamedTuple):
 def running(request: pytest.FixtureRequest) -> Iterator[Running]:
     start, port = SERVERS[request.param], servers.free_port()
     with ftp.open_folder() as folder:
-        found: list[ftp.FtpServer] = []
+        started: list[ftp.FtpServer] = []
 
         @contextmanager
         def opened() -> Iterator[None]:
             with start(folder, port=port) as server:
-                found.append(server)
+                started.append(server)
                 yield
 
         with servers.restartable(opened) as restart:
-            yield Running(request.param, found[0], restart)
+            yield Running(request.param, started[0], restart)
 
 
 @pytest.mark.parametrize("case", suite.list_cases("FTP"))

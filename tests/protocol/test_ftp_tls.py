@@ -69,7 +69,7 @@ def test_contract(server: ftp.FtpServer, trusted: None, case: str) -> None:
     suite.run(start, case)
 
 
-def test_a_certificate_that_is_not_trusted_is_refused_unless_the_option_says_otherwise(server: ftp.FtpServer) -> None:
+def test_an_untrusted_certificate_is_refused_unless_an_option_allows_it(server: ftp.FtpServer) -> None:
     with pytest.raises(StorageProblem, match="certificate is not trusted"):
         use(server.options(explicit_tls=True))
     use(server.options(explicit_tls=True, tls_insecure_skip_verify=True))

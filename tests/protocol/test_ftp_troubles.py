@@ -1,4 +1,4 @@
-"""What goes wrong with real FTP servers, and what is FTP's own."""
+"""Failures of real FTP servers, and features that only FTP has."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
-from mangrove.drivers.ftp import connection
-from mangrove.drivers.ftp.driver import FTP, READS, WRITES
+from mangrove.drivers.ftp import client
+from mangrove.drivers.ftp.driver import FTP, MAX_READ_CONNECTIONS, MAX_WRITE_CONNECTIONS
 from mangrove.drivers.ftp.options import FTPOptions
 from tests import servers
 from tests.contract.drivers import actions
@@ -37,8 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ftp.FtpServer]:
 
 def use(options: dict[str, Any], work: Work, *, is_started: bool = True) -> None:
     async def used() -> None:
-        given = {"cwd_list": False, "explicit_tls": False, "tls_insecure_skip_verify": False} | options
-        driver = FTP(FTPOptions(**given), DriverContext())
+        all_options = {"cwd_list": False, "explicit_tls": False, "tls_insecure_skip_verify": False} | options
+        driver = FTP(FTPOptions(**all_options), DriverContext())
         try:
             if is_started:
                 await driver.start()
@@ -58,7 +58,7 @@ def refused_at_the_start(options: dict[str, Any], kind: type[Exception], match: 
     use(options, work, is_started=False)
 
 
-def test_what_is_wrong_is_said_at_the_start(server: ftp.FtpServer) -> None:
+def test_wrong_options_are_refused_at_the_start(server: ftp.FtpServer) -> None:
     options = server.options()
     refused_at_the_start(options | {"password": "wrong one"}, StorageForbidden, "refuses the sign-in")
     refused_at_the_start(options | {"username": "nobody"}, StorageForbidden, "refuses the sign-in")
@@ -90,7 +90,7 @@ def test_a_user_who_may_only_read_lists_and_reads(tmp_path: Path) -> None:
         use(server.options(folder), work)
 
 
-def test_more_copies_within_the_storage_than_it_has_connections_come_to_an_end(server: ftp.FtpServer) -> None:
+def test_more_copies_than_connections_end(server: ftp.FtpServer) -> None:
     folder = server.make_folder()
     (folder / "f").write_bytes(b"content")
 
@@ -99,18 +99,18 @@ def test_more_copies_within_the_storage_than_it_has_connections_come_to_an_end(s
             body = await driver.read(P("/f"))
             await driver.write(P(f"/copy {number}"), body, actions.upload_of(b"content"))
 
-        await asyncio.gather(*(copy(number) for number in range(READS + WRITES)))
-        assert len(await actions.names(driver, "/")) == 1 + READS + WRITES
+        await asyncio.gather(*(copy(number) for number in range(MAX_READ_CONNECTIONS + MAX_WRITE_CONNECTIONS)))
+        assert len(await actions.names(driver, "/")) == 1 + MAX_READ_CONNECTIONS + MAX_WRITE_CONNECTIONS
 
     use(server.options(folder), work)
 
 
-def test_slow_readers_keep_nobody_from_listing_or_writing_names(server: ftp.FtpServer) -> None:
+def test_slow_readers_do_not_delay_listings_and_writes(server: ftp.FtpServer) -> None:
     folder = server.make_folder()
     (folder / "large").write_bytes(bytes(20 << 20))
 
     async def work(driver: FTP) -> None:
-        readers: list[Any] = [await driver.read(P("/large")) for _ in range(READS)]
+        readers: list[Any] = [await driver.read(P("/large")) for _ in range(MAX_READ_CONNECTIONS)]
         for reader in readers:
             await anext(reader)
         async with asyncio.timeout(10):
@@ -128,14 +128,14 @@ def test_slow_readers_keep_nobody_from_listing_or_writing_names(server: ftp.FtpS
 def test_a_read_that_is_left_early_leaves_a_connection_fit_for_use(server: ftp.FtpServer) -> None:
     folder = server.make_folder()
     (folder / "large").write_bytes(os.urandom(1 << 20) * 20)
-    wanted = (folder / "large").read_bytes()
+    written = (folder / "large").read_bytes()
 
     async def work(driver: FTP) -> None:
         for number in range(10):
             reader: Any = await driver.read(P("/large"), number)
-            assert wanted[number:].startswith(await anext(reader))
+            assert written[number:].startswith(await anext(reader))
             await reader.aclose()
-            assert await actions.content(driver, "/large", 5_000_000 + number, 7) == wanted[5_000_000 + number :][:7]
+            assert await actions.content(driver, "/large", 5_000_000 + number, 7) == written[5_000_000 + number :][:7]
         assert driver._reads.size == 1
 
     use(server.options(folder), work)
@@ -146,7 +146,7 @@ def test_a_read_that_nobody_begins_or_ends_frees_its_connection(server: ftp.FtpS
     (folder / "large").write_bytes(bytes(20 << 20))
 
     async def work(driver: FTP) -> None:
-        for _ in range(READS + 2):
+        for _ in range(MAX_READ_CONNECTIONS + 2):
             reader: Any = await driver.read(P("/large"))
             del reader
             await asyncio.sleep(0)
@@ -208,7 +208,7 @@ def test_names_are_in_the_charset_of_the_option(tmp_path: Path) -> None:
         use(server.options(folder), other_work)
 
 
-def test_a_folder_is_entered_before_it_is_listed_when_the_option_says_so(tmp_path: Path) -> None:
+def test_the_option_cwd_list_enters_a_folder_before_listing(tmp_path: Path) -> None:
     """vsftpd takes a name with a star in LIST for all that fit."""
     if ftp.VSFTPD is None:
         pytest.skip("vsftpd is not installed")
@@ -231,8 +231,8 @@ def test_connections_beyond_what_the_server_takes_are_waited_for(tmp_path: Path)
 
         async def work(driver: FTP) -> None:
             await actions.put(driver, "/f", b"content")
-            found = await asyncio.gather(*(actions.content(driver, "/f") for _ in range(8)))
-            assert found == [b"content"] * 8
+            contents = await asyncio.gather(*(actions.content(driver, "/f") for _ in range(8)))
+            assert contents == [b"content"] * 8
 
         use(options, work)
 
@@ -240,8 +240,12 @@ def test_connections_beyond_what_the_server_takes_are_waited_for(tmp_path: Path)
 def test_a_server_that_stands_still_is_unreachable_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("REPLY_SECONDS", 0.5), ("DATA_SECONDS", 0.5), ("SETTLE_SECONDS", 0.2)):
-        monkeypatch.setattr(connection, name, seconds)
+    for name, seconds in (
+        ("REPLY_TIMEOUT_SECONDS", 0.5),
+        ("DATA_TIMEOUT_SECONDS", 0.5),
+        ("SETTLE_TIMEOUT_SECONDS", 0.2),
+    ):
+        monkeypatch.setattr(client, f"{name}_TIMEOUT_SECONDS", seconds)
     with ftp.pyftpdlib(tmp_path) as server:
         (server.folder / "large").write_bytes(bytes(30 << 20))
 
@@ -261,7 +265,7 @@ def test_a_server_that_stands_still_is_unreachable_and_comes_back(
         use(server.options() | {"root_folder_path": "/"}, work)
 
 
-def test_a_server_that_dies_in_a_file_or_was_dead_at_the_start_serves_when_it_is_back(tmp_path: Path) -> None:
+def test_a_server_that_was_dead_serves_when_it_is_back(tmp_path: Path) -> None:
     port = servers.free_port()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "large").write_bytes(bytes(30 << 20))

@@ -1,7 +1,7 @@
 """FTP: a server's folders over passive connections, plain or with explicit TLS.
 
-Commands and transfers have connections of their own: however slowly files are read, listings and changes go on. A
-file's time is what the server's listing says, to the second by MLSD, to the minute or the day by LIST, everywhere.
+Commands and transfers have separate connections, so that slow readers do not delay listings and changes. The time of
+a file is everywhere the one of the server's listing: to the second by MLSD, to the minute or the day by LIST.
 """
 
 from __future__ import annotations
@@ -30,23 +30,22 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import BLOCK, ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
-from mangrove.drivers.ftp import changes, folders
-from mangrove.drivers.ftp.connection import Account, Connection
+from mangrove.drivers.ftp import entries
+from mangrove.drivers.ftp.client import Account, Connection
 from mangrove.drivers.ftp.errors import Refused, TooManyConnections, translate_errors
-from mangrove.drivers.ftp.lines import Kind, Line
-from mangrove.drivers.ftp.names import Names, join
+from mangrove.drivers.ftp.lines import Kind, Line, Names, join
 from mangrove.drivers.ftp.options import FTPOptions, parse_encoding, parse_server
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, refuse_part_name
-from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself
+from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.whole_files import write_whole
 
-COMMANDS = 4  # connections for what is short
-READS, WRITES = 32, 16  # connections for bytes of files: apart, since a copy within the storage takes one of each
-BATCH = 1000  # entries
-ROOM_SECONDS = 10.0  # that a server which takes no further connection is asked again, while others of ours may end
-ASK_AGAIN_SECONDS = 0.25
-PUT_BACK_TRIES = 5  # while others take the name and give it up again
+MAX_COMMAND_CONNECTIONS = 4
+MAX_READ_CONNECTIONS, MAX_WRITE_CONNECTIONS = 32, 16  # apart, since a copy within the storage takes one of each
+LISTING_BATCH_ENTRIES = 1000
+CONNECTION_WAIT_SECONDS = 10.0  # while a server takes no further connection and another one of ours may end
+CONNECTION_RETRY_SECONDS = 0.25
+MAX_RESTORE_ATTEMPTS = 5  # while other clients take the name and give it up again
 
 
 class FTP(Driver):
@@ -57,12 +56,12 @@ class FTP(Driver):
 
     def __init__(self, options: FTPOptions, context: DriverContext) -> None:
         super().__init__(options, context)
-        self._commands = self._make_pool(COMMANDS)
-        self._reads = self._make_pool(READS)
-        self._writes = self._make_pool(WRITES)
-        self._connected_at = -ROOM_SECONDS  # when there was a connection of ours, on the clock of the loop
+        self._commands = self._make_pool(MAX_COMMAND_CONNECTIONS)
+        self._reads = self._make_pool(MAX_READ_CONNECTIONS)
+        self._writes = self._make_pool(MAX_WRITE_CONNECTIONS)
+        self._connected_at = -CONNECTION_WAIT_SECONDS  # the last time of a connection, on the clock of the loop
         self._account: Account | None = None
-        self._remover = changes.Remover(self._session, options.cwd_list)
+        self._remover = entries.Remover(self._connect_for_commands, options.cwd_list)
         self._leftovers = Leftovers(context.state, self._discard)
 
     @property
@@ -70,7 +69,9 @@ class FTP(Driver):
         return self._commands, self._reads, self._writes
 
     def _make_pool(self, limit: int) -> ConnectionPool[Connection]:
-        return ConnectionPool(self._open, Connection.leave, lambda one: one.is_open, Connection.answers, limit=limit)
+        return ConnectionPool(
+            self._open, Connection.quit, lambda connection: connection.is_open, Connection.check, limit=limit
+        )
 
     @cached_property
     def _names(self) -> Names:
@@ -109,10 +110,12 @@ class FTP(Driver):
 
     @asynccontextmanager
     async def _connect(self, pool: ConnectionPool[Connection]) -> AsyncIterator[Connection]:
-        """A connection; while the server takes no further one, those that nobody uses are closed and one of ours that
-        ends is waited for."""
+        """Take a connection of a pool.
+
+        While the server takes no further connection, close unused ones of other pools and try again.
+        """
         loop = asyncio.get_running_loop()
-        until = loop.time() + ROOM_SECONDS
+        deadline = loop.time() + CONNECTION_WAIT_SECONDS
         async with AsyncExitStack() as stack:
             while True:
                 try:
@@ -123,14 +126,13 @@ class FTP(Driver):
                     for other in self._pools:
                         if other is not pool:
                             other.close_unused()
-                    if loop.time() > min(until, self._connected_at + ROOM_SECONDS):
+                    if loop.time() > min(deadline, self._connected_at + CONNECTION_WAIT_SECONDS):
                         raise
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
+                await asyncio.sleep(CONNECTION_RETRY_SECONDS)
             yield connection
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Connection]:
-        """A connection for commands."""
+    async def _connect_for_commands(self) -> AsyncIterator[Connection]:
         async with self._connect(self._commands) as connection:
             with translate_errors():
                 yield connection
@@ -141,50 +143,49 @@ class FTP(Driver):
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         _refuse_hidden(path)
         folder = self._names.encode(path)
-        async with self._session() as connection:
-            listing = await folders.fetch_folder(connection, folder, self.options.cwd_list)
+        async with self._connect_for_commands() as connection:
+            listing = await entries.fetch_folder(connection, folder, self.options.cwd_list)
         with closing(listing):
-            while lines := listing.read_batch(BATCH):
+            while lines := listing.read_batch(LISTING_BATCH_ENTRIES):
                 links = [line for line in lines if line.kind is Kind.LINK]
-                found = [line for line in lines if line.kind in (Kind.FILE, Kind.FOLDER)]
-                entries = self._make_entries(found) + await self._resolve(folder, links)
-                if entries:
-                    yield entries
+                others = [line for line in lines if line.kind in (Kind.FILE, Kind.FOLDER)]
+                batch = self._make_entries(others) + await self._resolve(folder, links)
+                if batch:
+                    yield batch
                 await asyncio.sleep(0)
 
     def _make_entries(self, lines: Sequence[Line]) -> builtins.list[Entry]:
         return [_make_entry(name, line) for line in lines if (name := self._names.decode(line.name)) is not None]
 
     async def _resolve(self, folder: str, links: Sequence[Line]) -> builtins.list[Entry]:
-        """Links as what they lead to; those that lead nowhere are left out."""
+        """Return links as their targets, without those that have none."""
         if not links:
             return []
-        async with self._session() as connection:
-            found = [await folders.resolve(connection, join(folder, line.name), line) for line in links]
-        return self._make_entries([line for line in found if line is not None])
+        async with self._connect_for_commands() as connection:
+            targets = [await entries.resolve(connection, join(folder, line.name), line) for line in links]
+        return self._make_entries([line for line in targets if line is not None])
 
     async def stat(self, path: TreePath) -> Entry:
         _refuse_hidden(path)
         name = self._names.encode(path)
-        async with self._session() as connection:
-            found = await folders.look(connection, name)
-        if found is None or found.kind is Kind.OTHER:
+        async with self._connect_for_commands() as connection:
+            line = await entries.find(connection, name)
+        if line is None or line.kind is Kind.OTHER:
             raise EntryNotFound
         if path == "/":
-            return Entry("", 0, self.context.modified, found.kind is Kind.FOLDER)
-        return _make_entry(path.name, found)
+            return Entry("", 0, self.context.modified, line.kind is Kind.FOLDER)
+        return _make_entry(path.name, line)
 
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        """What has the path is looked at when it is open, where it has to be a certain file: what is seen then can
-        only be that file or a newer one."""
+        # a file that has to match is compared after it was opened: its entry is of that file or of a newer one
         expected = if_match if if_match is not None and if_match.size is not None else await self.stat(path)
         if expected.is_dir:
             raise NotAFile
-        left = None if expected.size is None else max(expected.size - offset, 0)
-        most = left if length is None or (left is not None and left < length) else length
-        blocks = self._read_blocks(path, offset, most, is_known=left is not None)
+        rest = None if expected.size is None else max(expected.size - offset, 0)
+        size = rest if length is None or (rest is not None and rest < length) else length
+        blocks = self._read_blocks(path, offset, size, is_exact=rest is not None)
         try:
             await anext(blocks)
             if if_match is not None:
@@ -197,10 +198,13 @@ class FTP(Driver):
         return blocks
 
     async def _read_blocks(
-        self, path: TreePath, offset: int, most: int | None, is_known: bool
+        self, path: TreePath, offset: int, size: int | None, is_exact: bool
     ) -> AsyncGenerator[bytes, None]:
-        """An empty block once the file is open, then its bytes: `most` of them, fewer only if its size is unknown."""
-        if most == 0:
+        """Yield an empty block once the file is open, then its bytes, `size` at most.
+
+        With `is_exact`, fewer bytes are a failure.
+        """
+        if size == 0:
             yield b""
             return
         async with self._connect(self._reads) as connection:
@@ -208,17 +212,17 @@ class FTP(Driver):
                 transfer = await connection.begin(f"RETR {self._names.encode(path)}", offset)
             try:
                 yield b""
-                while most is None or most > 0:
+                while size is None or size > 0:
                     with translate_errors():
-                        block = await connection.receive(transfer, BLOCK if most is None else min(BLOCK, most))
+                        block = await connection.receive(transfer, BLOCK if size is None else min(BLOCK, size))
                     if not block:
                         break
-                    most = None if most is None else most - len(block)
+                    size = None if size is None else size - len(block)
                     yield block
-                if most != 0 or not is_known:
+                if size != 0 or not is_exact:
                     with translate_errors():
                         await connection.finish(transfer)
-                if most and is_known:
+                if size and is_exact:
                     raise Unreachable("the file ended before its end")
             finally:
                 await connection.settle(transfer)
@@ -244,31 +248,31 @@ class FTP(Driver):
             finally:
                 await connection.settle(transfer)
             with translate_errors():
-                stored = await folders.find_size(connection, name)
+                stored = await entries.find_size(connection, name)
             if stored not in (None, size):
                 raise Unreachable(f"the server stored {stored} of {size} bytes")
 
     async def _discard(self, part: TreePath) -> bool:
-        """Remove a file under way; True if it was there. Else a broken connection may still have it made."""
+        """Remove an unfinished file; False if it is not there, though a broken connection may still make it."""
         name = self._names.encode(part)
         for pause in (0.0, 0.1, 0.4):
             await asyncio.sleep(pause)
-            async with self._session() as connection:
-                if await changes.try_command(connection, f"DELE {name}", "2xx"):
+            async with self._connect_for_commands() as connection:
+                if await entries.try_command(connection, f"DELE {name}", "2xx"):
                     return True
-        async with self._session() as connection:
-            if await folders.look(connection, name, needs_time=False) is not None:
+        async with self._connect_for_commands() as connection:
+            if await entries.find(connection, name, needs_time=False) is not None:
                 raise Unreachable("the server does not remove an unfinished file")
         return False
 
     async def _publish(self, path: TreePath, upload: Upload, part: TreePath) -> None:
-        async with self._session() as connection:
-            await changes.set_time(connection, self._names.encode(part), upload.modified)
-        await self._give_name(part, path, upload.overwrite)
+        async with self._connect_for_commands() as connection:
+            await entries.set_time(connection, self._names.encode(part), upload.modified)
+        await self._rename(part, path, upload.overwrite)
 
     @asynccontextmanager
     async def _explain(self, folder: TreePath) -> AsyncIterator[None]:
-        """What is refused in a folder that is not there is EntryNotFound."""
+        """Raise EntryNotFound for what the server refuses because the folder does not exist."""
         try:
             yield
         except Refused:
@@ -276,55 +280,57 @@ class FTP(Driver):
                 raise EntryNotFound from None
             raise
 
-    async def _give_name(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
-        """Rename, over a file where `overwrite` allows it; EntryExists."""
-        source, wanted = self._names.encode(path), self._names.encode(target)
-        async with self._explain(target.parent), self._session() as connection:
-            found = await folders.look(connection, wanted, needs_time=False)
-            if found is not None and (found.kind is not Kind.FILE or not overwrite):
+    async def _rename(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
+        """Rename an entry and replace a file if `overwrite`; EntryExists."""
+        source, new = self._names.encode(path), self._names.encode(target)
+        async with self._explain(target.parent), self._connect_for_commands() as connection:
+            existing = await entries.find(connection, new, needs_time=False)
+            if existing is not None and (existing.kind is not Kind.FILE or not overwrite):
                 raise EntryExists
             try:
-                await changes.rename(connection, source, wanted)
+                await entries.rename(connection, source, new)
                 return
             except aioftp.StatusCodeError:
-                if connection.owes or found is None:
+                if connection.is_answer_pending or existing is None:
                     raise
-        await self._exchange(source, wanted, self._names.encode(target.parent / make_old_name(target.name)))
+        await self._replace_in_steps(source, new, self._names.encode(target.parent / make_old_name(target.name)))
 
-    async def _exchange(self, source: str, wanted: str, old: str) -> None:
-        """Rename over a file of a server that replaces none: the file gets another name first, and its own back when
-        the rest fails. That name can be seen, so that it is not lost to anybody when this process ends in between."""
-        await self._rename(wanted, old)
+    async def _replace_in_steps(self, source: str, target: str, old: str) -> None:
+        """Replace a file where the server does not: the file is renamed to `old` first, and back if the rest fails.
+
+        `old` is visible, so that the file is not lost if this process ends in between.
+        """
+        await self._rename_on_server(target, old)
         try:
-            await self._rename(source, wanted)
+            await self._rename_on_server(source, target)
         except BaseException:
-            with suppress(Problem):  # the reason for the end is what counts
-                await self._put_back(old, wanted)
+            with suppress(Problem):  # the first failure is the one to raise
+                await self._restore(old, target)
             raise
-        async with self._session() as connection:
-            await changes.try_command(connection, f"DELE {old}", "2xx")
+        async with self._connect_for_commands() as connection:
+            await entries.try_command(connection, f"DELE {old}", "2xx")
 
-    async def _put_back(self, old: str, wanted: str) -> None:
-        """Give a file its name again, unless another file has taken it, which replaces it then."""
-        for _ in range(PUT_BACK_TRIES):
+    async def _restore(self, old: str, target: str) -> None:
+        """Give a file its name again, or remove it if another file has taken the name."""
+        for _ in range(MAX_RESTORE_ATTEMPTS):
             with suppress(Refused):
-                await self._rename(old, wanted)
+                await self._rename_on_server(old, target)
                 return
-            async with self._session() as connection:
-                found = await folders.look(connection, wanted, needs_time=False)
-                if found is not None and found.kind is Kind.FILE:
-                    await changes.try_command(connection, f"DELE {old}", "2xx")
+            async with self._connect_for_commands() as connection:
+                existing = await entries.find(connection, target, needs_time=False)
+                if existing is not None and existing.kind is Kind.FILE:
+                    await entries.try_command(connection, f"DELE {old}", "2xx")
                     return
 
-    async def _rename(self, source: str, target: str) -> None:
-        async with self._session() as connection:
-            await changes.rename(connection, source, target)
+    async def _rename_on_server(self, source: str, target: str) -> None:
+        async with self._connect_for_commands() as connection:
+            await entries.rename(connection, source, target)
 
     async def makedirs(self, path: TreePath) -> None:
         refuse_part_name(path)
-        steps = [self._names.encode(step) for step in path.ancestors()[:-1]]
-        async with self._session() as connection:
-            if await changes.make_folders(connection, steps) is not None:
+        folders = [self._names.encode(folder) for folder in path.ancestors()[:-1]]
+        async with self._connect_for_commands() as connection:
+            if await entries.make_folders(connection, folders) is not None:
                 raise EntryExists
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
@@ -334,7 +340,7 @@ class FTP(Driver):
         try:
             await self._move(path, target, overwrite)
         except Refused as problem:
-            if path.parent != target.parent:  # perhaps on another disk of the server: a task copies
+            if path.parent != target.parent:  # perhaps on another disk of the server: a task copies it
                 raise NotSupported(str(problem)) from problem
             raise
 
@@ -342,15 +348,14 @@ class FTP(Driver):
         if "/" in (path, target):
             raise StorageForbidden("rename root folder is not allowed")
         refuse_part_name(target)
-        found = await self.stat(path)
+        entry = await self.stat(path)
         if path == target:
             return
         refuse_inside_itself(path, target)
-        await finish_despite_cancel(self._give_name(path, target, overwrite and not found.is_dir))
+        await finish_despite_cancel(self._rename(path, target, overwrite and not entry.is_dir))
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         refuse_part_name(path)
         await self._remover.remove(self._names.encode(path))
 
@@ -358,8 +363,8 @@ class FTP(Driver):
         if path == "/":
             return False
         name = self._names.encode(path)
-        async with self._session() as connection:
-            return await changes.remove_empty(connection, name, self.options.cwd_list)
+        async with self._connect_for_commands() as connection:
+            return await entries.remove_empty(connection, name, self.options.cwd_list)
 
     async def identify(self, path: TreePath) -> set[str]:
         address = parse_server(self.options.address)
@@ -372,11 +377,11 @@ def _make_entry(name: str, line: Line) -> Entry:
 
 
 def _refuse_hidden(path: TreePath) -> None:
-    """EntryNotFound for what listings leave out."""
+    """Raise EntryNotFound for a path that listings leave out."""
     if any(is_part(name) for name in path.split("/")):
         raise EntryNotFound
 
 
 def make_old_name(name: str) -> str:
-    """A name for a file that is about to be replaced."""
+    """Return a name for a file that is about to be replaced."""
     return f"{name[:50]} (replaced {token_hex(4)})"

@@ -1,4 +1,4 @@
-"""Errors of aioftp, of the connection and of an FTP server, as StorageProblem."""
+"""Errors of aioftp, of connections and of FTP servers as StorageProblem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import aioftp
 
 from mangrove.core.problems import NotSupported, StorageForbidden, StorageFull, StorageProblem, Unreachable
 
-LONGEST_TEXT = 200  # characters of what the server says
+MAX_ANSWER_CHARACTERS = 200  # of the server, in a message
 
 
 class TooManyConnections(Unreachable):
@@ -18,41 +18,41 @@ class TooManyConnections(Unreachable):
 
 
 class Refused(StorageForbidden):
-    """The server does not do it, for a reason that its code does not tell: no such file, no right, a name in use."""
+    """The server refuses, for a reason that its code does not tell: no such file, no right, or a name in use."""
 
 
 def get_code(error: aioftp.StatusCodeError) -> str:
-    """The code that the server answered last."""
+    """Return the last code of the server."""
     return str(error.received_codes[-1]) if error.received_codes else ""
 
 
 def _get_text(error: aioftp.StatusCodeError) -> str:
-    """What the server said with it, in a form fit for the user."""
+    """Return the server's text as a user can read it."""
     lines: str | Sequence[str] = error.info
     text = lines if isinstance(lines, str) else " ".join(lines[-1:])
     shown = text.encode("latin-1", "replace").decode("utf-8", "replace")
-    return "".join(letter for letter in shown if letter.isprintable()).strip()[:LONGEST_TEXT]
+    return "".join(letter for letter in shown if letter.isprintable()).strip()[:MAX_ANSWER_CHARACTERS]
 
 
 def make_problem(error: aioftp.StatusCodeError) -> StorageProblem:
-    """The problem for a reply code of RFC 959, 2228 and 2428."""
+    """Return the problem for a reply code of RFC 959, 2228 or 2428."""
     code, text = get_code(error), _get_text(error)
-    said = f"the server answers {code}: {text}"
+    answer = f"the server answers {code}: {text}"
     if code in ("452", "552"):
-        return StorageFull(f"the storage is full ({said})")
+        return StorageFull(f"the storage is full ({answer})")
     if code in ("450", "550", "551", "553"):
-        return Refused(f"permission denied ({said})")
+        return Refused(f"permission denied ({answer})")
     if code in ("430", "530", "532", "534"):
-        return StorageForbidden(f"permission denied ({said})")
+        return StorageForbidden(f"permission denied ({answer})")
     if code in ("500", "501", "502", "504"):
-        return NotSupported(said)
+        return NotSupported(answer)
     if code.startswith("4"):
-        return Unreachable(said)
-    return StorageProblem(said)
+        return Unreachable(answer)
+    return StorageProblem(answer)
 
 
 def make_sign_in_problem(error: aioftp.StatusCodeError, password: str) -> StorageProblem:
-    """The problem for a server that lets nobody in."""
+    """Return the problem for a sign-in that failed."""
     text = _get_text(error)
     if password and password in text:
         text = "…"
@@ -65,7 +65,7 @@ def make_sign_in_problem(error: aioftp.StatusCodeError, password: str) -> Storag
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise every failure of the FTP side as StorageProblem, without a password in its text."""
+    """Raise every failure of FTP as a StorageProblem, without a password in its message."""
     try:
         yield
     except aioftp.StatusCodeError as error:
@@ -79,4 +79,4 @@ def translate_errors() -> Iterator[None]:
     except (OSError, EOFError) as error:
         raise Unreachable(f"the FTP server does not answer ({type(error).__name__})") from error
     except (aioftp.AIOFTPException, ValueError, IndexError, OverflowError) as error:
-        raise Unreachable("what the server answers is no FTP") from error
+        raise Unreachable("the server's answer is not FTP") from error

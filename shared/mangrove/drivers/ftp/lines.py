@@ -1,7 +1,12 @@
-"""Lines of listings: the facts of MLSD and MLST (RFC 3659), and what LIST prints on Unix and on Windows."""
+"""Lines of listings as entries, and names as they stand in commands.
+
+Lines are the facts of MLSD and MLST (RFC 3659), or the output of LIST on Unix and on Windows. A name in a command is
+the bytes of the storage's charset, one letter of Latin-1 for each.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 from calendar import timegm
 from collections.abc import Callable
@@ -9,13 +14,24 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath
+from mangrove.core.problems import StorageProblem
+from mangrove.drivers.part_names import is_part
+
 MONTHS = {
     name: number
     for number, name in enumerate(
         (b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"), 1
     )
 }
-AHEAD = timedelta(hours=36)  # that a server's clock, in whatever zone, may show before ours
+MAX_CLOCK_DIFFERENCE = timedelta(hours=36)  # by which a server's clock, in any time zone, may be ahead of ours
+UNSENDABLE = {
+    "\r": "a carriage return",
+    "\n": "a line feed",
+    "\0": "a NUL",
+    "\xff": "a byte that Telnet takes as its own",
+}
+_DOTS = frozenset({"", ".", ".."})
 
 
 class Kind(Enum):
@@ -26,14 +42,16 @@ class Kind(Enum):
 
 
 class Line(NamedTuple):
-    """One entry, as the server has it. `size`: bytes, None when it is not told; `modified`: 0.0 when it is not told;
-    `is_link`: `kind` and `size` are those of what a link leads to."""
+    """An entry as the server shows it."""
 
     name: bytes
     kind: Kind
     size: int | None
+    """In bytes; None if unknown."""
     modified: float
+    """0.0 if unknown."""
     is_link: bool = False
+    """`kind` and `size` are those of the target."""
 
 
 ParseLine = Callable[[bytes], Line | None]
@@ -43,7 +61,10 @@ _UNIX_KINDS = {b"-": Kind.FILE, b"d": Kind.FOLDER, b"l": Kind.LINK}
 
 
 def parse_facts(line: bytes) -> Line | None:
-    """A line of MLSD, or of MLST without the space before it; None for the folder itself, the one above, and noise."""
+    """Return the entry of a line of MLSD, or of MLST without its first space.
+
+    None for the folder itself, its parent, and lines that are not entries.
+    """
     facts, space, name = line.partition(b" ")
     if not space or not name:
         return None
@@ -65,16 +86,16 @@ def parse_facts(line: bytes) -> Line | None:
 
 
 def parse_time(text: bytes) -> float:
-    """A time of RFC 3659, whole seconds of it; 0.0 for anything else."""
+    """Return the whole seconds of a time of RFC 3659; 0.0 for any other text."""
     digits = text[:14]
     if len(digits) < 14 or not digits.isdigit():
         return 0.0
-    cuts = (digits[:4], digits[4:6], digits[6:8], digits[8:10], digits[10:12], digits[12:14])
-    return _make_time(*map(int, cuts))
+    fields = (digits[:4], digits[4:6], digits[6:8], digits[8:10], digits[10:12], digits[12:14])
+    return _make_time(*map(int, fields))
 
 
 def format_time(seconds: float) -> str:
-    """A time as MFMT takes it."""
+    """Return a time in the format of MFMT."""
     return f"{datetime.fromtimestamp(int(seconds), UTC):%Y%m%d%H%M%S}"
 
 
@@ -105,9 +126,9 @@ _ISO = re.compile(
 
 
 def make_list_parser(now: datetime) -> ParseLine:
-    """What parses the lines of one LIST. Their times are taken as UTC; `now` (UTC) tells the year where they do not."""
+    """Return a parser for the lines of a LIST. Times are taken as UTC; `now` (UTC) gives the year if it is missing."""
 
-    latest = (now + AHEAD).timestamp()
+    latest = (now + MAX_CLOCK_DIFFERENCE).timestamp()
 
     def guess_time(month: bytes, day: bytes, hour: bytes, minute: bytes) -> float:
         moment = (MONTHS.get(month.lower(), 0), int(day), int(hour), int(minute))
@@ -115,16 +136,16 @@ def make_list_parser(now: datetime) -> ParseLine:
         return next((time for year in years if 0 < (time := _make_time(year, *moment)) <= latest), 0.0)
 
     def parse(line: bytes) -> Line | None:
-        if found := _UNIX.fullmatch(line):
-            kind, size, month, day, hour, minute, year, name = found.groups()
+        if match := _UNIX.fullmatch(line):
+            kind, size, month, day, hour, minute, year, name = match.groups()
             modified = (
                 _make_time(int(year), MONTHS.get(month.lower(), 0), int(day))
                 if year
                 else guess_time(month, day, hour, minute)
             )
             return _make_unix_line(kind, size, modified, name)
-        if found := _ISO.fullmatch(line):
-            kind, size, *moment, name = found.groups()
+        if match := _ISO.fullmatch(line):
+            kind, size, *moment, name = match.groups()
             return _make_unix_line(kind, size, _make_time(*(int(part or 0) for part in moment)), name)
         return _parse_windows(line)
 
@@ -138,10 +159,10 @@ def _make_unix_line(kind: bytes, size: bytes, modified: float, name: bytes) -> L
 
 
 def _parse_windows(line: bytes) -> Line | None:
-    found = _WINDOWS.fullmatch(line)
-    if found is None:
+    match = _WINDOWS.fullmatch(line)
+    if match is None:
         return None
-    first, second, third, hour, minute, half, folder, size, name = found.groups()
+    first, second, third, hour, minute, half, folder, size, name = match.groups()
     year, month, day = (first, second, third) if len(first) == 4 else (third, first, second)
     full_year = int(year) if len(year) == 4 else 1900 + int(year) + (100 if int(year) < 70 else 0)
     hours = int(hour) % 12 + (12 if half.upper() == b"PM" else 0) if half else int(hour)
@@ -150,3 +171,55 @@ def _parse_windows(line: bytes) -> Line | None:
         is_folder = folder.upper() == b"<DIR>"
         return Line(name.lstrip(b" "), Kind.FOLDER if is_folder else Kind.LINK, None, modified)
     return Line(name, Kind.FILE, int(re.sub(rb"[,.]", b"", size)), modified)
+
+
+class Names:
+    """Convert between the names of a server and those of the tree.
+
+    A command is text with one letter for each byte, so that aioftp sends exactly these bytes and reads any answer.
+    """
+
+    def __init__(self, encoding: str, root: TreePath) -> None:
+        self._encoding = encoding
+        self._root = root
+        self._decode = codecs.getdecoder(encoding)
+
+    def encode(self, path: TreePath) -> str:
+        """Return a path of the storage as it stands in a command; StorageProblem if no command can hold it."""
+        text = self.encode_text(str(self._root / str(path)), path.name)
+        for letter, meaning in UNSENDABLE.items():
+            if letter in text:
+                raise StorageProblem(f"{path.name!r}: FTP cannot send a name with {meaning}")
+        if any(len(name) > MAX_NAME_BYTES for name in text.split("/")):
+            raise StorageProblem(f"{path.name[:80]!r}…: the name is too long")
+        return text
+
+    def encode_text(self, text: str, name: str) -> str:
+        """Return a text as it stands in a command; `name` describes the text in a problem."""
+        try:
+            return text.encode(self._encoding).decode("latin-1")
+        except UnicodeEncodeError:
+            raise StorageProblem(f"{name!r}: the charset {self._encoding} of the storage lacks its letters") from None
+
+    def decode(self, name: bytes) -> str | None:
+        """Return a name of a listing.
+
+        None for an unfinished file, for bytes that are not of the charset, and for names that a path cannot hold.
+        """
+        try:
+            text = self._decode(name)[0]
+        except UnicodeDecodeError:
+            return None
+        if text in _DOTS or "/" in text or "\\" in text or "\0" in text or is_part(text):
+            return None
+        return text
+
+
+def join(folder: str, name: bytes) -> str:
+    """Return the path of an entry as it stands in a command, whatever its bytes are."""
+    return f"{folder.rstrip('/')}/{name.decode('latin-1')}"
+
+
+def is_sendable(text: str) -> bool:
+    """Return True if a command can hold the text."""
+    return not any(letter in text for letter in UNSENDABLE)

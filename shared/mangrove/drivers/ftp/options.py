@@ -24,16 +24,16 @@ class FTPOptions(Options):
 
 
 def parse_server(text: str) -> Address:
-    """The server of an address, also of one with `ftp://` in front; StorageProblem."""
+    """Return the server of an address, also of one that begins with `ftp://`."""
     return parse_address(text.strip().removeprefix("ftp://").rstrip("/"), PORT)
 
 
 def parse_encoding(name: str) -> str:
-    """The charset of that name, UTF-8 for an empty one; it has to hold ASCII as it is, as commands do."""
+    """Return the charset of a name, UTF-8 for an empty one. It has to hold ASCII unchanged, as commands do."""
     try:
-        found = codecs.lookup(name.strip() or "utf-8").name
-        if ASCII.encode(found) == ASCII.encode():
-            return found
+        charset = codecs.lookup(name.strip() or "utf-8").name
+        if ASCII.encode(charset) == ASCII.encode():
+            return charset
     except (LookupError, ValueError):  # ValueError: a NUL in the name, or a charset that lacks letters
         pass
     raise StorageProblem(f"encoding {name[:40]!r} is no charset that FTP can use")

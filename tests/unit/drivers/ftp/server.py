@@ -1,4 +1,4 @@
-"""A small FTP server in this event loop that lies, stalls or dies where a test says so."""
+"""A small FTP server in this event loop that lies, stalls or dies where a test needs it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ NORMAL: Mapping[str, bytes] = {
 
 @dataclass
 class FakeServer:
-    """`replies`: by command, in place of NORMAL ones; `data`: what a transfer sends, by command; `log`: what came."""
+    """A server with other answers than NORMAL ones."""
 
     replies: dict[str, Reply] = field(default_factory=dict)
+    """By command."""
     data: dict[str, bytes] = field(default_factory=dict)
+    """The bytes of transfers, by command."""
     greeting: bytes = b"220 hello"
     after: bytes = b"226 done"
     log: list[str] = field(default_factory=list)
+    """The commands received."""
     port: int = 0
     passive: asyncio.Server | None = None
     opened: int = 0
@@ -84,7 +87,7 @@ class Session:
 
 @asynccontextmanager
 async def fake_ftp(server: FakeServer, **more: Any) -> AsyncIterator[FTP]:
-    """A storage on it, not started."""
+    """Yield a storage on a server; it is not started."""
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listening.sockets[0].getsockname()[1]
     options = {
@@ -96,7 +99,7 @@ async def fake_ftp(server: FakeServer, **more: Any) -> AsyncIterator[FTP]:
         yield driver
     finally:
         await driver.stop()
-        for one in (listening, server.passive):
-            if one is not None:
-                one.close()
+        for listener in (listening, server.passive):
+            if listener is not None:
+                listener.close()
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What an FTP server may do to a storage: lie, stall, die, answer what is no FTP."""
+"""FTP servers that lie, stall, die, or do not speak FTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Entry
-from mangrove.drivers.ftp import connection
+from mangrove.drivers.ftp import client
 from mangrove.drivers.ftp.driver import FTP
 from tests.unit.drivers.ftp.server import FakeServer, Session, fake_ftp
 
@@ -31,7 +31,7 @@ async def read(driver: FTP, path: str = "/f", offset: int = 0, length: int | Non
     return b"".join([block async for block in await driver.read(P(path), offset, length)])
 
 
-def test_data_comes_from_the_host_of_the_control_connection_whatever_the_server_says() -> None:
+def test_data_comes_from_the_host_of_the_control_connection() -> None:
     server = FakeServer(data={"RETR": b"12345"})
 
     async def lie(session: Session) -> bytes:
@@ -77,7 +77,7 @@ def test_a_name_that_the_charset_cannot_hold_is_refused_by_name() -> None:
     use(FakeServer(), work, encoding="windows-1252")
 
 
-def test_a_file_that_ends_early_is_no_file() -> None:
+def test_a_file_that_ends_early_is_a_failure() -> None:
     async def work(driver: FTP) -> None:
         with pytest.raises(Unreachable):
             await read(driver)
@@ -102,7 +102,7 @@ def test_a_server_that_dies_in_a_listing_gives_no_listing() -> None:
     use(server, work)
 
 
-def test_what_cannot_be_a_name_is_left_out_of_a_listing() -> None:
+def test_a_listing_leaves_out_what_is_not_a_name() -> None:
     lines = [
         b"type=cdir; .", b"type=pdir; ..", b"type=dir; .", b"type=file;size=1; ../up", b"type=file; a\\b", b"noise",
         b"", b"type=file;size=1; \xff\xfe", b"type=file;size=2; .mangrove-1.part",
@@ -111,13 +111,13 @@ def test_what_cannot_be_a_name_is_left_out_of_a_listing() -> None:
     ]  # fmt: skip
 
     async def work(driver: FTP) -> None:
-        found = await base.list_all(driver, P("/"))
-        assert found == [Entry("b", 3, 1767323045.0, False), Entry("d ", 0, 0.0, True)]
+        entries = await base.list_all(driver, P("/"))
+        assert entries == [Entry("b", 3, 1767323045.0, False), Entry("d ", 0, 0.0, True)]
 
     use(FakeServer(data={"MLSD": b"\r\n".join(lines)}), work)
 
 
-def test_a_link_is_what_it_leads_to_or_is_left_out() -> None:
+def test_a_link_is_shown_as_its_target_or_left_out() -> None:
     server = FakeServer(
         data={"MLSD": b"type=OS.unix=slink:/x; to file\ntype=OS.unix=slink:; to folder\ntype=OS.unix=symlink; gone\n"}
     )
@@ -131,16 +131,16 @@ def test_a_link_is_what_it_leads_to_or_is_left_out() -> None:
     server.replies |= {"CWD": enter, "SIZE": measure}
 
     async def work(driver: FTP) -> None:
-        found = await base.list_all(driver, P("/"))
-        assert {entry.name: (entry.is_dir, entry.size, entry.is_link) for entry in found} == {
+        entries = await base.list_all(driver, P("/"))
+        assert {entry.name: (entry.is_dir, entry.size, entry.is_link) for entry in entries} == {
             "to file": (False, 7, True), "to folder": (True, 0, True),
         }  # fmt: skip
 
     use(server, work)
 
 
-def test_what_is_removed_as_a_file_is_not_looked_into() -> None:
-    """A link to a folder, which some servers show as a folder."""
+def test_a_folder_that_is_removed_as_a_file_is_not_listed() -> None:
+    """Some servers show a link to a folder as a folder."""
     server = FakeServer()
 
     async def work(driver: FTP) -> None:
@@ -153,8 +153,8 @@ def test_what_is_removed_as_a_file_is_not_looked_into() -> None:
 @pytest.mark.parametrize(
     "reply", [b"229 no port", b"229 (|||99999999|)", b"garbage", b"999", b"229-(|||1|)\r\n" * 2000]
 )
-def test_what_is_no_ftp_is_said_to_be_none(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REPLY_SECONDS", 0.3)
+def test_an_answer_that_is_not_ftp_is_a_problem(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "REPLY_TIMEOUT_SECONDS", 0.3)
 
     async def work(driver: FTP) -> None:
         with pytest.raises(StorageProblem):
@@ -172,8 +172,8 @@ def test_a_server_that_stalls_is_unreachable_soon(monkeypatch: pytest.MonkeyPatc
         assert (await driver.stat(P("/f"))).size == 5
         server.replies["MLST"] = stall
         with monkeypatch.context() as quick:
-            for name in ("REPLY_SECONDS", "DATA_SECONDS", "SETTLE_SECONDS"):
-                quick.setattr(connection, name, 0.2)
+            for name in ("REPLY_TIMEOUT_SECONDS", "DATA_TIMEOUT_SECONDS", "SETTLE_TIMEOUT_SECONDS"):
+                quick.setattr(client, name, 0.2)
             with pytest.raises(Unreachable, match="in time"):
                 await driver.stat(P("/f"))
         server.replies.clear()

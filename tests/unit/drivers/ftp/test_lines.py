@@ -16,7 +16,7 @@ def at(*moment: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         (b"type=file;size=12;modify=20260102030405; a b", Line(b"a b", Kind.FILE, 12, at(2026, 1, 2, 3, 4, 5))),
         (b"Type=dir;Modify=20260102030405.123;Size=0;  lead", Line(b" lead", Kind.FOLDER, 0, at(2026, 1, 2, 3, 4, 5))),
@@ -28,12 +28,12 @@ def at(*moment: int) -> float:
         (b"type=file; ", None),
     ],
 )  # fmt: skip
-def test_facts(line: bytes, wanted: Line | None) -> None:
-    assert parse_facts(line) == wanted
+def test_facts(line: bytes, expected: Line | None) -> None:
+    assert parse_facts(line) == expected
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         (b"-rw-r--r--    1 0        0               2 Jan 02  2020 file", Line(b"file", Kind.FILE, 2, at(2020, 1, 2))),
         (
@@ -77,14 +77,14 @@ def test_facts(line: bytes, wanted: Line | None) -> None:
         ),
     ],
 )  # fmt: skip
-def test_lists(line: bytes, wanted: Line | None) -> None:
-    assert make_list_parser(NOW)(line) == wanted
+def test_lists(line: bytes, expected: Line | None) -> None:
+    assert make_list_parser(NOW)(line) == expected
 
 
 def test_a_time_without_a_year_is_not_in_the_future() -> None:
     parse = make_list_parser(NOW)
-    found = [parse(b"-rw-r--r-- 1 0 0 2 %s f" % when) for when in (b"Mar  2 11:00", b"Mar  4 11:00")]
-    assert [line.modified for line in found if line] == [at(2026, 3, 2, 11, 0), at(2025, 3, 4, 11, 0)]
+    lines = [parse(b"-rw-r--r-- 1 0 0 2 %s f" % when) for when in (b"Mar  2 11:00", b"Mar  4 11:00")]
+    assert [line.modified for line in lines if line] == [at(2026, 3, 2, 11, 0), at(2025, 3, 4, 11, 0)]
 
 
 def test_times_go_there_and_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.ftp.names import Names
+from mangrove.drivers.ftp.lines import Names
 from mangrove.drivers.ftp.options import parse_encoding, parse_server
 
 
