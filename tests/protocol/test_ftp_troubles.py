@@ -241,9 +241,9 @@ def test_a_server_that_stands_still_is_unreachable_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (
-        ("REPLY_TIMEOUT_SECONDS", 0.5),
-        ("DATA_TIMEOUT_SECONDS", 0.5),
-        ("SETTLE_TIMEOUT_SECONDS", 0.2),
+        ("REPLY", 0.5),
+        ("DATA", 0.5),
+        ("SETTLE", 0.2),
     ):
         monkeypatch.setattr(client, f"{name}_TIMEOUT_SECONDS", seconds)
     with ftp.pyftpdlib(tmp_path) as server:
