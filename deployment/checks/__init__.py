@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from deployment.checks import declarations, imports, journal, modules, state, words
+from deployment.checks import declarations, documents, imports, journal, modules, state, words
 from deployment.checks.project import Project, Violation
 
 Rule = Callable[[Project], Iterator[Violation]]
@@ -24,6 +24,9 @@ RULES: tuple[Rule, ...] = (
     modules.tests_replace_no_private_names,
     declarations.settings_have_an_effect,
     declarations.driver_options_have_an_effect,
+    documents.documents_name_what_exists,
+    documents.documents_are_linked,
+    documents.citations_are_pages,
     imports.functions_import_only_what_they_need,
     words.names_are_nouns,
     words.constants_name_what_they_bound,

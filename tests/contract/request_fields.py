@@ -1,11 +1,14 @@
 """Every text that a request may hold: a path or a name, which is attacked, or one of NOT_PATHS.
 
-FILES has a good request for each file route beside the fields that are attacked in it.
+FILES has a good request for each file route beside the fields that are attacked in it. A route below `/api/fs/` whose
+only texts are `path` and `password` needs no line: its path is attacked.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from tests.contract.attacks.scene import fields, operations
 
 ARCHIVE = {"path": "/x.zip", "inner_path": "/sub"}
 SEARCH = {"parent": "/sub", "keywords": "*", "page": 1, "per_page": 10}
@@ -168,5 +171,11 @@ TASKS: dict[str, set[str]] = {
     for verb in verbs
 }
 NOT_PATHS |= TASKS
+
+for _name in operations():
+    _texts = {field.name for field in fields(_name)}
+    if " /api/fs/" in _name and _name not in FILES | LINK and "path" in _texts <= {"path", "password"}:
+        FILES[_name] = ({"path"}, {"path": "/sub"})
+        NOT_PATHS[_name] = _texts - {"path"}
 
 ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK | INDEX
