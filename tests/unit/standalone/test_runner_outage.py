@@ -111,7 +111,7 @@ def test_a_runner_whose_settings_cannot_be_read_goes_on(
         raise ValueError("a mistake")
 
     start()
-    monkeypatch.setattr(runner.snapshot, "fresh", fail)
+    monkeypatch.setattr(runner.configuration, "get", fail)
     wait(lambda: looks[0] > 2)
     monkeypatch.undo()
     (task,) = copies(task_env, ends, 1)
