@@ -57,7 +57,7 @@ SERVERS: dict[str, tuple[Callable[[Path], Any], str, bool]] = {
 
 
 def list_runs() -> Iterator[Any]:
-    """Of the cases for Crypt those for which the remote has the powers, too."""
+    """Of the cases for Crypt those for which the remote has the capabilities, too."""
     for remote, (_, server, can_run) in SERVERS.items():
         marks = [
             pytest.mark.driver("Crypt", f"{remote} on {server}"),

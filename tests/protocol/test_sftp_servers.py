@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.drivers import base
 from mangrove.drivers.base import Driver
 from tests.contract.drivers import suite
 from tests.contract.drivers.test_suite import start_driver
@@ -21,8 +20,8 @@ pytestmark = pytest.mark.xdist_group("sftp")
 
 
 # what these servers cannot: rclone copies nothing, and without a cache it writes into no file that is there
-NO_COPIES = {name for name, case in suite.CASES.items() if base.Copies in case.powers}
-NO_PARTS = {name for name, case in suite.CASES.items() if base.Parts in case.powers}
+NO_COPIES = {name for name, case in suite.CASES.items() if "copy" in case.needs}
+NO_PARTS = {name for name, case in suite.CASES.items() if "parts" in case.needs}
 NOT_ON_RCLONE = {
     # it takes one for the other
     "folders_with_composed_and_decomposed_names_are_kept_apart_or_refused",

@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.problems import NotSupported
-from mangrove.drivers.base import MakesThumbnails
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
 from mangrove.web.address import find_base_url, find_client_address
@@ -61,7 +60,7 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
 
 async def _serve_thumbnail(request: Request, file: Download) -> Response:
     driver = file.storage_path.driver
-    if not isinstance(driver, MakesThumbnails):
+    if not driver.capabilities.make_thumbnail:
         raise NotSupported
     async with limits().thumbnails.hold(find_client(await find_client_address(request))):
         return serve_image(*await driver.make_thumbnail(file.storage_path.path))

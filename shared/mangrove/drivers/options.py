@@ -11,7 +11,8 @@ import orjson
 
 from mangrove.core.codec import DecodeError, dump, find_hints, structure
 from mangrove.core.problems import BadRequest
-from mangrove.drivers.driver_config import DriverConfig
+from mangrove.drivers.capabilities import DriverConfig
+from mangrove.drivers.context import Redirects
 
 Default = bool | int | str | None
 
@@ -67,6 +68,13 @@ class Options:
             raise BadRequest("addition is not a JSON object")
         given = {name: value for name, value in values.items() if value is not None}
         return cls(**{one.name: one.read(given) for one in _list_options(cls)})
+
+    def read_redirects(self) -> Redirects | None:
+        """Return the parts of the tree that the storage shows, whose rules count too; None if it holds its own files.
+
+        To be called in a thread: there may be very many.
+        """
+        return None
 
     def format(self) -> str:
         """The JSON text that `parse` reads."""

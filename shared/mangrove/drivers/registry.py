@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from mangrove.core.problems import Problem, ResourceNotFound
-from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
+from mangrove.drivers.base import Driver, Redirects
 
 
 class DriverModule(NamedTuple):
     """The facts of a driver that are known without the import of its module, which may be costly."""
 
     path: str  # below this package
-    shows_others: bool = False  # its storages hold nothing themselves: they are `ShowsOthers`
-    redirects: bool = False  # its options are `ReadsRedirects`
+    shows_others: bool = False  # its capability `find_others`
+    redirects: bool = False  # its options have `read_redirects`
     needs_disk: bool = False  # of this machine, whose folders its option `root_folder_path` names
 
 
@@ -79,7 +79,7 @@ def find_redirects(name: str, addition: str) -> Redirects | None:
         options = load(name).Options.parse(addition)
     except Problem:
         return None  # it does not start either
-    return options.read_redirects() if isinstance(options, ReadsRedirects) else None
+    return options.read_redirects()
 
 
 def build_template(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mangrove.core.chunked import in_batches
@@ -26,7 +27,7 @@ _EXISTING = [
 ]  # fmt: skip
 # … of something that may be there
 _NEW = [
-    "abort", "abort_by_key", "begin", "finish", "makedirs", "open_ahead", "put_url", "sign_part", "sign_upload",
+    "abort", "abort_by_key", "begin", "finish", "makedirs", "open_staged", "put_url", "sign_part", "sign_upload",
     "stream_part", "write", "write_part",
 ]  # fmt: skip
 _PAIRS = ["copy", "move", "rename"]  # the first two arguments, one of either kind
@@ -201,16 +202,12 @@ def show_names(driver: Driver, mapping: Mapping[str, str]) -> Driver:
 
 def _make_class(kind: type[Driver]) -> type[ShownNames]:
     """Return the class of drivers under shown names that has the operations of `kind`, as far as they are known."""
-    body: dict[str, Any] = {"__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config}
-    for names, make in (
-        (_EXISTING, _make_existing),
-        (_NEW, _make_new),
-        (_PAIRS, _make_pair),
-        (_WITHOUT_PATH, _make_plain),
-        (["find_others"], _make_known),
-        (["find_sources"], _make_sources),
-    ):
-        body |= {name: make(name) for name in names if hasattr(kind, name) and name not in vars(ShownNames)}
+    body = {
+        "__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config,
+        "capabilities": replace(
+            kind.capabilities, list_page=False, list_range=False, list_folders=False, read_whole=False, copy_from=False
+        ),
+    }  # fmt: skip
     return type(f"Shown{kind.__name__}", (ShownNames,), body)
 
 
@@ -269,3 +266,21 @@ def _make_sources(name: str) -> Method:
 
 def _make_plain(name: str) -> Any:
     return property(lambda self: getattr(self.driver, name))
+
+
+def _forward_operations() -> None:
+    """Give ShownNames the operations that it does not define itself."""
+    for names, make in (
+        (_EXISTING, _make_existing),
+        (_NEW, _make_new),
+        (_PAIRS, _make_pair),
+        (_WITHOUT_PATH, _make_plain),
+        (["find_others"], _make_known),
+        (["find_sources"], _make_sources),
+    ):
+        for name in names:
+            if name not in vars(ShownNames):
+                setattr(ShownNames, name, make(name))
+
+
+_forward_operations()

@@ -5,29 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from os.path import commonprefix
-from typing import Protocol
 
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder
-from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.base import Driver
 
 MOST_PAGES = 3  # of a folder, that are read to know what is in it
 AT_ONCE = 8  # folders, or names
 
 
-class Stats(Protocol):
-    """The part of a storage that tells of one entry."""
-
-    async def stat(self, path: TreePath) -> Entry: ...
-
-
-class ListsAndStats(Stats, ListsPages, Protocol):
-    """The part of a storage that is asked here."""
-
-
-async def find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[TreePath]:
+async def find_taken(driver: Driver, targets: Sequence[TreePath]) -> set[TreePath]:
     """At which of these paths there is something: listed for each folder, and of a large one asked one by one."""
     folders: dict[TreePath, list[str]] = {}
     for path in targets:
@@ -52,7 +40,7 @@ async def find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[
     return set().union(*await gather_bounded([partial(find, *one) for one in folders.items()], AT_ONCE))
 
 
-async def _is_taken(driver: Stats, path: TreePath) -> bool:
+async def _is_taken(driver: Driver, path: TreePath) -> bool:
     try:
         await driver.stat(path)
     except EntryNotFound:

@@ -27,7 +27,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
-from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
+from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
 from mangrove.drivers.own_storage import start_own_storage
 from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
@@ -167,7 +167,6 @@ class SegmentStore:
     async def store(self, storage_id: int, file: Path) -> None:
         """Keep a finished file under its own name, which no other one has had, and remove it where it lies."""
         storage = await self._get_driver()
-        assert isinstance(storage, Writes)
         if not self._fetches:
             self._get_local_folder(storage_id).mkdir(mode=0o700, parents=True, exist_ok=True)
         upload = _make_upload(file.stat().st_size)
@@ -201,7 +200,6 @@ class SegmentStore:
     async def commit(self, storage_id: int, manifest: Manifest) -> None:
         """Make this the present index, then remove the files that it does not name, unless it is partial."""
         storage = await self._get_driver()
-        assert isinstance(storage, Writes)
         last = await self.read_manifest(storage_id)
         checksums = {} if last is None else last.checksums
         new = [name for name in manifest.files if name not in checksums]
@@ -225,7 +223,6 @@ class SegmentStore:
 
     async def _remove_others(self, storage_id: int, names: Collection[str]) -> None:
         storage = await self._get_driver()
-        assert isinstance(storage, Removes)
         kept = {MANIFEST, *names}
         for entry in await _list(storage, TreePath(f"/{storage_id}")):
             if entry.name not in kept:
@@ -236,7 +233,6 @@ class SegmentStore:
     async def drop(self, storage_id: int) -> None:
         """There is no index of this storage any more."""
         storage = await self._get_driver()
-        assert isinstance(storage, Removes)
         self._opened.pop(storage_id, None)
         await storage.remove(_get_path(storage_id, MANIFEST))
         pass_checkpoint("index.dropped")

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.sending import SendableFile
+from mangrove.drivers.base import SendableFile
 
 MOST = 16 << 20  # bytes in one call
 

@@ -14,7 +14,7 @@ from mangrove.core.chunked import iterate_chunked
 from mangrove.core.deadlines import TimeBudget
 from mangrove.core.paths import TreePath, check_existing_name
 from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder, OutOfTime, Problem, StorageProblem
-from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
+from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Right
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
@@ -176,7 +176,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
     target.require(Right.OFFLINE_DOWNLOAD)
     target.require_read()  # a task says which names are taken
     driver = await _find_receiver(target, tool)
-    if tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls):
+    if tool == registry.SIMPLE_HTTP and driver.capabilities.put_url:
         await _store_urls(target, checked)
         return []
     if tool != registry.SIMPLE_HTTP:
@@ -198,7 +198,7 @@ async def _find_receiver(target: PathAccess, tool: str) -> Driver:
     """The storage that downloads go to; a folder that is missing is made later."""
     storage_path = await target.locate("")
     driver = storage_path.driver
-    if not (tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls)):
+    if not (tool == registry.SIMPLE_HTTP and driver.capabilities.put_url):
         _require_uploads(driver)
     try:
         if not (await lookup(storage_path)).is_dir:
@@ -209,7 +209,7 @@ async def _find_receiver(target: PathAccess, tool: str) -> Driver:
 
 
 def _require_uploads(driver: Driver) -> None:
-    if driver.config.no_upload or not isinstance(driver, Writes):
+    if driver.config.no_upload or not driver.capabilities.write:
         raise StorageProblem("upload not supported")
 
 
@@ -221,7 +221,6 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
 
     target = await authorization.resolve_target(folder.caller, folder.path, "")
     driver = target.endpoint.driver
-    assert isinstance(driver, StoresUrls)
     await authorization.make_target_folder(target)
     for url in urls:
         storage_path = target.storage_path.child(make_file_name(URL(url), ""))

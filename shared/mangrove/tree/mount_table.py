@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers import registry
-from mangrove.drivers.base import DEEPEST_REDIRECT
+from mangrove.drivers.context import MAX_REDIRECTS
 
 if TYPE_CHECKING:
     from mangrove.tree.mounts import Mount
@@ -51,7 +51,7 @@ class MountTable:
         if not self.redirects:
             return (path,)
         found, waiting = {path: None}, [path]
-        for _ in range(DEEPEST_REDIRECT):
+        for _ in range(MAX_REDIRECTS):
             targets = [target for place in waiting for target in self._find_targets(place)]
             waiting = [target for target in dict.fromkeys(targets) if target not in found]
             if not waiting:

@@ -22,7 +22,7 @@ from mangrove.core.problems import NotMounted, NotSupported, Problem, RecordNotF
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
-from mangrove.drivers.base import ROOT, Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.drivers.base import ROOT, Capacity, Driver, DriverContext, Redirects
 from mangrove.drivers.observed import observe
 from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
@@ -376,6 +376,6 @@ async def get_capacity(mount: Mount) -> Capacity | None:
     try:
         async with asyncio.timeout(SPACE_SECONDS):
             driver = await mount.get_driver()
-            return await driver.get_space() if isinstance(driver, Space) else None
+            return await driver.get_space() if driver.capabilities.get_space else None
     except (Problem, TimeoutError):
         return None

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
-from mangrove.drivers.base import DEEPEST_REDIRECT, Redirects, ShowsOthers
+from mangrove.drivers.base import Driver, Redirects
+from mangrove.drivers.context import MAX_REDIRECTS
 from mangrove.tree.listing.folder_changes import Key
 from mangrove.tree.mounts import MOST_PLACES, Mount, Mounts, MountTable
 
@@ -25,7 +26,7 @@ def find_places(storage_id: int, path: TreePath) -> set[Key]:
     """Where a path of a storage is listed: there, and in the storages that it leads to."""
     found: set[Key] = {(storage_id, str(path))}
     waiting: Sequence[Key] = [*found]
-    for _ in range(DEEPEST_REDIRECT):
+    for _ in range(MAX_REDIRECTS):
         waiting = [key for place in waiting for key in _find_others(place) if key not in found]
         found.update(waiting)
         if not waiting or len(found) > MOST_PLACES:
@@ -37,7 +38,7 @@ def _find_others(key: Key) -> Iterator[Key]:
     """The places that a storage shows at a path instead of files of its own."""
     table = runtime.get(Mounts).table
     mount = table.by_id.get(key[0])
-    if mount is None or not isinstance(mount.driver, ShowsOthers):
+    if mount is None or mount.driver is None or not mount.driver.capabilities.find_others:
         return
     try:
         others = mount.driver.find_others(TreePath(key[1]))
@@ -56,7 +57,7 @@ async def find_all_places(storage_id: int, path: TreePath, deep: bool) -> set[Pl
     if not table.showing:
         return found
     waiting = [*found]
-    for _ in range(DEEPEST_REDIRECT):
+    for _ in range(MAX_REDIRECTS):
         shown = [place for one in waiting for place in await _find_sources(table, one)]
         waiting = [place for place in dict.fromkeys(shown) if place not in found]
         found.update(waiting)
@@ -79,7 +80,7 @@ async def _find_sources(table: MountTable, place: Place) -> list[Place]:
     return found
 
 
-async def _get_redirects(mount: Mount) -> Redirects | ShowsOthers | None:
+async def _get_redirects(mount: Mount) -> Redirects | Driver | None:
     """What knows where the storage shows a path of the tree; None while it does not run."""
     if mount.redirects is not None:
         return mount.redirects
@@ -87,4 +88,4 @@ async def _get_redirects(mount: Mount) -> Redirects | ShowsOthers | None:
         driver = await mount.get_driver()
     except Problem:
         return None  # nobody sees anything there
-    return driver if isinstance(driver, ShowsOthers) else None
+    return driver if driver.capabilities.find_others else None

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest
-from mangrove.drivers.base import Upload
-from mangrove.drivers.direct import SignedRequest
+from mangrove.drivers.base import SignedRequest, Upload
 from mangrove.tasks.upload.multipart import MOST_CHUNKS, NewUpload, Progress
 from mangrove.tasks.upload.sessions import SessionState
 from mangrove.web.file_models import CreatedTask, Path, Text

@@ -17,8 +17,7 @@ from mangrove.core.http import format_content_disposition, format_http_date, gue
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryChanged, TooLarge
-from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.sending import OpensFiles, SendableFile
+from mangrove.drivers.base import Driver, Entry, SendableFile
 from mangrove.tree.listing.entries import format_etag
 from mangrove.tree.operations.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
@@ -61,7 +60,6 @@ class FileVersion:
 
     async def open_file(self) -> SendableFile:
         """Open the file itself, of a storage that has files; EntryChanged as `open`."""
-        assert isinstance(self.driver, OpensFiles)
         return await self.driver.open_file(self.inner, self.entry)
 
     async def open(self, byte_range: ByteRange | None = None) -> AsyncIterator[bytes]:

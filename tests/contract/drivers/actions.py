@@ -32,7 +32,7 @@ async def cut(*chunks: bytes) -> AsyncIterator[bytes]:
 
 async def put(driver: Any, path: str, content: bytes = b"x", *, overwrite: bool = True) -> Entry:
     """Make a file; in a storage of addresses, one whose address tells the content."""
-    if isinstance(driver, base.Writes):
+    if driver.capabilities.write:
         return await driver.write(P(path), body(content), Upload(len(content), SENT_AT, overwrite=overwrite))
     await driver.put_url(P(path), ADDRESS + quote(content, safe=""))
     return await driver.stat(P(path))
@@ -46,7 +46,7 @@ async def check_file(driver: Any, path: str, wanted: bytes) -> None:
     """That a file is what `put` made of `wanted`, as far as the storage keeps it."""
     entry = await driver.stat(P(path))
     assert (entry.name, entry.is_dir) == (P(path).name, False)
-    if isinstance(driver, base.StoresUrls):
+    if driver.capabilities.put_url:
         assert unquote((await driver.link(P(path))).url) == ADDRESS + wanted.decode()
     elif driver.name == "Virtual":
         assert entry.size == len(wanted)

@@ -1,4 +1,4 @@
-"""Cases of the driver suite: each says which powers it needs, and runs on a fresh driver.
+"""Cases of the driver suite: each says which capabilities it needs, and runs on a fresh driver.
 
 The name of a case is the sentence that it proves.
 """
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mangrove.drivers import base, registry
+from mangrove.drivers import registry
 from mangrove.drivers.base import Driver
 
-Power = type | tuple[type, ...]  # of several, one is enough
-FILES = (base.Writes, base.StoresUrls)  # it makes files; what is in them is not read
-CHANGES = (base.Writes, base.MakesDirectories, base.Renames, base.Moves, base.Removes)
+Need = str | tuple[str, ...]  # a field of `Capabilities`; of several, one is enough
+FILES = ("write", "put_url")  # it makes files; what is in them is not read
+CHANGES = ("write", "makedirs", "rename", "move", "remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +60,51 @@ def on_disk(folder: Path, restart: Callable[[], None] | None = None, many: int =
 
 class Case(NamedTuple):
     function: Callable[..., Awaitable[None]]
-    powers: Sequence[Power]
+    needs: Sequence[Need]
     hooks: Sequence[str]  # fields of Server without which it does not run
 
 
 CASES: dict[str, Case] = {}
 
 
-def needs(*powers: Power, hooks: Sequence[str] = ()) -> Callable[[Any], Any]:
-    """A case for drivers with these powers. With `hooks` (of which it needs all), or with a second parameter, it gets
-    the Server too."""
+def needs(*capabilities: Need, hooks: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Register a case for drivers with these capabilities.
+
+    With `hooks`, of which it needs all, or with a second parameter, it gets the Server too.
+    """
 
     def register(case: Any) -> Any:
         assert case.__name__ not in CASES
-        CASES[case.__name__] = Case(case, powers, hooks)
+        CASES[case.__name__] = Case(case, capabilities, hooks)
         return case
 
     return register
 
 
+def has(driver: Driver | type[Driver], need: Need) -> bool:
+    """Return True if a driver has a capability, or one of several."""
+    return any(getattr(driver.capabilities, name) for name in ((need,) if isinstance(need, str) else need))
+
+
 def list_cases(driver: str, but: Collection[str] = (), *, keeps_bytes: bool = True) -> Sequence[str]:
-    """The names of all cases for which a driver claims the powers, but for some."""
+    """Return the names of all cases for which a driver has the capabilities, but for some."""
     assert CASES.keys() >= {*but}
     kind = registry.load(driver)
     return [
         name
         for name, case in CASES.items()
         if name not in but
-        and all(issubclass(kind, power) for power in case.powers)
-        and (keeps_bytes or base.Writes not in case.powers)
+        and all(has(kind, need) for need in case.needs)
+        and (keeps_bytes or "write" not in case.needs)
     ]
 
 
 def refuse_unfit(driver: Driver, case: Case, server: Server) -> None:
     """Skip a case that the driver or its server has nothing for."""
-    for power in case.powers:
-        if not isinstance(driver, power):
-            kinds = power if isinstance(power, tuple) else (power,)
-            pytest.skip(f"{driver.name} does not claim {' or '.join(kind.__name__ for kind in kinds)}")
-    if base.Writes in case.powers and not server.keeps_bytes:
+    for need in case.needs:
+        if not has(driver, need):
+            pytest.skip(f"{driver.name} does not claim {need}")
+    if "write" in case.needs and not server.keeps_bytes:
         pytest.skip(f"{driver.name} keeps no bytes")
     for hook in case.hooks:
         if getattr(server, hook) is None:
@@ -106,7 +112,7 @@ def refuse_unfit(driver: Driver, case: Case, server: Server) -> None:
 
 
 def run(start: Callable[[], Awaitable[Driver]], name: str, server: Server | None = None) -> None:
-    """Run one case on a fresh driver; skipped when the driver does not claim the powers."""
+    """Run one case on a fresh driver; skipped when the driver does not have the capabilities."""
     case, given = CASES[name], server or Server()
     wants_server = case.function.__code__.co_argcount == 2
 

@@ -9,14 +9,13 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageForbidden, StorageProblem
-from mangrove.drivers import base
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
 from tests.contract.drivers.cases import FILES, needs
 
 P = TreePath
 
 
-@needs(base.Renames, FILES, base.MakesDirectories)
+@needs("rename", FILES, "makedirs")
 async def a_folder_is_renamed_with_all_it_holds(driver: Any) -> None:
     await make_tree(driver, ["/d/empty", "/d/sub/deep", "/dd"], ["/d/f", "/d/sub/deep/g", "/dd/f"])
     await driver.rename(P("/d"), P("/e"))
@@ -26,7 +25,7 @@ async def a_folder_is_renamed_with_all_it_holds(driver: Any) -> None:
     await check_file(driver, "/e/sub/deep/g", b"/d/sub/deep/g")
 
 
-@needs(base.Renames, FILES, base.MakesDirectories)
+@needs("rename", FILES, "makedirs")
 async def a_rename_to_the_same_name_changes_nothing(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/f"])
     for path in ("/d/f", "/d"):
@@ -38,7 +37,7 @@ async def a_rename_to_the_same_name_changes_nothing(driver: Any) -> None:
     await check_file(driver, "/d/f", b"/d/f")
 
 
-@needs(base.Moves, FILES, base.MakesDirectories)
+@needs("move", FILES, "makedirs")
 async def a_move_onto_itself_changes_nothing(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/f"])
     for path in ("/d/f", "/d"):
@@ -50,7 +49,7 @@ async def a_move_onto_itself_changes_nothing(driver: Any) -> None:
     await check_file(driver, "/d/f", b"/d/f")
 
 
-@needs(base.Copies, FILES, base.MakesDirectories)
+@needs("copy", FILES, "makedirs")
 async def a_copy_onto_itself_changes_nothing(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/f"])
     for path in ("/d/f", "/d"):
@@ -62,7 +61,7 @@ async def a_copy_onto_itself_changes_nothing(driver: Any) -> None:
     await check_file(driver, "/d/f", b"/d/f")
 
 
-@needs(base.Moves, FILES, base.MakesDirectories)
+@needs("move", FILES, "makedirs")
 async def a_folder_is_not_moved_into_itself(driver: Any) -> None:
     await make_tree(driver, ["/d/sub"], ["/d/f"])
     for target in ("/d/d", "/d/sub/d", "/d/sub/sub"):
@@ -70,7 +69,7 @@ async def a_folder_is_not_moved_into_itself(driver: Any) -> None:
     assert await read_tree(driver) == ["/d/", "/d/f", "/d/sub/"]
 
 
-@needs(base.Copies, FILES, base.MakesDirectories)
+@needs("copy", FILES, "makedirs")
 async def a_folder_is_not_copied_into_itself(driver: Any) -> None:
     await make_tree(driver, ["/d/sub"], ["/d/f"])
     for target in ("/d/d", "/d/sub/d"):
@@ -78,7 +77,7 @@ async def a_folder_is_not_copied_into_itself(driver: Any) -> None:
     assert await read_tree(driver) == ["/d/", "/d/f", "/d/sub/"]
 
 
-@needs(base.Moves, FILES, base.MakesDirectories)
+@needs("move", FILES, "makedirs")
 async def a_folder_is_moved_beside_one_whose_name_begins_alike(driver: Any) -> None:
     await make_tree(driver, ["/a", "/ab"], ["/a/f", "/ab/g"])
     await driver.move(P("/a"), P("/ab/a"))
@@ -86,7 +85,7 @@ async def a_folder_is_moved_beside_one_whose_name_begins_alike(driver: Any) -> N
     await check_file(driver, "/ab/a/f", b"/a/f")
 
 
-@needs(base.Moves, FILES, base.MakesDirectories)
+@needs("move", FILES, "makedirs")
 async def what_is_missing_is_not_moved_and_makes_nothing(driver: Any) -> None:
     await make_tree(driver, ["/to"], ["/to/f"])
     await fails(driver.move(P("/nosuch"), P("/to/g")), EntryNotFound)
@@ -96,7 +95,7 @@ async def what_is_missing_is_not_moved_and_makes_nothing(driver: Any) -> None:
     await check_file(driver, "/to/f", b"/to/f")
 
 
-@needs(base.Renames, FILES)
+@needs("rename", FILES)
 async def what_is_missing_is_not_renamed_and_replaces_nothing(driver: Any) -> None:
     await put(driver, "/f", b"f")
     await fails(driver.rename(P("/nosuch"), P("/f")), EntryNotFound)
@@ -105,7 +104,7 @@ async def what_is_missing_is_not_renamed_and_replaces_nothing(driver: Any) -> No
     await check_file(driver, "/f", b"f")
 
 
-@needs(base.Renames, FILES)
+@needs("rename", FILES)
 async def a_rename_replaces_a_file_unless_told_otherwise(driver: Any) -> None:
     await put(driver, "/f", b"new")
     await put(driver, "/g", b"old one")
@@ -117,7 +116,7 @@ async def a_rename_replaces_a_file_unless_told_otherwise(driver: Any) -> None:
     await check_file(driver, "/g", b"new")
 
 
-@needs(base.Moves, FILES, base.MakesDirectories)
+@needs("move", FILES, "makedirs")
 async def a_move_to_where_no_folder_is_loses_nothing(driver: Any) -> None:
     """A storage may refuse it, or make the folder."""
     await put(driver, "/f", b"f")
@@ -131,7 +130,7 @@ async def a_move_to_where_no_folder_is_loses_nothing(driver: Any) -> None:
         await check_file(driver, "/no/such/f", b"f")
 
 
-@needs(base.Copies, FILES, base.MakesDirectories)
+@needs("copy", FILES, "makedirs")
 async def a_folder_is_copied_whole_or_left_to_a_task(driver: Any) -> None:
     await make_tree(driver, ["/d/sub", "/to"], ["/d/f", "/d/sub/g"])
     before = await read_tree(driver)
@@ -145,7 +144,7 @@ async def a_folder_is_copied_whole_or_left_to_a_task(driver: Any) -> None:
     await check_file(driver, "/to/d/sub/g", b"/d/sub/g")
 
 
-@needs(base.Copies, FILES)
+@needs("copy", FILES)
 async def a_copy_is_a_file_of_its_own(driver: Any) -> None:
     await put(driver, "/f", b"first")
     await driver.copy(P("/f"), P("/g"))
@@ -156,7 +155,7 @@ async def a_copy_is_a_file_of_its_own(driver: Any) -> None:
     assert await names(driver, "/") == ["f", "g"]
 
 
-@needs(base.Copies, base.Writes)
+@needs("copy", "write")
 async def a_copy_of_a_large_or_empty_file_has_all_its_bytes(driver: Any) -> None:
     written = bytes(range(256)) * 12_289
     await put(driver, "/large", written)
@@ -167,7 +166,7 @@ async def a_copy_of_a_large_or_empty_file_has_all_its_bytes(driver: Any) -> None
     await check_file(driver, "/empty 2", b"")
 
 
-@needs(base.Removes)
+@needs("remove")
 async def what_is_missing_is_removed_without_complaint(driver: Any) -> None:
     before = await names(driver, "/")
     for path in ("/nosuch", "/no/such", "/no/such/path"):
@@ -175,7 +174,7 @@ async def what_is_missing_is_removed_without_complaint(driver: Any) -> None:
     assert await names(driver, "/") == before
 
 
-@needs(base.Removes, FILES)
+@needs("remove", FILES)
 async def a_file_is_removed_once(driver: Any) -> None:
     await put(driver, "/f")
     await put(driver, "/f2")
@@ -187,7 +186,7 @@ async def a_file_is_removed_once(driver: Any) -> None:
     await check_file(driver, "/f", b"again")
 
 
-@needs(base.Removes, FILES, base.MakesDirectories)
+@needs("remove", FILES, "makedirs")
 async def a_folder_is_removed_with_all_it_holds(driver: Any) -> None:
     folders = ["/d/empty", "/d/a/b/c", "/d/x y %41", "/keep"]
     await make_tree(driver, folders, [*(f"{folder}/f{n}" for folder in folders[1:] for n in range(5)), "/d/.hidden"])
@@ -197,15 +196,15 @@ async def a_folder_is_removed_with_all_it_holds(driver: Any) -> None:
     assert await names(driver, "/d") == []
 
 
-@needs(base.Removes, FILES)
+@needs("remove", FILES)
 async def the_root_stays(driver: Any) -> None:
     await put(driver, "/f", b"f")
     await fails(driver.remove(P("/")), StorageForbidden)
-    if isinstance(driver, base.Renames):
+    if driver.capabilities.rename:
         await fails(driver.rename(P("/"), P("/other")), StorageProblem)
-    if isinstance(driver, base.Moves):
+    if driver.capabilities.move:
         await fails(driver.move(P("/"), P("/other")), StorageProblem)
-    if isinstance(driver, base.RemovesEmpty):
+    if driver.capabilities.remove_empty:
         await driver.remove(P("/f"))
         try:
             assert not await driver.remove_empty(P("/"))
@@ -216,7 +215,7 @@ async def the_root_stays(driver: Any) -> None:
     await check_file(driver, "/f", b"f")
 
 
-@needs(base.RemovesEmpty, FILES, base.MakesDirectories)
+@needs("remove_empty", FILES, "makedirs")
 async def only_a_folder_that_holds_nothing_is_removed_as_empty(driver: Any) -> None:
     await make_tree(driver, ["/d/empty", "/d/full", "/d/outer/inner"], ["/d/full/f"])
     for path, gone in (("/d/full", False), ("/d/outer", False), ("/d", False), ("/d/empty", True)):
@@ -227,7 +226,7 @@ async def only_a_folder_that_holds_nothing_is_removed_as_empty(driver: Any) -> N
     assert await names(driver, "/d") == ["full"]
 
 
-@needs(base.RemovesEmpty, FILES)
+@needs("remove_empty", FILES)
 async def a_file_is_never_removed_as_an_empty_folder(driver: Any) -> None:
     await put(driver, "/empty file", b"")
     try:
@@ -237,7 +236,7 @@ async def a_file_is_never_removed_as_an_empty_folder(driver: Any) -> None:
     assert await names(driver, "/") == ["empty file"]
 
 
-@needs(base.RemovesEmpty, base.MakesDirectories)
+@needs("remove_empty", "makedirs")
 async def a_missing_folder_is_no_surprise_to_removals_of_empty_ones(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     assert await driver.remove_empty(P("/d"))
@@ -248,7 +247,7 @@ async def a_missing_folder_is_no_surprise_to_removals_of_empty_ones(driver: Any)
     assert await names(driver, "/") == []
 
 
-@needs(base.SetsTimes, FILES, base.MakesDirectories)
+@needs("set_modified", FILES, "makedirs")
 async def files_and_folders_get_the_times_they_are_given(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/f"])
     for path, modified in (("/d/f", 1_500_000_000.5), ("/d", 1_400_000_000.0), ("/d/f", 0.0)):
@@ -258,14 +257,14 @@ async def files_and_folders_get_the_times_they_are_given(driver: Any) -> None:
     await check_file(driver, "/d/f", b"/d/f")
 
 
-@needs(base.MakesDirectories)
+@needs("makedirs")
 async def folders_are_made_by_many_at_once(driver: Any) -> None:
     await asyncio.gather(*(driver.makedirs(P(f"/a/b/c/{number % 4}")) for number in range(16)))
     assert await names(driver, "/a/b/c") == ["0", "1", "2", "3"]
     await driver.makedirs(P("/"))
 
 
-@needs(base.MakesDirectories, FILES)
+@needs("makedirs", FILES)
 async def making_a_folder_that_is_there_keeps_what_it_holds(driver: Any) -> None:
     await make_tree(driver, ["/a/b"], ["/a/f", "/a/b/g"])
     await driver.makedirs(P("/a"))
@@ -274,14 +273,14 @@ async def making_a_folder_that_is_there_keeps_what_it_holds(driver: Any) -> None
     assert await read_tree(driver) == ["/a/", "/a/b/", "/a/b/c/", "/a/b/g", "/a/f"]
 
 
-@needs(base.Removes, FILES, base.MakesDirectories)
+@needs("remove", FILES, "makedirs")
 async def removals_at_once_agree(driver: Any) -> None:
     await make_tree(driver, ["/d"], [f"/d/{number}" for number in range(8)])
     await asyncio.gather(*(driver.remove(P(f"/d/{number % 8}")) for number in range(16)))
     assert await names(driver, "/d") == []
 
 
-@needs(base.StoresUrls)
+@needs("put_url")
 async def an_address_is_stored_replaced_and_never_over_a_folder(driver: Any) -> None:
     await driver.put_url(P("/f"), "http://files.invalid/one")
     await driver.put_url(P("/f"), "https://files.invalid/two?a=b#c")
@@ -293,7 +292,7 @@ async def an_address_is_stored_replaced_and_never_over_a_folder(driver: Any) -> 
     assert await names(driver, "/") == ["d", "f"]
 
 
-@needs(base.Links, FILES, base.MakesDirectories)
+@needs("link", FILES, "makedirs")
 async def a_link_is_an_address_of_the_file(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/a b+c%41#.txt"])
     try:

@@ -30,7 +30,7 @@ from tests.contract.drivers.cases import CHANGES, FILES, needs
 P = TreePath
 
 
-@needs(base.Writes)
+@needs("write")
 async def writers_to_different_names_do_not_mix(driver: Any) -> None:
     contents = [os.urandom(50_000 + number) for number in range(16)]
     await asyncio.gather(*(put(driver, f"/{number}", one) for number, one in enumerate(contents)))
@@ -38,7 +38,7 @@ async def writers_to_different_names_do_not_mix(driver: Any) -> None:
     assert await asyncio.gather(*(content(driver, f"/{number}") for number in range(16))) == contents
 
 
-@needs(base.Writes)
+@needs("write")
 async def of_writers_to_one_name_one_wins_whole(driver: Any) -> None:
     contents = [bytes([number]) * (100_000 + number) for number in range(8)]
     done = await asyncio.gather(*(put(driver, "/f", one) for one in contents), return_exceptions=True)
@@ -48,7 +48,7 @@ async def of_writers_to_one_name_one_wins_whole(driver: Any) -> None:
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Writes)
+@needs("write")
 async def readers_beside_writers_see_whole_files(driver: Any) -> None:
     contents = [bytes([number]) * 200_000 for number in range(6)]
     await put(driver, "/f", contents[0])
@@ -68,7 +68,7 @@ async def readers_beside_writers_see_whole_files(driver: Any) -> None:
     assert await content(driver, "/f") == contents[-1]
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def listings_beside_writers_show_whole_files_only(driver: Any) -> None:
     await driver.makedirs(P("/d"))
 
@@ -81,7 +81,7 @@ async def listings_beside_writers_show_whole_files_only(driver: Any) -> None:
     assert len(await names(driver, "/d")) == 12
 
 
-@needs(base.Writes, base.MakesDirectories, base.Removes)
+@needs("write", "makedirs", "remove")
 async def writes_stats_and_removals_at_once_do_not_disturb_each_other(driver: Any) -> None:
     await driver.makedirs(P("/d"))
 
@@ -99,7 +99,7 @@ async def writes_stats_and_removals_at_once_do_not_disturb_each_other(driver: An
     assert await names(driver, "/d") == []
 
 
-@needs(base.Renames, FILES, base.MakesDirectories)
+@needs("rename", FILES, "makedirs")
 async def renames_at_once_each_do_their_own(driver: Any) -> None:
     await make_tree(driver, ["/d"], [f"/d/{number}" for number in range(10)])
     await asyncio.gather(*(driver.rename(P(f"/d/{number}"), P(f"/d/new {number}")) for number in range(10)))
@@ -123,7 +123,7 @@ async def what_one_process_changes_the_other_sees(driver: Any) -> None:
         assert not await exists(other, "/d")
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_driver_that_stops_ends_nothing_of_another(driver: Any) -> None:
     await put(driver, "/f", b"f" * 3_000_000)
     stream = await driver.read(P("/f"))
@@ -135,7 +135,7 @@ async def a_driver_that_stops_ends_nothing_of_another(driver: Any) -> None:
     await put(driver, "/g")
 
 
-@needs(base.ChangeToken, FILES, base.MakesDirectories, base.Removes)
+@needs("get_change_token", FILES, "makedirs", "remove")
 async def a_change_token_changes_with_the_names(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     seen = [await driver.get_change_token(P("/d"))]
@@ -146,7 +146,7 @@ async def a_change_token_changes_with_the_names(driver: Any) -> None:
     assert len(set(seen)) == len(seen)
 
 
-@needs(base.SameFile, FILES)
+@needs("identify", FILES)
 async def a_file_is_the_same_by_whichever_driver(driver: Any) -> None:
     await put(driver, "/f")
     await put(driver, "/g")
@@ -155,7 +155,7 @@ async def a_file_is_the_same_by_whichever_driver(driver: Any) -> None:
         assert not await driver.identify(P("/f")) & await other.identify(P("/g"))
 
 
-@needs(base.Checksums, base.Writes)
+@needs("get_checksums", "write")
 async def checksums_are_those_of_the_bytes(driver: Any) -> None:
     written = os.urandom(70_000)
     await put(driver, "/f", written)
@@ -164,7 +164,7 @@ async def checksums_are_those_of_the_bytes(driver: Any) -> None:
             assert found == hashlib.new(algorithm, written).hexdigest()
 
 
-@needs(base.Syncs, base.Writes, base.MakesDirectories)
+@needs("sync", "write", "makedirs")
 async def what_is_there_is_synced_and_what_is_missing_not_found(driver: Any) -> None:
     await make_tree(driver, ["/d/sub"], ["/d/f", "/d/sub/g"])
     for path in ("/d/f", "/d", "/"):
@@ -173,7 +173,7 @@ async def what_is_there_is_synced_and_what_is_missing_not_found(driver: Any) -> 
     assert await read_tree(driver) == ["/d/", "/d/f", "/d/sub/", "/d/sub/g"]
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_begun_by_one_process_are_finished_by_another(driver: Any) -> None:
     written = os.urandom((5 << 20) + 77)
     token = await driver.begin(P("/f"), upload_of(written), base.make_parts_key())
@@ -184,7 +184,7 @@ async def parts_begun_by_one_process_are_finished_by_another(driver: Any) -> Non
     assert await content(driver, "/f") == written
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_writer_that_is_left_alone_does_not_keep_the_others_waiting(driver: Any) -> None:
     """A body that never ends, while everything else goes on; it is given up at last."""
     never = asyncio.Event()

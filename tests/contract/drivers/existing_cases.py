@@ -51,7 +51,7 @@ async def check_losers(driver: Any, folder: str, winner: int) -> None:
         assert await content(driver, f"{folder}/{number}") == CONTENTS[number]
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_write_without_overwrite_takes_only_a_free_name(driver: Any) -> None:
     await put(driver, "/f", b"old")
     await fails(driver.write(P("/f"), body(b"new"), only_new(b"new")), EntryExists)
@@ -61,7 +61,7 @@ async def a_write_without_overwrite_takes_only_a_free_name(driver: Any) -> None:
     assert await names(driver, "/") == ["f", "g"]
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_without_overwrite_become_a_file_of_a_free_name_only(driver: Any) -> None:
     await put(driver, "/f", b"old")
 
@@ -102,17 +102,17 @@ async def _check_verb(driver: Any, verb: Any, other: str) -> None:
     assert await names(driver, f"{other}/full3") == ["sub"]
 
 
-@needs(base.Renames, base.Writes, base.MakesDirectories)
+@needs("rename", "write", "makedirs")
 async def a_rename_replaces_a_file_at_most_and_only_if_it_may(driver: Any) -> None:
     await _check_verb(driver, driver.rename, "")
 
 
-@needs(base.Moves, base.Writes, base.MakesDirectories)
+@needs("move", "write", "makedirs")
 async def a_move_replaces_a_file_at_most_and_only_if_it_may(driver: Any) -> None:
     await _check_verb(driver, driver.move, "/to")
 
 
-@needs(base.Copies, base.Writes, base.MakesDirectories)
+@needs("copy", "write", "makedirs")
 async def a_copy_replaces_a_file_at_most_and_only_if_it_may(driver: Any) -> None:
     for folder in ("/empty", "/to/empty", "/to/full/sub"):
         await driver.makedirs(P(folder))
@@ -127,7 +127,7 @@ async def a_copy_replaces_a_file_at_most_and_only_if_it_may(driver: Any) -> None
     assert (await content(driver, "/to/f"), await content(driver, "/to/g")) == (b"f", b"f")
 
 
-@needs(base.CopiesFrom, base.Writes)
+@needs("copy_from", "write")
 async def files_of_another_storage_replace_nothing_without_overwrite(driver: Any) -> None:
     await put(driver, "/f", b"f")
     await put(driver, "/old", b"old")
@@ -143,14 +143,14 @@ async def files_of_another_storage_replace_nothing_without_overwrite(driver: Any
     assert [await content(driver, path) for path in ("/old", "/new", "/new2")] == [b"old", b"f", b"f"]
 
 
-@needs(base.Writes)
+@needs("write")
 async def of_writes_to_one_free_name_at_once_one_wins(driver: Any) -> None:
     winner = await race(driver, [driver.write(P("/f"), body(one), only_new(one)) for one in CONTENTS])
     assert await content(driver, "/f") == CONTENTS[winner]
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def of_parts_that_become_one_free_name_at_once_one_wins(driver: Any) -> None:
     begun = []
     for written in CONTENTS:
@@ -164,7 +164,7 @@ async def of_parts_that_become_one_free_name_at_once_one_wins(driver: Any) -> No
     assert await content(driver, "/f") == CONTENTS[winner]
 
 
-@needs(base.Renames, base.Writes, base.MakesDirectories)
+@needs("rename", "write", "makedirs")
 async def of_renames_to_one_free_name_at_once_one_wins_and_nothing_is_lost(driver: Any) -> None:
     await put_all(driver, "/d")
     works = [driver.rename(P(f"/d/{number}"), P("/d/new"), overwrite=False) for number in range(AT_ONCE)]
@@ -174,7 +174,7 @@ async def of_renames_to_one_free_name_at_once_one_wins_and_nothing_is_lost(drive
     await check_losers(driver, "/d", -1)
 
 
-@needs(base.Moves, base.Writes, base.MakesDirectories)
+@needs("move", "write", "makedirs")
 async def of_moves_to_one_free_name_at_once_one_wins_and_nothing_is_lost(driver: Any) -> None:
     await put_all(driver, "/d")
     await driver.makedirs(P("/to"))
@@ -184,7 +184,7 @@ async def of_moves_to_one_free_name_at_once_one_wins_and_nothing_is_lost(driver:
     await check_losers(driver, "/d", winner)
 
 
-@needs(base.Copies, base.Moves, base.Writes, base.MakesDirectories)
+@needs("copy", "move", "write", "makedirs")
 async def of_copies_moves_and_writes_to_one_free_name_at_once_one_wins(driver: Any) -> None:
     await put_all(driver, "/d")
     await driver.makedirs(P("/to"))

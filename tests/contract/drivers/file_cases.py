@@ -41,7 +41,7 @@ async def what_is_missing_is_not_found(driver: Driver) -> None:
     await fails(base.list_all(driver, P("/nosuch")), EntryNotFound)
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def a_file_comes_back_as_it_was_written(driver: Any) -> None:
     written = os.urandom(3_000_000)
     await driver.makedirs(P("/d"))
@@ -56,7 +56,7 @@ async def a_file_comes_back_as_it_was_written(driver: Any) -> None:
         assert await content(driver, "/d/f.bin", offset, length) == written[offset:stop]
 
 
-@needs(base.Writes)
+@needs("write")
 async def an_empty_file_and_an_unknown_size_are_fine(driver: Any) -> None:
     await driver.write(P("/empty"), body(), Upload(0, 1.7e9))
     assert await content(driver, "/empty") == b""
@@ -65,7 +65,7 @@ async def an_empty_file_and_an_unknown_size_are_fine(driver: Any) -> None:
     assert {entry.name: entry.size for entry in await base.list_all(driver, P("/"))} == {"empty": 0, "open": 3}
 
 
-@needs(base.Writes)
+@needs("write")
 async def names_of_all_kinds_survive(driver: Any) -> None:
     for name in NAMES:
         await put(driver, f"/{name}", name.encode())
@@ -75,7 +75,7 @@ async def names_of_all_kinds_survive(driver: Any) -> None:
         assert (await driver.stat(P(f"/{name}"))).name == name
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_body_that_ends_early_leaves_the_old_file(driver: Any) -> None:
     await put(driver, "/f", b"old")
     await fails(driver.write(P("/f"), cut(b"n" * 3_000_000), Upload(9_000_000, 1.7e9)), ConnectionResetError)
@@ -84,7 +84,7 @@ async def a_body_that_ends_early_leaves_the_old_file(driver: Any) -> None:
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_body_of_another_size_is_refused(driver: Any) -> None:
     await put(driver, "/f", b"old")
     for size in (2, 4, 20_000_000):
@@ -94,7 +94,7 @@ async def a_body_of_another_size_is_refused(driver: Any) -> None:
     assert await content(driver, "/f") == b"old"
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_cancelled_write_leaves_nothing(driver: Any) -> None:
     pass_checkpoint = asyncio.Event()
 
@@ -113,14 +113,14 @@ async def a_cancelled_write_leaves_nothing(driver: Any) -> None:
     assert await names(driver, "/") == []
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_file_is_replaced_and_never_over_a_folder(driver: Any) -> None:
     await put(driver, "/f", b"a longer old content")
     await put(driver, "/f", b"new")
     assert await content(driver, "/f") == b"new"
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_reader_may_leave_early(driver: Any) -> None:
     await put(driver, "/f", b"y" * 5_000_000)
     for _ in range(40):  # more than any pool of connections or handles would forgive
@@ -131,7 +131,7 @@ async def a_reader_may_leave_early(driver: Any) -> None:
     assert len(await content(driver, "/f")) == 5_000_000
 
 
-@needs(base.Space)
+@needs("get_space")
 async def space_is_plausible(driver: Any) -> None:
     try:
         space = await driver.get_space()

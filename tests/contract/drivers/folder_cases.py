@@ -13,7 +13,7 @@ from tests.contract.drivers.cases import needs
 P = TreePath
 
 
-@needs(base.MakesDirectories)
+@needs("makedirs")
 async def folders_are_made_with_their_parents(driver: Any) -> None:
     await driver.makedirs(P("/a/b/c"))
     await driver.makedirs(P("/a/b/c"))
@@ -23,7 +23,7 @@ async def folders_are_made_with_their_parents(driver: Any) -> None:
     assert (await driver.stat(P("/a/b"))).is_dir
 
 
-@needs(base.MakesDirectories, base.Writes)
+@needs("makedirs", "write")
 async def a_folder_does_not_replace_a_file(driver: Any) -> None:
     await put(driver, "/f")
     await fails(driver.makedirs(P("/f")), EntryExists)
@@ -31,7 +31,7 @@ async def a_folder_does_not_replace_a_file(driver: Any) -> None:
     assert await content(driver, "/f") == b"x"
 
 
-@needs(base.Renames, base.Writes, base.MakesDirectories)
+@needs("rename", "write", "makedirs")
 async def files_and_folders_are_renamed(driver: Any) -> None:
     await driver.makedirs(P("/d/sub"))
     await put(driver, "/d/f", b"1")
@@ -44,7 +44,7 @@ async def files_and_folders_are_renamed(driver: Any) -> None:
     await fails(driver.rename(P("/nosuch"), P("/other")), EntryNotFound)
 
 
-@needs(base.Moves, base.Writes, base.MakesDirectories)
+@needs("move", "write", "makedirs")
 async def files_and_folders_are_moved(driver: Any) -> None:
     for folder in ("/from/deep", "/to"):
         await driver.makedirs(P(folder))
@@ -59,7 +59,7 @@ async def files_and_folders_are_moved(driver: Any) -> None:
     assert await content(driver, "/to/deep/g") == b"2"
 
 
-@needs(base.Copies, base.Writes, base.MakesDirectories)
+@needs("copy", "write", "makedirs")
 async def files_are_copied(driver: Any) -> None:
     await driver.makedirs(P("/to"))
     await put(driver, "/f", b"1")
@@ -69,7 +69,7 @@ async def files_are_copied(driver: Any) -> None:
     await fails(driver.copy(P("/nosuch"), P("/to/x")), EntryNotFound)
 
 
-@needs(base.Removes, base.Writes, base.MakesDirectories)
+@needs("remove", "write", "makedirs")
 async def removing_takes_all_below_and_nothing_else(driver: Any) -> None:
     await driver.makedirs(P("/d/sub"))
     for path in ("/d/f", "/d/sub/g", "/dd", "/keep"):
@@ -81,7 +81,7 @@ async def removing_takes_all_below_and_nothing_else(driver: Any) -> None:
     assert await content(driver, "/keep") == b"x"
 
 
-@needs(base.Writes, base.MakesDirectories, base.Removes)
+@needs("write", "makedirs", "remove")
 async def a_folder_stays_when_its_last_file_goes(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     await put(driver, "/d/f")
@@ -90,7 +90,7 @@ async def a_folder_stays_when_its_last_file_goes(driver: Any) -> None:
     assert (await driver.stat(P("/d"))).is_dir
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def a_file_is_no_folder_and_a_folder_no_file(driver: Any) -> None:
     await put(driver, "/f")
     await driver.makedirs(P("/d"))

@@ -10,7 +10,6 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder, NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.folder_batches import ListsFolders
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
 from tests.contract.drivers.cases import FILES, Server, needs
 
@@ -35,7 +34,7 @@ def describe(entry: Entry) -> tuple[object, ...]:
     return entry.name, entry.size, entry.is_dir, int(entry.modified)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def thousands_of_entries_come_in_batches_and_each_once(driver: Any, server: Server) -> None:
     wanted = await fill(driver, server, "/many", server.many)
     batches = [batch async for batch in driver.list(P("/many"))]
@@ -43,12 +42,12 @@ async def thousands_of_entries_come_in_batches_and_each_once(driver: Any, server
     entries = [entry for batch in batches for entry in batch]
     assert sorted(entry.name for entry in entries) == wanted
     assert not any(entry.is_dir for entry in entries)
-    if isinstance(driver, base.Writes):
+    if driver.capabilities.write:
         assert {entry.size for entry in entries} == {1}
     assert (await driver.stat(P(f"/many/{wanted[-1]}"))).name == wanted[-1]
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def a_listing_that_is_left_halfway_harms_nothing(driver: Any, server: Server) -> None:
     wanted = await fill(driver, server, "/many", server.many // 5)
     for _ in range(2):
@@ -59,7 +58,7 @@ async def a_listing_that_is_left_halfway_harms_nothing(driver: Any, server: Serv
     assert await names(driver, "/many") == wanted
 
 
-@needs(ListsFolders, FILES, base.MakesDirectories)
+@needs("list_folders", FILES, "makedirs")
 async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, server: Server) -> None:
     await fill(driver, server, "/many", server.many)
     await make_tree(driver, ["/a/b", "/empty"], ["/a/f", "/a/b/g"])
@@ -80,13 +79,13 @@ async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, se
     assert [one async for batch in driver.list_folders([]) for one in batch] == []
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def listings_at_once_are_whole(driver: Any, server: Server) -> None:
     wanted = await fill(driver, server, "/many", server.many // 10)
     assert await asyncio.gather(*(names(driver, "/many") for _ in range(3))) == [wanted] * 3
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def a_listing_that_is_cancelled_harms_nothing(driver: Any, server: Server) -> None:
     wanted = await fill(driver, server, "/many", server.many // 10)
     for pause in (0.0, 0.002, 0.02):
@@ -98,7 +97,7 @@ async def a_listing_that_is_cancelled_harms_nothing(driver: Any, server: Server)
     assert await names(driver, "/many") == wanted
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def a_listing_says_what_stat_says(driver: Any) -> None:
     await driver.makedirs(P("/d/sub"))
     for name, written in (("empty", b""), ("one", b"1"), ("more", b"m" * 5000), ("with space %41+#", b"abc")):
@@ -113,7 +112,7 @@ async def a_listing_says_what_stat_says(driver: Any) -> None:
         assert '"' not in entry.etag
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def times_are_seconds_of_this_era(driver: Any) -> None:
     await make_tree(driver, ["/d/sub"], ["/d/f"])
     for entry in [*await base.list_all(driver, P("/d")), await driver.stat(P("/d")), await driver.stat(P("/"))]:
@@ -134,7 +133,7 @@ async def a_missing_path_is_not_found_however_deep(driver: Driver) -> None:
         await fails(base.list_all(driver, P(path)), EntryNotFound)
 
 
-@needs(base.MakesDirectories)
+@needs("makedirs")
 async def an_empty_folder_lists_nothing(driver: Any) -> None:
     await driver.makedirs(P("/d/e"))
     assert await base.list_all(driver, P("/d/e")) == []
@@ -142,7 +141,7 @@ async def an_empty_folder_lists_nothing(driver: Any) -> None:
     assert (await driver.stat(P("/d/e"))).size == 0
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def below_a_file_there_is_nothing(driver: Any) -> None:
     await put(driver, "/f")
     await fails(driver.stat(P("/f/below")), EntryNotFound)
@@ -152,7 +151,7 @@ async def below_a_file_there_is_nothing(driver: Any) -> None:
     await check_file(driver, "/f", b"x")
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def folders_whose_names_begin_alike_are_kept_apart(driver: Any) -> None:
     files = ["/a/f", "/ab/f", "/abc", "/a b/f", "/a./f", "/A.txt"]
     await make_tree(driver, ["/a", "/ab", "/a b", "/a."], files)
@@ -161,7 +160,7 @@ async def folders_whose_names_begin_alike_are_kept_apart(driver: Any) -> None:
     assert await read_tree(driver) == sorted(["/a/", "/ab/", "/a b/", "/a./", *files])
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def deep_trees_are_no_different(driver: Any) -> None:
     await driver.makedirs(P(DEEP))
     await put(driver, f"{DEEP}/f", b"deep")
@@ -169,12 +168,12 @@ async def deep_trees_are_no_different(driver: Any) -> None:
     assert await names(driver, DEEP) == ["f"]
     assert await names(driver, "/level 0") == ["level 1"]
     assert not await exists(driver, f"{DEEP}/g")
-    if isinstance(driver, base.Removes):
+    if driver.capabilities.remove:
         await driver.remove(P("/level 0/level 1"))
         assert await read_tree(driver) == ["/level 0/"]
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def a_new_name_is_listed_at_once(driver: Any) -> None:
     """Whatever was listed before: drivers keep no listings."""
     await driver.makedirs(P("/d"))
@@ -187,7 +186,7 @@ async def a_new_name_is_listed_at_once(driver: Any) -> None:
         assert await exists(driver, f"/d/{number}")
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def many_stats_at_once_are_answered(driver: Any) -> None:
     await make_tree(driver, ["/d"], [f"/d/{number}" for number in range(10)])
     paths = [P(f"/d/{number % 15}") for number in range(100)]
@@ -199,7 +198,7 @@ async def many_stats_at_once_are_answered(driver: Any) -> None:
             assert isinstance(entry, EntryNotFound)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def calls_that_are_cancelled_leave_the_driver_fit(driver: Any) -> None:
     await make_tree(driver, ["/d"], ["/d/f", "/d/g"])
     for pause in (0.0, 0.0005, 0.002, 0.01):

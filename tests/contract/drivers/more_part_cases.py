@@ -30,7 +30,7 @@ async def store(driver: Any, path: str, written: bytes, order: tuple[int, ...], 
     assert (entry.name, entry.size, entry.is_dir) == (P(path).name, len(written), False)
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_may_be_stored_in_every_order(driver: Any) -> None:
     written = os.urandom(2 * PIECE + 1)
     for number, order in enumerate(permutations(range(3))):
@@ -40,7 +40,7 @@ async def parts_may_be_stored_in_every_order(driver: Any) -> None:
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def a_file_of_one_part_may_have_any_size(driver: Any) -> None:
     for size in (1, 2, 1000, PIECE - 1, PIECE):
         written = os.urandom(size)
@@ -48,7 +48,7 @@ async def a_file_of_one_part_may_have_any_size(driver: Any) -> None:
         assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def the_last_part_may_have_any_size(driver: Any) -> None:
     for last in (1, 1000, PIECE):
         written = os.urandom(PIECE + last)
@@ -56,7 +56,7 @@ async def the_last_part_may_have_any_size(driver: Any) -> None:
         assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def an_empty_file_is_made_of_one_empty_part(driver: Any) -> None:
     await put(driver, "/f", b"old")
     await store(driver, "/f", b"", (0,))
@@ -64,7 +64,7 @@ async def an_empty_file_is_made_of_one_empty_part(driver: Any) -> None:
     assert (await driver.stat(P("/f"))).size == 0
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def the_size_may_be_known_at_the_end_only(driver: Any) -> None:
     written = os.urandom(PIECE + 5)
     token = await driver.begin(P("/f"), Upload(None, SENT_AT), base.make_parts_key())
@@ -76,7 +76,7 @@ async def the_size_may_be_known_at_the_end_only(driver: Any) -> None:
     assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def files_of_parts_at_once_do_not_mix(driver: Any) -> None:
     await make_tree(driver, ["/d"])
     contents = [os.urandom(PIECE + number) for number in range(1, 4)]
@@ -85,7 +85,7 @@ async def files_of_parts_at_once_do_not_mix(driver: Any) -> None:
         assert await content(driver, f"/d/{number}") == one
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def parts_take_unusual_names(driver: Any) -> None:
     folder, path = "/in #1 %41", "/in #1 %41/a b+c;日本.bin"
     await make_tree(driver, [folder])
@@ -94,7 +94,7 @@ async def parts_take_unusual_names(driver: Any) -> None:
     assert await content(driver, path) == b"abc"
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def parts_do_not_replace_a_folder(driver: Any, server: Server) -> None:
     await make_tree(driver, ["/d"], ["/d/f"])
     token = ""
@@ -111,7 +111,7 @@ async def parts_do_not_replace_a_folder(driver: Any, server: Server) -> None:
     assert await content(driver, "/d/f") == b"/d/f"
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def an_abandoned_attempt_is_not_to_be_seen_and_does_not_hinder(driver: Any) -> None:
     token = await driver.begin(P("/f"), Upload(3, SENT_AT), base.make_parts_key())
     await driver.write_part(P("/f"), token, 1, 0, b"abc")
@@ -123,7 +123,7 @@ async def an_abandoned_attempt_is_not_to_be_seen_and_does_not_hinder(driver: Any
     assert await content(driver, "/f") == b"whole"
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def a_token_that_was_never_given_opens_nothing(driver: Any) -> None:
     await put(driver, "/f", b"f")
     await fails(driver.write_part(P("/g"), "nosuch", 1, 0, b"x"), StorageProblem)

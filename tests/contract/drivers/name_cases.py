@@ -46,7 +46,7 @@ async def try_files(driver: Any, wanted: Sequence[str]) -> None:
     kept = await try_names(driver, wanted, lambda name: put(driver, f"/d/{name}", name.encode()))
     for name in kept:
         await check_file(driver, f"/d/{name}", name.encode())
-    if isinstance(driver, base.Removes):
+    if driver.capabilities.remove:
         for removed, left in ((kept[::2], kept[1::2]), (kept[1::2], [])):
             for name in removed:
                 await driver.remove(P(f"/d/{name}"))
@@ -54,7 +54,7 @@ async def try_files(driver: Any, wanted: Sequence[str]) -> None:
     assert await names(driver, "/") == ["d"]
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def plain_names_survive(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     assert await try_names(driver, PLAIN, lambda name: put(driver, f"/d/{name}", name.encode())) == PLAIN
@@ -62,42 +62,42 @@ async def plain_names_survive(driver: Any) -> None:
         await check_file(driver, f"/d/{name}", name.encode())
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_that_look_like_escapes_are_taken_as_they_are(driver: Any) -> None:
     await try_files(driver, QUOTED)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_with_dots_are_taken_as_they_are(driver: Any) -> None:
     await try_files(driver, DOTTED)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def spaces_at_the_ends_of_names_are_kept_or_refused(driver: Any) -> None:
     await try_files(driver, SPACED)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_that_some_systems_reserve_are_kept_or_refused(driver: Any) -> None:
     await try_files(driver, RESERVED)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def control_characters_in_names_are_kept_or_refused(driver: Any) -> None:
     await try_files(driver, CONTROLS)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_of_devices_and_settings_are_kept_or_refused(driver: Any) -> None:
     await try_files(driver, DEVICES)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_of_255_bytes_are_kept_or_refused(driver: Any) -> None:
     await try_files(driver, ["n" * 255, "日" * 85, "🌳" * 63 + "abc", "é" * 127 + "x"])
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def names_that_are_too_long_are_kept_or_refused(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     for name in ("n" * 256, "日" * 86, "n" * 1100):
@@ -114,7 +114,7 @@ async def check_pair(driver: Any, first: str, second: str) -> None:
     """Two names that a storage may take for one: two files, or the second one is refused and the first one stays."""
     await put(driver, f"/{first}", b"first")
     try:
-        if isinstance(driver, base.Writes):
+        if driver.capabilities.write:
             await put(driver, f"/{second}", b"second one", overwrite=False)
         else:
             await put(driver, f"/{second}", b"second one")
@@ -136,7 +136,7 @@ async def a_decomposed_name_comes_back_decomposed(driver: Any) -> None:
     await check_pair(driver, NFD, NFC)
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def folders_with_composed_and_decomposed_names_are_kept_apart_or_refused(driver: Any) -> None:
     await make_tree(driver, [f"/{NFC}"], [f"/{NFC}/f"])
     try:
@@ -155,7 +155,7 @@ async def upper_and_lower_case_are_kept_apart_or_refused(driver: Any) -> None:
     await check_pair(driver, "Name.txt", "name.TXT")
 
 
-@needs(base.Renames, base.Writes)
+@needs("rename", "write")
 async def the_case_of_a_name_can_be_changed(driver: Any) -> None:
     await put(driver, "/name", b"content")
     await driver.rename(P("/name"), P("/NAME"))
@@ -163,7 +163,7 @@ async def the_case_of_a_name_can_be_changed(driver: Any) -> None:
     await check_file(driver, "/NAME", b"content")
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def folders_take_the_names_that_files_take(driver: Any) -> None:
     wanted = ["with space", "äöü-日本", "per%41cent", "%2F", "plus+", "#hash?", ".hidden", "a&b=c;", NFC]
     await driver.makedirs(P("/d"))
@@ -179,7 +179,7 @@ async def folders_take_the_names_that_files_take(driver: Any) -> None:
         await check_file(driver, f"/d/{name}/{name}", name.encode())
 
 
-@needs(FILES, base.Renames, base.MakesDirectories)
+@needs(FILES, "rename", "makedirs")
 async def a_rename_takes_the_names_that_a_write_takes(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     await put(driver, "/d/0", b"content")
@@ -194,7 +194,7 @@ async def a_rename_takes_the_names_that_a_write_takes(driver: Any) -> None:
     await check_file(driver, f"/d/{last}", b"content")
 
 
-@needs(FILES, base.Moves, base.Copies, base.MakesDirectories)
+@needs(FILES, "move", "copy", "makedirs")
 async def moves_and_copies_take_unusual_names_of_files_and_folders(driver: Any) -> None:
     folder, name = "/from #1 50% ä+", "f;%41 日"
     await make_tree(driver, [folder, "/to & fro"], [f"{folder}/{name}"])
@@ -205,7 +205,7 @@ async def moves_and_copies_take_unusual_names_of_files_and_folders(driver: Any) 
     await check_file(driver, f"/to & fro/{name} 2", f"{folder}/{name}".encode())
 
 
-@needs(FILES, base.MakesDirectories)
+@needs(FILES, "makedirs")
 async def a_name_of_unfinished_files_is_refused_or_an_ordinary_one(driver: Any) -> None:
     """Never stored and left out of listings."""
     name = make_part_name()
@@ -222,7 +222,7 @@ async def a_name_of_unfinished_files_is_refused_or_an_ordinary_one(driver: Any) 
         await check_file(driver, f"/d/{name}", b"content")
 
 
-@needs(base.Writes, base.Renames, base.Moves, base.Copies)
+@needs("write", "rename", "move", "copy")
 async def nothing_gets_a_name_of_unfinished_files(driver: Any) -> None:
     """By no verb, where a write does not get it."""
     name = make_part_name()
@@ -232,7 +232,7 @@ async def nothing_gets_a_name_of_unfinished_files(driver: Any) -> None:
     except StorageForbidden:
         for verb in (driver.rename, driver.move, driver.copy):
             await fails(verb(P("/f"), P(f"/{name}")), (StorageForbidden, StorageProblem))
-        if isinstance(driver, base.Parts):
+        if driver.capabilities.parts:
             upload = Upload(1, SENT_AT)
             await fails(driver.begin(P(f"/{name}"), upload, base.make_parts_key()), StorageForbidden)
         assert await names(driver, "/") == ["f"]
@@ -241,7 +241,7 @@ async def nothing_gets_a_name_of_unfinished_files(driver: Any) -> None:
         assert await names(driver, "/") == sorted([name, "f"])
 
 
-@needs(base.Writes, base.MakesDirectories, hooks=["fill"])
+@needs("write", "makedirs", hooks=["fill"])
 async def unfinished_files_of_others_are_not_shown(driver: Any, server: Server) -> None:
     """Where the driver keeps the names for them; also in a folder that holds nothing else."""
     name = make_part_name()

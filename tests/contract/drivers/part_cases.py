@@ -14,7 +14,6 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.drivers.part_streams import StreamsParts
 from tests.contract.drivers.actions import content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
@@ -30,7 +29,7 @@ def _pieces(written: bytes) -> list[tuple[int, int, bytes]]:
     return [(number, offset, written[offset : offset + PIECE]) for number, offset in enumerate(offsets, 1)]
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None:
     written = os.urandom(2 * PIECE + 12_345)
     await driver.makedirs(P("/d"))
@@ -49,7 +48,7 @@ async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None
     assert await names(driver, "/d") == ["f"]
 
 
-@needs(base.Parts, StreamsParts, base.Writes)
+@needs("parts", "stream_part", "write")
 async def parts_that_come_in_blocks_are_stored_at_once_and_again_when_they_broke_off(driver: Any) -> None:
     written = os.urandom(2 * PIECE + 12_345)
     token = await driver.begin(P("/f"), upload_of(written), base.make_parts_key())
@@ -73,7 +72,7 @@ async def parts_that_come_in_blocks_are_stored_at_once_and_again_when_they_broke
     await fails(driver.stream_part(P("/f"), token, 1, 0, stream_piece(b"late")), EntryNotFound)
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
     written = os.urandom(3 * PIECE)
     token = str(await driver.begin(P("/f"), upload_of(written), base.make_parts_key()))
@@ -83,7 +82,7 @@ async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
     assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
     await put(driver, "/f", b"old")
@@ -94,7 +93,7 @@ async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> N
     assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
     written = os.urandom(PIECE + 10)
     await put(driver, "/f", b"old")
@@ -107,7 +106,7 @@ async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
     assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def dropped_parts_leave_nothing(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
     await driver.makedirs(P("/d"))
@@ -121,7 +120,7 @@ async def dropped_parts_leave_nothing(driver: Any) -> None:
     await left_over(driver, "/d")
 
 
-@needs(base.Parts, base.Writes, base.MakesDirectories)
+@needs("parts", "write", "makedirs")
 async def only_what_was_begun_under_a_key_is_aborted_by_it(driver: Any) -> None:
     """Two attempts at one path. S3 cannot tell them apart and leaves both; it keeps nothing of one without parts."""
     first, second = base.make_parts_key(), base.make_parts_key()
@@ -139,7 +138,7 @@ async def only_what_was_begun_under_a_key_is_aborted_by_it(driver: Any) -> None:
     await left_over(driver, "/d")
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def a_token_serves_once(driver: Any) -> None:
     token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
     receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
@@ -150,7 +149,7 @@ async def a_token_serves_once(driver: Any) -> None:
     await left_over(driver, "/")
 
 
-@needs(base.Parts, base.Writes)
+@needs("parts", "write")
 async def parts_that_are_not_known_are_not_found(driver: Any) -> None:
     token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
     receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]

@@ -15,7 +15,6 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
-from mangrove.drivers.sending import OpensFiles
 from tests.contract.drivers.actions import SENT_AT, body, content, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
@@ -31,7 +30,7 @@ async def read_or_refuse(driver: Any, path: str, offset: int, length: int | None
         return b""
 
 
-@needs(base.Writes)
+@needs("write")
 async def every_range_within_a_file_gives_its_bytes(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
@@ -43,7 +42,7 @@ async def every_range_within_a_file_gives_its_bytes(driver: Any) -> None:
                 assert await content(driver, "/f", offset, length) == written[offset:stop], (offset, length)
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_range_of_no_bytes_is_empty(driver: Any) -> None:
     await put(driver, "/f", b"abc")
     await put(driver, "/empty", b"")
@@ -53,7 +52,7 @@ async def a_range_of_no_bytes_is_empty(driver: Any) -> None:
     assert await content(driver, "/empty", 0, 0) == b""
 
 
-@needs(base.Writes)
+@needs("write")
 async def what_lies_beyond_the_end_is_never_other_bytes(driver: Any) -> None:
     await put(driver, "/f", b"abc")
     for offset, length in ((3, None), (3, 1), (4, None), (1000, 10)):
@@ -62,7 +61,7 @@ async def what_lies_beyond_the_end_is_never_other_bytes(driver: Any) -> None:
     assert await content(driver, "/f", 1, 2) == b"bc"
 
 
-@needs(base.Writes)
+@needs("write")
 async def blocks_are_of_at_most_a_mebibyte(driver: Any) -> None:
     await put(driver, "/f", os.urandom(LONG))
     sizes = [len(block) async for block in await driver.read(P("/f"))]
@@ -70,7 +69,7 @@ async def blocks_are_of_at_most_a_mebibyte(driver: Any) -> None:
     assert max(sizes) <= BLOCK
 
 
-@needs(base.Writes, OpensFiles)
+@needs("write", "open_file")
 async def a_file_goes_to_a_socket_in_parts_that_the_socket_takes(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
@@ -100,7 +99,7 @@ async def a_file_goes_to_a_socket_in_parts_that_the_socket_takes(driver: Any) ->
     await fails(driver.open_file(P("/")), NotAFile)
 
 
-@needs(base.Writes)
+@needs("write")
 async def many_readers_at_once_each_get_their_bytes(driver: Any) -> None:
     written = os.urandom(LONG)
     files = {"/f": written, "/g": written[::-1]}
@@ -111,7 +110,7 @@ async def many_readers_at_once_each_get_their_bytes(driver: Any) -> None:
     assert found == [files[path][offset:] for path, offset in ranges]
 
 
-@needs(base.Writes)
+@needs("write")
 async def readers_of_small_ranges_at_once_each_get_their_bytes(driver: Any) -> None:
     written = os.urandom(100_000)
     await put(driver, "/f", written)
@@ -120,7 +119,7 @@ async def readers_of_small_ranges_at_once_each_get_their_bytes(driver: Any) -> N
     assert found == [written[offset : offset + 1000] for offset in offsets]
 
 
-@needs(base.Writes)
+@needs("write")
 async def reading_goes_on_beside_readers_that_stopped_halfway(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
@@ -136,7 +135,7 @@ async def reading_goes_on_beside_readers_that_stopped_halfway(driver: Any) -> No
     assert await content(driver, "/f") == written
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_reader_that_comes_back_gets_the_rest(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
@@ -149,7 +148,7 @@ async def a_reader_that_comes_back_gets_the_rest(driver: Any) -> None:
     assert b"".join(found) == written
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_stream_that_is_opened_and_never_read_can_be_closed(driver: Any) -> None:
     await put(driver, "/f", os.urandom(LONG))
     for _ in range(20):
@@ -157,7 +156,7 @@ async def a_stream_that_is_opened_and_never_read_can_be_closed(driver: Any) -> N
     assert len(await content(driver, "/f")) == LONG
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_read_that_is_cancelled_harms_no_other_one(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
@@ -170,7 +169,7 @@ async def a_read_that_is_cancelled_harms_no_other_one(driver: Any) -> None:
         assert await content(driver, "/f") == written
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def opening_what_is_no_file_fails_before_the_first_block(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     await fails(driver.read(P("/nosuch")), EntryNotFound)
@@ -180,7 +179,7 @@ async def opening_what_is_no_file_fails_before_the_first_block(driver: Any) -> N
     await fails(driver.read(P("/")), StorageProblem)
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_slow_reader_gets_one_whole_version_or_a_failure(driver: Any) -> None:
     """The file is replaced while it is read: never the beginning of one and the end of another."""
     await put(driver, "/f", b"a" * 3_000_000)
@@ -200,7 +199,7 @@ async def a_slow_reader_gets_one_whole_version_or_a_failure(driver: Any) -> None
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Writes, base.Removes)
+@needs("write", "remove")
 async def a_file_can_be_removed_while_it_is_read(driver: Any) -> None:
     """The reader gets what there was, or a failure; the storage may refuse the removal."""
     await put(driver, "/f", b"a" * 3_000_000)
@@ -219,7 +218,7 @@ async def a_file_can_be_removed_while_it_is_read(driver: Any) -> None:
     assert await names(driver, "/") == left
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_version_that_is_gone_is_not_read(driver: Any) -> None:
     """Of a file that became shorter, longer, or only another one of the same size later."""
     for newer in (b"new", b"a longer content"):

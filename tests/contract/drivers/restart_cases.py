@@ -39,7 +39,7 @@ async def until_it_works(call: Callable[[], Awaitable[Result]]) -> Result:
             await asyncio.sleep(0.1)
 
 
-@needs(base.Writes, hooks=["restart"])
+@needs("write", hooks=["restart"])
 async def a_driver_works_again_after_its_server_restarted(driver: Any, server: Server) -> None:
     await put(driver, "/f", b"before")
     for _ in range(2):
@@ -52,7 +52,7 @@ async def a_driver_works_again_after_its_server_restarted(driver: Any, server: S
     assert await content(driver, "/f") == b"after"
 
 
-@needs(base.Writes, hooks=["restart"])
+@needs("write", hooks=["restart"])
 async def many_calls_right_after_a_restart_succeed_at_last(driver: Any, server: Server) -> None:
     await put(driver, "/f", b"f")
     await asyncio.gather(*(driver.stat(P("/f")) for _ in range(12)))
@@ -61,7 +61,7 @@ async def many_calls_right_after_a_restart_succeed_at_last(driver: Any, server: 
     assert await content(driver, "/f") == b"f"
 
 
-@needs(base.Writes, hooks=["restart"])
+@needs("write", hooks=["restart"])
 async def a_read_during_a_restart_gives_all_bytes_or_fails(driver: Any, server: Server) -> None:
     written = os.urandom(16 << 20)
     await put(driver, "/f", written)
@@ -76,7 +76,7 @@ async def a_read_during_a_restart_gives_all_bytes_or_fails(driver: Any, server: 
     assert await until_it_works(lambda: content(driver, "/f", 7, 7)) == written[7:14]
 
 
-@needs(base.Writes, hooks=["restart"])
+@needs("write", hooks=["restart"])
 async def a_write_during_a_restart_is_whole_or_fails(driver: Any, server: Server) -> None:
     written = os.urandom(PIECE + 10)
     await put(driver, "/f", b"old")
@@ -96,7 +96,7 @@ async def a_write_during_a_restart_is_whole_or_fails(driver: Any, server: Server
     assert await content(driver, "/f") == b"new"
 
 
-@needs(base.Parts, base.Writes, hooks=["restart"])
+@needs("parts", "write", hooks=["restart"])
 async def a_file_of_parts_goes_on_after_a_restart(driver: Any, server: Server) -> None:
     """Of the server and of the service: what was received for is stored."""
     written = os.urandom(2 * PIECE + 5)

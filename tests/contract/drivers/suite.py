@@ -1,9 +1,8 @@
-"""One suite for every driver: what the contract in `mangrove.drivers.base` promises, chosen by the powers it claims."""
+"""One suite for every driver: what the contract in `mangrove.drivers.base` promises, chosen by its capabilities."""
 
 from __future__ import annotations
 
 from tests.contract.drivers import (  # they register their cases
-    ahead_cases,
     change_cases,
     concurrent_cases,
     existing_cases,
@@ -15,6 +14,7 @@ from tests.contract.drivers import (  # they register their cases
     part_cases,
     read_cases,
     restart_cases,
+    staged_cases,
     version_cases,
     write_cases,
 )
@@ -22,6 +22,6 @@ from tests.contract.drivers.cases import CASES, Server, list_cases, on_disk, run
 
 __all__ = ["CASES", "Server", "list_cases", "on_disk", "run"]
 MODULES = (
-    file_cases, read_cases, write_cases, ahead_cases, version_cases, name_cases, listing_cases, folder_cases,
+    file_cases, read_cases, write_cases, staged_cases, version_cases, name_cases, listing_cases, folder_cases,
     change_cases, existing_cases, concurrent_cases, part_cases, more_part_cases, restart_cases,
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.drivers import base, registry
 from mangrove.drivers.base import Driver, DriverContext
-from mangrove.drivers.folder_batches import ListsFolders
 from mangrove.drivers.shown_names import show_names
-from mangrove.drivers.whole_reads import ReadsWhole
 from tests import servers
 from tests.contract.drivers import suite
 
@@ -141,7 +140,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Start, suite.S
 NOT_UNDER_SHOWN_NAMES = frozenset(
     name
     for name in suite.list_cases("Local")
-    if {base.CopiesFrom, ReadsWhole, ListsFolders} & {*suite.CASES[name].powers}
+    if {"copy_from", "read_whole", "list_folders"} & {*suite.CASES[name].needs}
 )
 RUNS = {
     "Local": ("disk", suite.list_cases("Local")),
@@ -171,11 +170,10 @@ def test_contract(made: tuple[Start, suite.Server], case: str) -> None:
 
 
 # of the options or the tree, not of the driver; and pictures, which the drivers' own tests make
-WITHOUT_CASES = {"ReadsRedirects", "ShowsOthers", "MakesThumbnails"}
+WITHOUT_CASES = {"find_others", "make_thumbnail"}
 
 
-def test_every_power_of_a_driver_has_cases() -> None:
-    powers = {name for name, one in vars(base).items() if getattr(one, "_is_runtime_protocol", False)}
-    needed = {power.__name__ for case in suite.CASES.values() for power in case.powers if isinstance(power, type)}
-    assert powers - needed == WITHOUT_CASES
+def test_every_capability_of_a_driver_has_cases() -> None:
+    needed = {need for case in suite.CASES.values() for need in case.needs if isinstance(need, str)}
+    assert {field.name for field in fields(base.Capabilities)} - needed == WITHOUT_CASES
     assert len(suite.CASES) >= 80

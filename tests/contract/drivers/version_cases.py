@@ -13,14 +13,13 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.drivers.whole_reads import ReadsWhole
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
 P = TreePath
 
 
-@needs(base.RemovesUnchanged, base.Writes)
+@needs("remove_unchanged", "write")
 async def a_file_that_is_unchanged_is_removed(driver: Any) -> None:
     await put(driver, "/f", b"f")
     await put(driver, "/g", b"g")
@@ -30,7 +29,7 @@ async def a_file_that_is_unchanged_is_removed(driver: Any) -> None:
     assert await names(driver, "/") == ["g"]
 
 
-@needs(base.RemovesUnchanged, base.Writes, base.MakesDirectories)
+@needs("remove_unchanged", "write", "makedirs")
 async def a_file_that_changed_is_not_removed(driver: Any) -> None:
     """Also when its size and the time that its sender gave it are the same."""
     await driver.makedirs(P("/d"))
@@ -43,7 +42,7 @@ async def a_file_that_changed_is_not_removed(driver: Any) -> None:
     assert await names(driver, "/d") == ["f"]
 
 
-@needs(base.RemovesUnchanged, base.Writes)
+@needs("remove_unchanged", "write")
 async def a_removal_beside_writes_loses_none_that_was_answered_after_it_began(driver: Any) -> None:
     if not await driver.can_refuse_existing():
         pytest.skip(f"{driver.name} decides nothing in one step: names are held")
@@ -58,7 +57,7 @@ async def a_removal_beside_writes_loses_none_that_was_answered_after_it_began(dr
         assert await content(driver, "/f") == newer
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_file_is_read_only_while_it_is_the_one_that_was_shown(driver: Any) -> None:
     await put(driver, "/f", b"old content")
     shown = await driver.stat(P("/f"))
@@ -71,7 +70,7 @@ async def a_file_is_read_only_while_it_is_the_one_that_was_shown(driver: Any) ->
         await fails(driver.read(P("/f"), 0, None, entry), EntryChanged)
 
 
-@needs(ReadsWhole, base.Writes, base.MakesDirectories)
+@needs("read_whole", "write", "makedirs")
 async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     written = {"/f": b"f", "/d/empty": b"", "/d/longer": bytes(range(256)) * 5000, "/d/changed": b"old"}
@@ -86,7 +85,7 @@ async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any)
     assert (await driver.read_whole([(P("/d/longer"), listed[0])]))[0].content == written["/d/longer"]
 
 
-@needs(base.Writes, base.MakesDirectories, base.Removes)
+@needs("write", "makedirs", "remove")
 async def what_is_to_survive_a_power_cut_is_stored(driver: Any) -> None:
     """That it survives is proved elsewhere; also in folders that are new, and in one that was made again."""
     for _ in range(2):
@@ -97,7 +96,7 @@ async def what_is_to_survive_a_power_cut_is_stored(driver: Any) -> None:
     assert not await exists(driver, "/a")
 
 
-@needs(base.Parts, base.Copies, base.Writes)
+@needs("parts", "copy", "write")
 async def parts_and_copies_that_are_to_survive_a_power_cut_are_stored(driver: Any) -> None:
     upload = Upload(3, 1.7e9, durable=True)
     token = await driver.begin(P("/f"), upload, base.make_parts_key())

@@ -50,7 +50,7 @@ class HeldBody:
         yield self._halves[1]
 
 
-@needs(base.Writes)
+@needs("write")
 async def files_of_every_size_come_back_as_they_were_sent(driver: Any) -> None:
     written = os.urandom(max(SIZES))
     for size in SIZES:
@@ -60,7 +60,7 @@ async def files_of_every_size_come_back_as_they_were_sent(driver: Any) -> None:
     assert await names(driver, "/") == ["f"]
 
 
-@needs(base.Writes)
+@needs("write")
 async def files_of_unknown_size_come_back_as_they_were_sent(driver: Any) -> None:
     written = os.urandom(max(SIZES))
     for size in (0, 1, PART, PART + 1, 2 * PART):
@@ -68,7 +68,7 @@ async def files_of_unknown_size_come_back_as_they_were_sent(driver: Any) -> None
         assert await content(driver, "/f") == written[:size]
 
 
-@needs(base.Writes)
+@needs("write")
 async def chunks_of_every_size_are_joined(driver: Any) -> None:
     for sizes in ([1] * 300, [0, 5, 0, 0, 7, 0], [BLOCK + 1, 1, BLOCK - 1], [3, PART, 3]):
         chunks = [os.urandom(size) for size in sizes]
@@ -76,7 +76,7 @@ async def chunks_of_every_size_are_joined(driver: Any) -> None:
         assert await content(driver, "/f") == b"".join(chunks)
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_shorter_file_leaves_nothing_of_a_longer_one(driver: Any) -> None:
     for written in (b"a" * 2_000_000, b"b", b"", b"c" * 100):
         await put(driver, "/f", written)
@@ -84,7 +84,7 @@ async def a_shorter_file_leaves_nothing_of_a_longer_one(driver: Any) -> None:
         assert (await driver.stat(P("/f"))).size == len(written)
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_body_that_fails_at_any_place_leaves_nothing(driver: Any, server: Server) -> None:
     for sizes in ((), (1,), (100_000,), (PART, 1), (3 * PART,)):
         sent = [b"n" * size for size in sizes]
@@ -93,7 +93,7 @@ async def a_body_that_fails_at_any_place_leaves_nothing(driver: Any, server: Ser
     await check_nothing_hidden(driver, server, "/", [])
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_body_that_fails_leaves_the_file_that_was_there(driver: Any, server: Server) -> None:
     await put(driver, "/f", b"old")
     for sent in ((), (b"n",), (b"n" * PART, b"n")):
@@ -102,14 +102,14 @@ async def a_body_that_fails_leaves_the_file_that_was_there(driver: Any, server: 
     assert await content(driver, "/f") == b"old"
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_body_of_another_length_leaves_nothing(driver: Any, server: Server) -> None:
     for size, announced in ((0, 1), (1, 0), (5, 4), (PART, PART + 1), (PART + 1, PART)):
         await fails(driver.write(P("/f"), body(b"x" * size), Upload(announced, SENT_AT)), BadRequest)
     await check_nothing_hidden(driver, server, "/", [])
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_write_that_is_cancelled_at_any_time_leaves_all_or_nothing(driver: Any, server: Server) -> None:
     written = b"n" * 300_000
     await put(driver, "/f", b"old")
@@ -122,7 +122,7 @@ async def a_write_that_is_cancelled_at_any_time_leaves_all_or_nothing(driver: An
     await check_nothing_hidden(driver, server, "/", ["f"])
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_write_that_is_cancelled_while_it_waits_for_bytes_leaves_nothing(driver: Any, server: Server) -> None:
     for first in (b"", b"n", b"n" * (PART + 1)):
         held = HeldBody(first, b"")
@@ -134,7 +134,7 @@ async def a_write_that_is_cancelled_while_it_waits_for_bytes_leaves_nothing(driv
     await check_nothing_hidden(driver, server, "/", [])
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_file_that_is_being_written_is_not_to_be_seen(driver: Any) -> None:
     held = HeldBody(b"n" * (PART + 1), b"end")
     writing = asyncio.create_task(driver.write(P("/f"), aiter(held), Upload(None, SENT_AT)))
@@ -148,7 +148,7 @@ async def a_file_that_is_being_written_is_not_to_be_seen(driver: Any) -> None:
     assert await content(driver, "/f") == b"n" * (PART + 1) + b"end"
 
 
-@needs(base.Writes)
+@needs("write")
 async def the_old_file_is_there_until_the_new_one_is_whole(driver: Any) -> None:
     await put(driver, "/f", b"old")
     held = HeldBody(b"n" * (PART + 1), b"end")
@@ -161,7 +161,7 @@ async def the_old_file_is_there_until_the_new_one_is_whole(driver: Any) -> None:
     assert await content(driver, "/f") == b"n" * (PART + 1) + b"end"
 
 
-@needs(base.Writes)
+@needs("write")
 async def a_slow_body_holds_up_nobody(driver: Any) -> None:
     held = [HeldBody(b"begin ", b"end %d" % number) for number in range(4)]
     writing = [
@@ -177,7 +177,7 @@ async def a_slow_body_holds_up_nobody(driver: Any) -> None:
     assert await content(driver, "/slow 3") == b"begin end 3"
 
 
-@needs(base.Writes)
+@needs("write")
 async def what_a_write_answers_is_what_is_there(driver: Any) -> None:
     entry = await put(driver, "/f", b"content")
     found = await driver.stat(P("/f"))
@@ -186,7 +186,7 @@ async def what_a_write_answers_is_what_is_there(driver: Any) -> None:
     assert not entry.etag or not found.etag or entry.etag == found.etag
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def a_time_is_that_of_the_sender_or_of_the_storage(driver: Any) -> None:
     """Never one of another zone or unit."""
     await driver.makedirs(P("/d"))
@@ -197,7 +197,7 @@ async def a_time_is_that_of_the_sender_or_of_the_storage(driver: Any) -> None:
         assert found.created == 0.0 or abs(found.created - time.time()) < 600 or found.created == SENT_AT
 
 
-@needs(base.Writes, base.MakesDirectories)
+@needs("write", "makedirs")
 async def a_write_does_not_replace_a_folder(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     await put(driver, "/d/f", b"f")
@@ -207,7 +207,7 @@ async def a_write_does_not_replace_a_folder(driver: Any) -> None:
     assert await content(driver, "/d/f") == b"f"
 
 
-@needs(base.Writes)
+@needs("write")
 async def the_root_is_not_written_to(driver: Any) -> None:
     await fails(driver.write(P("/"), body(b"x"), Upload(1, SENT_AT)), StorageProblem)
     await fails(driver.read(P("/")), StorageProblem)

@@ -10,7 +10,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import InUse, Problem, StorageForbidden, Unreachable
 from mangrove.drivers import leftovers
-from mangrove.drivers.base import LocalState
+from mangrove.drivers.context import LocalState
 from mangrove.drivers.leftovers import Leftovers, parse_names
 
 P = TreePath

@@ -13,11 +13,10 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound
-from mangrove.drivers import base, shown_names
+from mangrove.drivers import shown_names
 from mangrove.drivers.base import Driver, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
-from mangrove.drivers.paging import ListsPages
 from mangrove.drivers.s3.driver import S3
 from mangrove.drivers.shown_names import NameMapping, show_names
 from tests.contract.drivers.actions import body, content, names, put
@@ -153,7 +152,7 @@ def test_mapping_of_what_no_name_has_costs_nothing(tmp_path: Path) -> None:
 
 def test_driver_under_shown_names_claims_what_it_can_do_by_name() -> None:
     local, bucket = (shown_names._make_class(kind) for kind in (Local, S3))
-    assert issubclass(local, base.Writes) and issubclass(local, base.ChangeToken)
-    assert issubclass(bucket, base.Links) and not issubclass(local, base.Links)
-    assert issubclass(S3, ListsPages) and not issubclass(bucket, ListsPages)
+    assert local.capabilities.write and local.capabilities.get_change_token
+    assert bucket.capabilities.link and not local.capabilities.link
+    assert S3.capabilities.list_page and not bucket.capabilities.list_page
     assert issubclass(bucket, Driver)

@@ -15,7 +15,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageProblem
 from mangrove.drivers import base
-from mangrove.drivers.base import DriverContext, Writes
+from mangrove.drivers.base import DriverContext
 from mangrove.drivers.options import Options
 from mangrove.drivers.urltree.driver import UrlTree
 from mangrove.drivers.urltree.options import SAMPLE, UrlTreeOptions
@@ -290,7 +290,7 @@ def test_a_folder_is_not_moved_or_copied_into_itself() -> None:
 
 
 def test_bytes_are_not_stored() -> None:
-    assert not issubclass(UrlTree, Writes)
+    assert not UrlTree.capabilities.write
 
 
 def test_a_name_that_no_path_can_have_is_shown_by_the_mapping_and_found_by_what_is_shown() -> None:

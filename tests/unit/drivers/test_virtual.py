@@ -12,7 +12,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
-from mangrove.drivers.base import DriverContext, LocalState, Upload
+from mangrove.drivers.base import DriverContext, Upload
+from mangrove.drivers.context import LocalState
 from mangrove.drivers.virtual import changes
 from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual
 from mangrove.drivers.virtual.options import VirtualOptions

@@ -19,7 +19,7 @@ def make_handles() -> ConnectionHandles:
 class FullDisk:
     """A nameless file on a disk that has room for one block."""
 
-    is_taken = False
+    is_committed = False
 
     async def write(self, offset: int, content: bytes) -> None:
         if offset >= BLOCK:

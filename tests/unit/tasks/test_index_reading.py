@@ -10,8 +10,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageForbidden
-from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.folder_batches import FolderBatch, ListsFolders
+from mangrove.drivers.base import Capabilities, Driver, Entry, FolderBatch
 from mangrove.tasks.index.reading import AT_ONCE, FolderReader
 
 PATHS = [TreePath(f"/{number}") for number in range(20)]
@@ -19,6 +18,8 @@ PATHS = [TreePath(f"/{number}") for number in range(20)]
 
 class Single:
     """A storage that lists one folder with a call, each of two names; the seventh one is closed."""
+
+    capabilities = Capabilities()
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
@@ -38,6 +39,8 @@ class Single:
 
 class Many(Single):
     """The same for many folders with a call."""
+
+    capabilities = Capabilities(list_folders=True)
 
     async def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
         self._running += 1
@@ -72,7 +75,7 @@ WANTED = {number: [f"/{number} first", f"/{number} second"] for number in range(
 
 @pytest.mark.parametrize("kind", [Single, Many])
 def test_what_is_in_each_folder_is_handed_over(kind: type[Single]) -> None:
-    assert isinstance(kind(), ListsFolders) is (kind is Many)
+    assert kind().capabilities.list_folders is (kind is Many)
     for seconds in (0.0, 0.001):
         reader = make_reader(kind(seconds))
         for _ in range(2):

@@ -14,9 +14,8 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Unreachable
-from mangrove.drivers.base import DriverContext, Entry, list_all
+from mangrove.drivers.base import DriverContext, EntriesPage, Entry, list_all
 from mangrove.drivers.local.driver import Local
-from mangrove.drivers.paging import EntriesPage
 from mangrove.records.tasks.model import Lease, Task, TaskView
 from mangrove.tasks.core import kinds, manifest, queue, steps
 from mangrove.tasks.core.authorization import Target
@@ -52,6 +51,8 @@ class BreakingLocal(Local):
 
 class PagedLocal(Local):
     """Lists in pages of two entries, the `failing`th of which cannot be reached; `asked`: folders and starts."""
+
+    capabilities = replace(Local.capabilities, list_page=True)
 
     failing = 0
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry
+from mangrove.drivers.base import Capabilities, Driver, DriverConfig, DriverContext, Entry
 from mangrove.drivers.options import Options
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Mount, StoragePath
@@ -52,6 +52,7 @@ class WithToken(MemoryFolders):
 
     name = "WithToken"
     config = DriverConfig(no_cache=True)
+    capabilities = Capabilities(get_change_token=True)
     token = 1
 
     async def get_change_token(self, path: TreePath) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import DriverConfig, Entry
+from mangrove.drivers.base import Capabilities, DriverConfig, Entry
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
 from tests.unit.tree import builders
@@ -75,6 +75,7 @@ class Shown(Folders):
     """Shows another part of the tree, whose storage may be slow to answer."""
 
     config = DriverConfig(no_cache=True, direct_lookup=True)
+    capabilities = Capabilities(find_others=True)
     at_once = most_at_once = 0
 
     def find_others(self, path: TreePath) -> list[TreePath]:

@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.core.paths import MAX_PATH_DEPTH, TreePath
 from mangrove.core.problems import BadRequest, EntryNotFound
-from mangrove.drivers.base import DriverConfig, Entry
+from mangrove.drivers.base import Capabilities, DriverConfig, Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import changes, transfers
@@ -28,6 +28,7 @@ class Folders(MemoryFolders):
     """A storage that does everything at once, and never lets anybody else have a turn."""
 
     config = DriverConfig(no_cache=True, direct_lookup=True)
+    capabilities = Capabilities(remove=True, rename=True, move=True, copy=True)
 
     async def can_refuse_existing(self) -> bool:
         return True

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -59,6 +60,8 @@ asyncio.run(main())
 
 class SameFolders(CheckingDriver):
     """Tells which folder a path is, whatever its mount."""
+
+    capabilities = replace(CheckingDriver.capabilities, identify=True)
 
     async def identify(self, path: TreePath) -> set[str]:
         if path == "/none":

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NameConflict, Problem
-from mangrove.drivers.base import Driver, DriverContext, Upload, Writes
+from mangrove.drivers.base import Driver, DriverContext, Upload
 from mangrove.drivers.virtual.driver import Virtual
 from mangrove.drivers.virtual.options import VirtualOptions
 from mangrove.identity.rights import Right
@@ -62,7 +62,6 @@ VERBS: list[Verb] = [put, rename, rename_one_of_many, rename_by_pattern, move, c
 
 
 async def store(driver: Driver, path: str, content: bytes) -> None:
-    assert isinstance(driver, Writes)
     await driver.write(TreePath(path), stream(content), Upload(len(content), 1.0))
 
 

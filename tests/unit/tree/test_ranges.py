@@ -10,8 +10,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import DriverConfig, Entry
-from mangrove.drivers.paging import EntriesPage, ListsRanges, get_key
+from mangrove.drivers.base import Capabilities, DriverConfig, EntriesPage, Entry, get_sort_key
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import ranges
@@ -26,10 +25,11 @@ class Ordered(MemoryFolders):
     """A folder of any size, listed in pages of a length of its own. `asked`: how often, and for which entries."""
 
     config = DriverConfig(direct_lookup=True)
+    capabilities = Capabilities(list_page=True, list_range=True)
 
     def __init__(self, entries: Sequence[Entry], page: int = 1000) -> None:
         super().__init__()
-        self.entries = sorted(entries, key=get_key)
+        self.entries = sorted(entries, key=get_sort_key)
         self.page = page
         self.pages = 0
         self.stats = list[str]()
@@ -41,9 +41,9 @@ class Ordered(MemoryFolders):
         assert path == D
         self.pages += 1
         await asyncio.sleep(0)
-        rest = [entry for entry in self.entries if get_key(entry) > after]
+        rest = [entry for entry in self.entries if get_sort_key(entry) > after]
         found = rest[: min(most, self.page)]
-        return EntriesPage(found, get_key(found[-1]) if len(rest) > len(found) else "")
+        return EntriesPage(found, get_sort_key(found[-1]) if len(rest) > len(found) else "")
 
     async def stat(self, path: TreePath) -> Entry:
         self.stats.append(path.name)
@@ -58,7 +58,6 @@ def make_file(name: str) -> Entry:
 
 
 def find(driver: Ordered, *names: str) -> dict[str, Entry]:
-    assert isinstance(driver, ListsRanges)
     return asyncio.run(ranges.find_in_ranges(driver, D, names))
 
 

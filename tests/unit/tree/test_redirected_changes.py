@@ -16,7 +16,6 @@ from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
-from mangrove.tree.listing import listing
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.operations import changes, transfers, uploads
 from tests.unit.tree.environment import TreeEnv, stream
@@ -26,15 +25,11 @@ ALIAS = {"paths": "/source", "write_conflict_policy": "all", "put_conflict_polic
 TOPS = {"Alias": ("Alias", ALIAS), "Crypt": ("Crypt", CRYPT), "Alias of Crypt": ("Alias", ALIAS | {"paths": "/crypt"})}
 
 
-class NeverClaimed:
-    pass
-
-
 @pytest.fixture(params=TOPS)
 def env(request: pytest.FixtureRequest, tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> TreeEnv:
     """`/top` leads to `/source`, whose listings are kept as those of a server are."""
     tree.mount_disk("/source", "d/", cache_expiration=1)
-    monkeypatch.setattr(listing, "ChangeToken", NeverClaimed)
+    monkeypatch.setattr(Local, "capabilities", replace(Local.capabilities, get_change_token=False))
     monkeypatch.setattr(Local, "config", replace(Local.config, no_cache=False))
     tree.mount("/crypt", "Crypt", options=CRYPT)
     driver, options = TOPS[request.param]

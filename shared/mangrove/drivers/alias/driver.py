@@ -14,9 +14,18 @@ from mangrove.drivers import base
 from mangrove.drivers.alias import reading, writing
 from mangrove.drivers.alias.options import AliasOptions
 from mangrove.drivers.alias.sources import find_folders, find_sources, index_folders, parse
-from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload, Writes
-from mangrove.drivers.paging import PagedPlace, find_paged
-from mangrove.drivers.redirects import limit_depth
+from mangrove.drivers.base import (
+    Capabilities,
+    Capacity,
+    Driver,
+    DriverConfig,
+    DriverContext,
+    Entry,
+    Link,
+    PageSource,
+    Upload,
+)
+from mangrove.drivers.context import limit_redirects
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,10 @@ class Alias(Driver):
     maps_names = True
     Options = AliasOptions
     config = DriverConfig(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
+    capabilities = Capabilities(
+        write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_empty=True, link=True,
+        make_thumbnail=True, find_others=True, identify=True, get_space=True,
+    )  # fmt: skip
     options: AliasOptions
 
     def __init__(self, options: AliasOptions, context: DriverContext) -> None:
@@ -84,7 +97,7 @@ class Alias(Driver):
         """The locations that exist, with their entries; EntryNotFound when there is none."""
         found: list[tuple[Location, Entry]] = []
         problem: StorageProblem = EntryNotFound()
-        with limit_depth():
+        with limit_redirects():
             for location in await self._find_locations(path):
                 try:
                     found.append((location, await location.driver.stat(location.path)))
@@ -98,8 +111,8 @@ class Alias(Driver):
 
     async def identify(self, path: TreePath) -> set[str]:
         locations = [location for location, _ in await self._find_existing(path)]
-        with limit_depth():
-            known = [await one.driver.identify(one.path) for one in locations if isinstance(one.driver, base.SameFile)]
+        with limit_redirects():
+            known = [await one.driver.identify(one.path) for one in locations if one.driver.capabilities.identify]
         return {name for names in known for name in names}
 
     def find_others(self, path: TreePath) -> Sequence[TreePath]:
@@ -135,21 +148,25 @@ class Alias(Driver):
 
     async def _list_folder(self, folder: TreePath) -> Sequence[Entry]:
         assert self.context.resolver is not None
-        with limit_depth():
+        with limit_redirects():
             driver, inner = await self.context.resolver.resolve(folder)
             return [self._add_provider(entry, driver) for entry in await base.list_all(driver, inner)]
 
     def _add_provider(self, entry: Entry, driver: Driver) -> Entry:
         return entry._replace(provider=entry.provider or driver.name) if self.options.provider_pass_through else entry
 
-    async def find_paged(self, path: TreePath) -> PagedPlace | None:
+    async def find_paged(self, path: TreePath) -> PageSource | None:
         """Of a folder that stands for one other, in which nothing else is mounted."""
         assert self.context.resolver is not None
-        folders = self._find_folders(path)
-        if len(folders) != 1 or self.context.resolver.folders(folders[0]):
-            return None
-        with limit_depth():
-            return await find_paged(*await self.context.resolver.resolve(folders[0]))
+        try:
+            folders = self._find_folders(path)
+            if len(folders) != 1 or self.context.resolver.folders(folders[0]):
+                return None
+            with limit_redirects():
+                driver, inner = await self.context.resolver.resolve(folders[0])
+                return await driver.find_paged(inner)
+        except StorageProblem:
+            return None  # a listing tells why
 
     async def stat(self, path: TreePath) -> Entry:
         if path == "/" or (not self._is_flat and path.parent == "/" and path.name in self._sources):
@@ -175,30 +192,24 @@ class Alias(Driver):
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
         location = await self._choose_source(path)
-        with limit_depth():
+        with limit_redirects():
             if self._range_plan is not None and if_match is not None and if_match.size is not None:
                 return await reading.read(location.driver, location.path, offset, length, if_match, self._range_plan)
             return await location.driver.read(location.path, offset, length, if_match)
 
     async def link(self, path: TreePath) -> Link:
         location = await self._choose_source(path)
-        if not isinstance(location.driver, base.Links):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             return await location.driver.link(location.path)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         location = await self._choose_source(path)
-        if not isinstance(location.driver, base.MakesThumbnails):
-            raise NotSupported
         return await location.driver.make_thumbnail(location.path)
 
     async def get_space(self) -> Capacity:
         if not self.options.details_pass_through:
             raise NotSupported
         location = (await self._find_locations(TreePath("/")))[0]
-        if not isinstance(location.driver, base.Space):
-            raise NotSupported
         return await location.driver.get_space()
 
     async def can_refuse_existing(self) -> bool:
@@ -217,7 +228,7 @@ class Alias(Driver):
         if any(self.context.resolver.folders(folder) for folder in folders):
             return False
         try:
-            with limit_depth():
+            with limit_redirects():
                 drivers = [(await self.context.resolver.resolve(folder))[0] for folder in folders]
                 return all([await question(driver) for driver in drivers])
         except StorageProblem:
@@ -255,8 +266,6 @@ class Alias(Driver):
             parent = parent.parent
         rest = path.below(parent)
         for location in await self._choose_targets(parent, self.options.write_conflict_policy):
-            if not isinstance(location.driver, base.MakesDirectories):
-                raise NotSupported
             await location.driver.makedirs(location.path / rest)
 
     async def _exists(self, path: TreePath) -> bool:
@@ -276,8 +285,6 @@ class Alias(Driver):
             raise StorageForbidden
         await self._check_free(target, overwrite)
         for location in await self._choose_targets(path, self.options.write_conflict_policy):
-            if not isinstance(location.driver, base.Renames):
-                raise NotSupported
             await location.driver.rename(location.path, location.path.parent / target.name, overwrite=overwrite)
 
     async def remove(self, path: TreePath) -> None:
@@ -288,15 +295,13 @@ class Alias(Driver):
         except EntryNotFound:
             return
         for location in locations:
-            if not isinstance(location.driver, base.Removes):
-                raise NotSupported
             await location.driver.remove(location.path)
 
     async def remove_empty(self, path: TreePath) -> bool:
         if self._is_locked(path):
             return False
         gone = [
-            isinstance(location.driver, base.RemovesEmpty) and await location.driver.remove_empty(location.path)
+            location.driver.capabilities.remove_empty and await location.driver.remove_empty(location.path)
             for location in await self._choose_targets(path, self.options.write_conflict_policy)
         ]
         return all(gone) and not await self._exists(path)
@@ -304,15 +309,11 @@ class Alias(Driver):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._check_free(target, overwrite)
         for location, folder in await self._pair_with_targets(path, target.parent):
-            if not isinstance(location.driver, base.Moves):
-                raise NotSupported
             await location.driver.move(location.path, folder.path / target.name, overwrite=overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         await self._check_free(target, overwrite)
         for location, folder in await self._pair_with_targets(path, target.parent):
-            if not isinstance(location.driver, base.Copies):
-                raise NotSupported
             new = folder.path / target.name
             await location.driver.copy(location.path, new, overwrite=overwrite, durable=durable)
 
@@ -335,9 +336,9 @@ class Alias(Driver):
         locations = await self._choose_targets(path.parent, self.options.put_conflict_policy)
         if not upload.overwrite:
             body = self._check_at_end(body, path)
-        targets: list[tuple[Writes, TreePath]] = []
+        targets: list[tuple[Driver, TreePath]] = []
         for location in locations:
-            if not isinstance(location.driver, Writes):
+            if not location.driver.capabilities.write:
                 raise NotSupported
             targets.append((location.driver, location.path / path.name))
         if len(targets) == 1:

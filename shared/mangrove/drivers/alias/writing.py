@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
-from mangrove.drivers.base import Driver, Entry, Space, Upload, Writes
+from mangrove.drivers.base import Driver, Entry, Upload
 
 WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
 
 
-async def write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
+async def write_all(targets: Sequence[tuple[Driver, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
     """Store the same file everywhere; when one storage refuses the body, the others store nothing either."""
     queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(WAITING) for _ in targets]
 
@@ -46,7 +46,7 @@ async def choose_by_free_space(drivers: Sequence[Driver], strict: bool) -> int:
     free: list[int] = []
     for driver in drivers:
         try:
-            free.append((await driver.get_space()).free if isinstance(driver, Space) else 0)
+            free.append((await driver.get_space()).free if driver.capabilities.get_space else 0)
         except Problem:
             free.append(0)
     if not any(free) or (strict and not all(free)):

@@ -19,7 +19,7 @@ from opendal.types import Metadata
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, StorageProblem
-from mangrove.drivers.base import Driver, DriverContext, Entry
+from mangrove.drivers.base import Capabilities, Driver, DriverContext, Entry
 from mangrove.drivers.clouds.arguments import build_arguments
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
 from mangrove.drivers.clouds.reading import open_ranges, pass_check
@@ -38,6 +38,7 @@ atexit.register(time.sleep, EXIT_SECONDS)
 class Cloud(Driver):
     """A storage of one service. Subclasses set `scheme`, what opendal calls the service."""
 
+    capabilities = Capabilities(identify=True)
     scheme: ClassVar[str]
     settings: ClassVar[Sequence[tuple[str, str]]] = ()
     """Arguments that every operator of the service gets."""

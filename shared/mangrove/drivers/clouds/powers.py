@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -42,6 +42,8 @@ class Tree:
 
 class WritableCloud(Cloud):
     """Files are written and removed, folders are made and removed."""
+
+    capabilities = replace(Cloud.capabilities, write=True, makedirs=True, remove=True, remove_empty=True)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         key = self.get_key(path)
@@ -159,6 +161,8 @@ class WritableCloud(Cloud):
 class CopyingCloud(WritableCloud):
     """The service copies files by itself; folders of at most MOST entries are copied file by file."""
 
+    capabilities = replace(WritableCloud.capabilities, copy=True)
+
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         await self.copy_all(path, target, overwrite)
 
@@ -196,6 +200,7 @@ class CopyingCloud(WritableCloud):
 class ObjectStore(CopyingCloud):
     """A service without folders: one is there while something is below it, or an empty object of its name."""
 
+    capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
     deletes_if_match: ClassVar[bool] = False
     """Whether a removal takes the validator as its condition."""
 
@@ -242,6 +247,8 @@ class ObjectStore(CopyingCloud):
 class Drive(CopyingCloud):
     """A service with folders that renames files; a folder of at most MOST entries is moved file by file."""
 
+    capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
+
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
 
@@ -267,6 +274,7 @@ class Drive(CopyingCloud):
 class LinkingCloud(Cloud):
     """The service takes addresses that are signed here, with the key of the storage."""
 
+    capabilities = replace(Cloud.capabilities, link=True)
     names_downloads: ClassVar[bool] = False
     """Whether a signed address says under which name a browser saves the file."""
 

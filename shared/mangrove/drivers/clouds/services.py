@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -37,18 +38,24 @@ def make_service(
             **fields,
         },
     )
+    has_links = any(issubclass(base, LinkingCloud) for base in bases)
     config = DriverConfig(
-        only_proxy=not any(issubclass(base, LinkingCloud) for base in bases),
+        only_proxy=not has_links,
         default_root="/",
         check_status=True,
         direct_lookup=True,
     )
-    body = {"__module__": __name__, "name": name, "Options": form, "config": config, "scheme": scheme, **facts}
+    body = {
+        "__module__": __name__, "name": name, "Options": form, "config": config, "scheme": scheme,
+        "capabilities": replace(bases[-1].capabilities, link=has_links), **facts,
+    }  # fmt: skip
     return type(name, tuple(bases), body)
 
 
 class _AzureBlob(ObjectStore):
     """Without links: an address that opendal signs allows writing and removing as well."""
+
+    capabilities = replace(ObjectStore.capabilities, remove_unchanged=True)
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         condition = self.make_condition(entry)
@@ -62,6 +69,8 @@ class _AzureBlob(ObjectStore):
 
 
 class _GCS(LinkingCloud, ObjectStore):
+    capabilities = replace(ObjectStore.capabilities, link=True)
+
     def build_arguments(self) -> dict[str, str]:
         arguments = super().build_arguments()
         if "credential" in arguments:

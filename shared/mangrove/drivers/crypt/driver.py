@@ -18,8 +18,8 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers import base
-from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.context import limit_redirects
 from mangrove.drivers.crypt.data import encrypt_body, encrypt_size
 from mangrove.drivers.crypt.keys import Keys, derive_keys
 from mangrove.drivers.crypt.listing import FolderListing
@@ -28,7 +28,6 @@ from mangrove.drivers.crypt.obscure import obscure, reveal
 from mangrove.drivers.crypt.options import CryptOptions
 from mangrove.drivers.crypt.reading import EncryptedFile
 from mangrove.drivers.crypt.remote import Found, Remote, decrypt_entry
-from mangrove.drivers.redirects import limit_depth
 from mangrove.drivers.refusals import refuse_changed, refuse_existing
 from mangrove.drivers.whole_files import CountedBody
 
@@ -40,6 +39,10 @@ class Crypt(Driver):
     name = "Crypt"
     Options = CryptOptions
     config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)
+    capabilities = Capabilities(
+        write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_unchanged=True,
+        remove_empty=True, sync=True, make_thumbnail=True, find_others=True, identify=True, get_space=True,
+    )  # fmt: skip
     options: CryptOptions
 
     def __init__(self, options: CryptOptions, context: DriverContext) -> None:
@@ -95,8 +98,8 @@ class Crypt(Driver):
         """Not what the remote calls the same file, whose bytes are others."""
         place = await self.remote.locate_root() if path == "/" else (await self.remote.find(path)).place
         names: Set[str] = set()
-        if isinstance(place.driver, base.SameFile):
-            with limit_depth():
+        if place.driver.capabilities.identify:
+            with limit_redirects():
                 names = await place.driver.identify(place.path)
         return {f"crypt:{name}" for name in names or {str(self.remote.get_tree_path(path, True))}}
 
@@ -116,7 +119,7 @@ class Crypt(Driver):
             return False
         try:
             place = await self.remote.locate_root()
-            with limit_depth():
+            with limit_redirects():
                 return await question(place.driver)
         except StorageProblem:
             return False
@@ -139,7 +142,7 @@ class Crypt(Driver):
             raise NotAFile
         refuse_changed(found.entry, if_match)
         file = EncryptedFile(*found.place, found.stored, self._data_key, path.name)
-        with limit_depth():
+        with limit_redirects():
             return await file.read(offset, length)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
@@ -150,15 +153,13 @@ class Crypt(Driver):
 
     async def get_space(self) -> Capacity:
         driver = (await self.remote.locate_root()).driver
-        if not isinstance(driver, base.Space):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             return await driver.get_space()
 
     async def sync(self, path: TreePath) -> None:
         place = await self.remote.locate_root() if path == "/" else (await self.remote.find(path)).place
-        if isinstance(place.driver, base.Syncs):
-            with limit_depth():
+        if place.driver.capabilities.sync:
+            with limit_redirects():
                 await place.driver.sync(place.path)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
@@ -169,7 +170,7 @@ class Crypt(Driver):
         if path.parent == "/":
             await self._make_root()
         place = await self.remote.locate(path, False)
-        if not isinstance(place.driver, base.Writes):
+        if not place.driver.capabilities.write:
             raise NotSupported
         counted = CountedBody(body, upload.size)
 
@@ -179,7 +180,7 @@ class Crypt(Driver):
             counted.refuse_shorter()
 
         stored = Upload(encrypt_size(upload.size), upload.modified, overwrite=upload.overwrite, durable=upload.durable)
-        with limit_depth():
+        with limit_redirects():
             written = decrypt_entry(await place.driver.write(place.path, encrypt(), stored), path.name)
         assert written is not None
         return written._replace(size=counted.size)
@@ -187,8 +188,8 @@ class Crypt(Driver):
     async def _make_root(self) -> None:
         """Make the remote's folder when there is none yet, as rclone does."""
         place = await self.remote.locate_root()
-        if place.path != "/" and isinstance(place.driver, base.MakesDirectories):
-            with limit_depth():
+        if place.path != "/" and place.driver.capabilities.makedirs:
+            with limit_redirects():
                 try:
                     await place.driver.stat(place.path)
                 except EntryNotFound:
@@ -209,9 +210,7 @@ class Crypt(Driver):
         if not self.remote.names.are_alike:
             await self._refuse_files(path)
         place = await self.remote.locate(path, True)
-        if not isinstance(place.driver, base.MakesDirectories):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             await place.driver.makedirs(place.path)
 
     async def _refuse_files(self, path: TreePath) -> None:
@@ -232,24 +231,20 @@ class Crypt(Driver):
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         found, driver, new = await self._prepare_target(path, target, overwrite)
-        if isinstance(driver, base.Renames):
-            with limit_depth():
+        if driver.capabilities.rename:
+            with limit_redirects():
                 await driver.rename(found.place.path, new, overwrite=overwrite)
         else:
             await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         found, driver, new = await self._prepare_target(path, target, overwrite)
-        if not isinstance(driver, base.Moves):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             await driver.move(found.place.path, new, overwrite=overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         found, driver, new = await self._prepare_target(path, target, overwrite)
-        if not isinstance(driver, base.Copies):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             await driver.copy(found.place.path, new, overwrite=overwrite, durable=durable)
 
     async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
@@ -266,9 +261,7 @@ class Crypt(Driver):
             found = await self._find_to_change(path)
         except EntryNotFound:
             return
-        if not isinstance(found.place.driver, base.Removes):
-            raise NotSupported
-        with limit_depth():
+        with limit_redirects():
             await found.place.driver.remove(found.place.path)
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
@@ -276,11 +269,9 @@ class Crypt(Driver):
             found = await self._find_to_change(path)
         except EntryNotFound:
             return
-        if not isinstance(found.place.driver, base.RemovesUnchanged):
-            raise NotSupported
         if found.entry != entry._replace(name=path.name):
             raise EntryChanged
-        with limit_depth():
+        with limit_redirects():
             await found.place.driver.remove_unchanged(found.place.path, found.stored)
 
     async def remove_empty(self, path: TreePath) -> bool:
@@ -291,11 +282,9 @@ class Crypt(Driver):
         if found is None or not found.entry.is_dir:
             return False
         driver, inner = found.place
-        with limit_depth():
-            if isinstance(driver, base.RemovesEmpty):
+        with limit_redirects():
+            if driver.capabilities.remove_empty:
                 return await driver.remove_empty(inner)
-            if not isinstance(driver, base.Removes):
-                raise NotSupported
             async for batch in driver.list(inner):
                 if batch:
                     return False

@@ -10,8 +10,8 @@ from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder, NotMounted, Problem, StorageProblem
 from mangrove.drivers.base import Entry
+from mangrove.drivers.context import limit_redirects
 from mangrove.drivers.crypt.remote import Remote, decrypt_entry
-from mangrove.drivers.redirects import limit_depth
 
 Report = Callable[[str], Awaitable[None]]
 
@@ -83,7 +83,7 @@ class FolderListing:
             raise
 
     async def _get_next(self, stored: Any) -> Sequence[Entry] | None:
-        with limit_depth():
+        with limit_redirects():
             batch: Sequence[Entry] | None = await anext(stored, None)
         return batch
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotMounted, NotSupported, StorageProblem
 from mangrove.drivers.base import ROOT, Driver, Entry, Resolver
+from mangrove.drivers.context import limit_redirects
 from mangrove.drivers.crypt.data import decrypt_size
 from mangrove.drivers.crypt.names import Names
 from mangrove.drivers.crypt.spelling import list_spellings, spell_controls
-from mangrove.drivers.redirects import limit_depth
 
 
 class Place(NamedTuple):
@@ -49,7 +49,7 @@ class Remote:
         return Place(driver, self._list_spellings(driver, inner)[0])
 
     async def _resolve(self, path: TreePath, is_dir: bool) -> Place:
-        with limit_depth():
+        with limit_redirects():
             driver, inner = await self._resolver.resolve(self.get_tree_path(path, is_dir))
             return Place(driver.get_unmapped(), inner)  # a name that is shown as another one would not decrypt
 
@@ -92,7 +92,7 @@ class Remote:
 
     async def _stat(self, path: TreePath, is_dir: bool) -> tuple[Place, Entry]:
         driver, inner = await self._resolve(path, is_dir)
-        with limit_depth():
+        with limit_redirects():
             for spelling in self._list_spellings(driver, inner):
                 try:
                     return Place(driver, spelling), await driver.stat(spelling)

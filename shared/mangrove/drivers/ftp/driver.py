@@ -28,7 +28,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import BLOCK, ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import BLOCK, ROOT, Capabilities, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.ftp import entries
 from mangrove.drivers.ftp.client import Account, Connection
@@ -52,6 +52,9 @@ class FTP(Driver):
     name = "FTP"
     Options = FTPOptions
     config = DriverConfig(only_proxy=True, default_root="/")
+    capabilities = Capabilities(
+        write=True, makedirs=True, rename=True, move=True, remove=True, remove_empty=True, identify=True,
+    )  # fmt: skip
     options: FTPOptions
 
     def __init__(self, options: FTPOptions, context: DriverContext) -> None:

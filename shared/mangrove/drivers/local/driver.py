@@ -21,24 +21,34 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.ahead import Ahead
-from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
-from mangrove.drivers.folder_batches import FolderBatch
+from mangrove.drivers.base import (
+    ROOT,
+    Capabilities,
+    Capacity,
+    CopyRequest,
+    Driver,
+    DriverConfig,
+    DriverContext,
+    Entry,
+    FolderBatch,
+    SendableFile,
+    StagedFile,
+    Upload,
+    WholeFile,
+)
 from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile, whole_reads
-from mangrove.drivers.local.ahead import LocalAhead
 from mangrove.drivers.local.blocks import FileHandle, read_blocks, write_body
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
 from mangrove.drivers.local.removal import Remover, is_folder
 from mangrove.drivers.local.rooted import Root, check_wanted, translate_errors
 from mangrove.drivers.local.scan import FolderScan, FoldersScan
+from mangrove.drivers.local.staged import LocalStagedFile
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
-from mangrove.drivers.sending import SendableFile
 from mangrove.drivers.threads import StorageThreads
-from mangrove.drivers.whole_reads import WholeFile
 
 Body = AsyncIterator[bytes]
 OpenHandles = list[FileHandle]
@@ -48,6 +58,12 @@ class Local(Driver):
     name = "Local"
     Options = LocalOptions
     config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
+    capabilities = Capabilities(
+        write=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True, move=True, copy=True,
+        copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_modified=True, sync=True,
+        open_file=True, read_whole=True, make_thumbnail=True, list_folders=True, identify=True, get_space=True,
+        get_change_token=True,
+    )  # fmt: skip
     options: LocalOptions
 
     def __init__(self, options: LocalOptions, context: DriverContext) -> None:
@@ -183,11 +199,11 @@ class Local(Driver):
             raise EntryChanged
         return handle
 
-    async def open_ahead(self, path: TreePath) -> Ahead:
+    async def open_staged(self, path: TreePath) -> StagedFile:
         refuse_part_name(path)
         handles = OpenHandles()
         await self._threads.run_to_completion(self._create_nameless, path, handles)
-        return LocalAhead(handles[0], self._threads)
+        return LocalStagedFile(handles[0], self._threads)
 
     def _create_nameless(self, path: TreePath, handles: OpenHandles) -> None:
         with self._open_target_folder(path) as folder:
@@ -198,14 +214,14 @@ class Local(Driver):
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         refuse_part_name(path)
-        part, handles, ahead = make_part_name(), OpenHandles(), upload.ahead
+        part, handles, staged = make_part_name(), OpenHandles(), upload.staged
         try:
-            if isinstance(ahead, LocalAhead) and ahead.threads is self._threads:
-                ahead.is_taken = True
-                handles.append(ahead.handle)
+            if isinstance(staged, LocalStagedFile) and staged.threads is self._threads:
+                staged.is_committed = True
+                handles.append(staged.handle)
                 async for _ in body:
                     pass  # it has no bytes any more
-                size = await ahead.get_size()
+                size = await staged.get_size()
             else:
                 await self._threads.run_to_completion(self._create_part, path, part, handles)
                 size = await write_body(self._threads, body, handles[0].number, is_own=self._is_own)

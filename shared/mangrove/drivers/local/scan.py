@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
-from mangrove.drivers.base import Entry
-from mangrove.drivers.folder_batches import FolderBatch
+from mangrove.drivers.base import Entry, FolderBatch
 from mangrove.drivers.local import aside
 from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.rooted import Root

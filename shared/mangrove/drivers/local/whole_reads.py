@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, StorageProblem
-from mangrove.drivers.base import Entry
+from mangrove.drivers.base import Entry, WholeFile
 from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root, translate_errors
 from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import is_part
-from mangrove.drivers.whole_reads import WholeFile
 
 MakeEntry = Callable[[TreePath, os.stat_result], Entry]
 

@@ -8,10 +8,10 @@ from functools import partial
 
 from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
 from mangrove.core.problems import EntryChanged, EntryExists, NotSupported, StorageProblem
-from mangrove.drivers.base import CopyRequest, Entry
+from mangrove.drivers.base import CopyRequest, Driver, Entry
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
-from mangrove.drivers.taken import ListsAndStats, Stats, find_taken
+from mangrove.drivers.taken import find_taken
 
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more is copied part by part
 PART = 512 << 20  # bytes in flight at once
@@ -99,8 +99,8 @@ def _match(etag: str) -> dict[str, str]:
 
 async def copy_from(
     objects: Objects,
-    source_driver: Stats,
-    target_driver: ListsAndStats,
+    source_driver: Driver,
+    target_driver: Driver,
     files: Sequence[tuple[CopySource, str, CopyRequest]],
 ) -> Sequence[StorageProblem | None]:
     """Copy small objects of another bucket; the problem of each, or None. One call for each, where the server decides

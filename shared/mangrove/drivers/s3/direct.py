@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from mangrove.drivers.base import Upload
-from mangrove.drivers.direct import SignedRequest, StoredPart
+from mangrove.drivers.base import SignedRequest, StoredPart, Upload
 from mangrove.drivers.s3.checksums import Kind
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.errors import translate_errors

@@ -24,9 +24,19 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
-from mangrove.drivers.direct import SignedRequest, StoredPart
-from mangrove.drivers.paging import EntriesPage
+from mangrove.drivers.base import (
+    Capabilities,
+    CopyRequest,
+    Driver,
+    DriverConfig,
+    DriverContext,
+    EntriesPage,
+    Entry,
+    Link,
+    SignedRequest,
+    StoredPart,
+    Upload,
+)
 from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
 from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.api import Api
@@ -50,6 +60,11 @@ class S3(Driver):
     name = "S3"
     Options = S3Options
     config = DriverConfig(default_root="/", check_status=True, direct_lookup=True)
+    capabilities = Capabilities(
+        write=True, parts=True, direct_uploads=True, makedirs=True, rename=True, move=True, copy=True, copy_from=True,
+        remove=True, remove_unchanged=True, remove_empty=True, link=True, list_page=True, list_range=True,
+        identify=True, get_checksums=True,
+    )  # fmt: skip
     options: S3Options
 
     def __init__(self, options: S3Options, context: DriverContext) -> None:

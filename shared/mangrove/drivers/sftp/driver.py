@@ -21,7 +21,7 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.drivers.addresses import parse_address
-from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import PART, is_part, refuse_part_name
@@ -55,6 +55,10 @@ class SFTP(Driver):
     name = "SFTP"
     Options = SFTPOptions
     config = DriverConfig(only_proxy=True, default_root="/", check_status=True)
+    capabilities = Capabilities(
+        write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_empty=True,
+        get_space=True,
+    )  # fmt: skip
     options: SFTPOptions
 
     def __init__(self, options: SFTPOptions, context: DriverContext) -> None:

@@ -12,7 +12,7 @@ from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, InUse, NotAFolder, StorageForbidden, StorageProblem
-from mangrove.drivers.base import BLOCK, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import BLOCK, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself
@@ -46,6 +46,10 @@ class SMB(Driver):
     name = "SMB"
     Options = SMBOptions
     config = DriverConfig(only_proxy=True, no_cache=True, default_root=".")
+    capabilities = Capabilities(
+        write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_unchanged=True,
+        remove_empty=True, get_space=True,
+    )  # fmt: skip
     options: SMBOptions
 
     def __init__(self, options: SMBOptions, context: DriverContext) -> None:

@@ -18,7 +18,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself
@@ -43,6 +43,9 @@ class WebDav(Driver):
     name = "WebDav"
     Options = WebDavOptions
     config = DriverConfig(default_root="/", prefer_proxy=True, direct_lookup=True)
+    capabilities = Capabilities(
+        write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, link=True, get_space=True,
+    )  # fmt: skip
     options: WebDavOptions
 
     def __init__(self, options: WebDavOptions, context: DriverContext) -> None:

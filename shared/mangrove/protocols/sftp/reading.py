@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-from mangrove.drivers.base import BLOCK, Checksums, Entry
+from mangrove.drivers.base import BLOCK, Entry
 from mangrove.protocols.sftp.handles import HandleAccess
 from mangrove.tree.mounts import StoragePath
 
@@ -61,7 +61,7 @@ class OpenedFile:
         """Algorithm → checksum in hex, as far as the storage knows them without reading the file."""
         driver = self._storage_path.driver
         known = dict(self.entry.hashes or {})
-        if isinstance(driver, Checksums):
+        if driver.capabilities.get_checksums:
             known |= await driver.get_checksums(self._storage_path.path)
         return {name: value for name, value in known.items() if len(value) == HEX_DIGITS.get(name)}
 

@@ -1,6 +1,6 @@
 """A file open for writing: it appears whole when it is closed, or not at all.
 
-It is written and read in any order in a nameless file: of its storage where that has such (`WritesAhead`), else in a
+It is written and read in any order in a nameless file: of its storage where that has such (`open_staged`), else in a
 temporary one for up to MAX_SPOOLED_BYTES_PER_FILE, or fewer where there is no room for more. The file then goes to the
 storage while it comes, and from then on has to come in order.
 
@@ -21,8 +21,7 @@ from mangrove import configuration
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
-from mangrove.drivers.ahead import Ahead, WritesAhead
-from mangrove.drivers.base import BLOCK, Entry, Upload
+from mangrove.drivers.base import BLOCK, Entry, StagedFile, Upload
 from mangrove.protocols.sftp.handles import SPOOL_STEP_BYTES, ConnectionHandles, HandleAccess
 from mangrove.protocols.sftp.reading import READ_BYTES
 from mangrove.tree import mounts
@@ -44,9 +43,9 @@ class Old:
 
 
 class _TemporaryFile:
-    """What `Ahead` is, of this machine: nothing is left of it after a crash."""
+    """A staged file of this machine: nothing is left of it after a crash."""
 
-    is_taken = False
+    is_committed = False
 
     def __init__(self, folder: Path | None) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` does it
@@ -65,14 +64,14 @@ class _TemporaryFile:
 
 
 class Spool:
-    """The bytes so far, gathered to blocks, of which one is written while the next one comes. `ahead`: the nameless
+    """The bytes so far, gathered to blocks, of which one is written while the next one comes. `staged`: the nameless
     file of the storage, None for a temporary one. Once a block was not written nothing else is."""
 
-    def __init__(self, handles: ConnectionHandles, ahead: Ahead | None) -> None:
-        self.ahead = ahead
+    def __init__(self, handles: ConnectionHandles, staged: StagedFile | None) -> None:
+        self.staged = staged
         self._handles = handles
         self._reserved = 0  # bytes of the temporary file that are counted
-        self._file: Ahead = _TemporaryFile(handles.budget.folder) if ahead is None else ahead
+        self._file: StagedFile = _TemporaryFile(handles.budget.folder) if staged is None else staged
         self._writing: asyncio.Task[None] | None = None
         self._failure: Problem | OSError | None = None
         self._pending = bytearray()
@@ -81,7 +80,7 @@ class Spool:
 
     async def reserve(self, size: int) -> bool:
         """Make sure that the file may have `size` bytes; False where it has to go to the storage instead."""
-        if self.ahead is not None or size <= self._reserved:
+        if self.staged is not None or size <= self._reserved:
             return True
         if size > MAX_SPOOLED_BYTES_PER_FILE:
             return False
@@ -147,12 +146,12 @@ class Spool:
 
 async def open_spool(storage_path: StoragePath, handles: ConnectionHandles) -> Spool:
     """Return a place for the bytes of a new file."""
-    driver = storage_path.driver
+    staged: StagedFile | None = None
     try:
-        ahead = await driver.open_ahead(storage_path.path) if isinstance(driver, WritesAhead) else None
+        staged = await storage_path.driver.open_staged(storage_path.path)
     except NotSupported:
-        ahead = None
-    return Spool(handles, ahead)
+        pass
+    return Spool(handles, staged)
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:
@@ -256,7 +255,7 @@ class WrittenFile:
             await self._copy_old(self._written, end)
         gap = stop - self._written
         await self._check_gap(stop, gap)
-        if gap > 0 and self._spool.ahead is not None:
+        if gap > 0 and self._spool.staged is not None:
             await self._spool.truncate(stop)
         while (gap := stop - self._written) > 0:
             await self._append(bytes(min(gap, BLOCK)))
@@ -293,7 +292,7 @@ class WrittenFile:
 
     async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
         modified = time.time() if self.modified is None else self.modified
-        upload = Upload(size, modified, ahead=self._spool.ahead)
+        upload = Upload(size, modified, staged=self._spool.staged)
         await uploads.write(self._chosen, body, upload, overwrite=self._overwrite, hashes={})
 
     async def read(self, offset: int, size: int) -> bytes:
@@ -334,9 +333,9 @@ class WrittenFile:
             await self.discard()
 
     async def _iterate_spool(self) -> AsyncIterator[bytes]:
-        ahead = self._spool.ahead
+        staged = self._spool.staged
         for offset in range(0, self._spool.size, BLOCK):
-            if ahead is not None and ahead.is_taken:
+            if staged is not None and staged.is_committed:
                 return
             yield await self._spool.read(offset, BLOCK)
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
-from mangrove.drivers.base import DEEPEST_REDIRECT, SameFile
+from mangrove.drivers.context import MAX_REDIRECTS
 from mangrove.protocols.webdav.errors import DavProblem
 from mangrove.records.files.locks import LockedFile
 from mangrove.tree.mount_table import MountTable
@@ -94,7 +94,7 @@ class FileLocator:
         """Return the paths of aliases at which one of the places is shown, and those among the places."""
         aliases = dict.fromkeys(place for place in places if self._is_alias(place))
         waiting = list(places)
-        for _ in range(DEEPEST_REDIRECT if self._table.redirects else 0):
+        for _ in range(MAX_REDIRECTS if self._table.redirects else 0):
             sources = [source for place in waiting for source in self._find_sources(place)]
             waiting = [source for source in dict.fromkeys(sources) if source not in aliases]
             aliases |= dict.fromkeys(waiting)
@@ -161,7 +161,7 @@ class FileLocator:
 async def _identify(mount: Mount) -> LockedFile:
     """Return the root of a storage, the same for all mounts of one storage where its driver tells."""
     driver = await mount.get_driver()
-    if not isinstance(driver, SameFile):
+    if not driver.capabilities.identify:
         return LockedFile(f"storage#{mount.storage.id}", TreePath("/"))
     name, slash, path = min(await driver.identify(TreePath("/"))).partition("/")
     return LockedFile(f"files#{sha256(name.encode()).hexdigest()[:32]}", TreePath(slash + path))

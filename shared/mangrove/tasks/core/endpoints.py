@@ -12,7 +12,7 @@ from typing import Any
 from mangrove.core.chunked import split_chunks
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, NotSupported
-from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
+from mangrove.drivers.base import Driver, Entry
 from mangrove.tasks.core.specs import SourceVersion
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations.name_locks import lock_name, makedirs
@@ -43,7 +43,7 @@ class Endpoint:
         """Make a folder here and those above it; NotSupported by a storage without folders."""
         if self.mount is not None:
             await makedirs(StoragePath(self.driver, self.path, self.mount), in_bulk=True)
-        elif isinstance(self.driver, MakesDirectories):
+        elif self.driver.capabilities.makedirs:
             await self.driver.makedirs(self.path)
         else:
             raise NotSupported
@@ -62,20 +62,20 @@ class Endpoint:
 
     async def sync(self) -> None:
         """Make what stands here, with all it holds, survive a power cut."""
-        if isinstance(self.driver, Syncs):
+        if self.driver.capabilities.sync:
             await self.driver.sync(self.path)
 
     async def remove_unchanged(self, entry: Entry) -> None:
         """Remove the file that `stat` answered `entry` for; EntryChanged, and it stays, when it is another one by now.
         Where the storage cannot decide that together with the removal, it is asked immediately before."""
-        if isinstance(self.driver, RemovesUnchanged):
+        if self.driver.capabilities.remove_unchanged:
             try:
                 async with self.lock_name():
                     await self.driver.remove_unchanged(self.path, entry)
                 return
             except NotSupported:
                 pass  # the storage below cannot
-        if not isinstance(self.driver, Removes):
+        if not self.driver.capabilities.remove:
             raise NotSupported
         async with self.lock_name():
             now = await self.find()
@@ -174,7 +174,7 @@ async def _stream_same_bytes(one: Endpoint, other: Endpoint, first: Entry, secon
 
 async def are_same_entry(one: Endpoint, other: Endpoint) -> bool:
     """Whether both are the same file or folder, reached through two storages."""
-    if not (isinstance(one.driver, SameFile) and isinstance(other.driver, SameFile)):
+    if not (one.driver.capabilities.identify and other.driver.capabilities.identify):
         return False
     try:
         if not await one.driver.identify(one.path) & await other.driver.identify(other.path):

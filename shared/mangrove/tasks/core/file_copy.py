@@ -16,8 +16,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotSupported, StorageProblem
-from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
-from mangrove.drivers.part_streams import StreamsParts
+from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing, have_same_bytes
 from mangrove.tasks.core.partials import PartReceipts, StepEnded, begin_partial, drop_partial, find_receipts
 from mangrove.tasks.core.specs import CopyCursorT, PartialFile, SourceVersion, SpecT
@@ -146,7 +145,7 @@ class FileCopy(Generic[SpecT, CopyCursorT]):
     @property
     def is_large(self) -> bool:
         """True if the file goes in parts to a storage that takes them."""
-        return (self.version.size or 0) > WHOLE and isinstance(self.target.driver, Parts)
+        return (self.version.size or 0) > WHOLE and self.target.driver.capabilities.parts
 
 
 class CopyStrategy(Protocol):
@@ -161,15 +160,15 @@ class ServerCopy:
 
     async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
         """Copy the file; None if it is too large to be done at once, or the storage cannot."""
-        if file.source.driver is file.target.driver and isinstance(file.source.driver, Copies):
+        if file.source.driver is file.target.driver and file.source.driver.capabilities.copy:
             stored = await self._copy_within(file, file.source.driver)
             if stored is not None:
                 return stored
-        if file.is_large or file.version.size is None or not isinstance(file.target.driver, CopiesFrom):
+        if file.is_large or file.version.size is None or not file.target.driver.capabilities.copy_from:
             return None
         return await self._copy_from(file, file.target.driver, file.version.size)
 
-    async def _copy_within(self, file: FileCopy[SpecT, CopyCursorT], driver: Copies) -> Stored | None:
+    async def _copy_within(self, file: FileCopy[SpecT, CopyCursorT], driver: Driver) -> Stored | None:
         source, target, upload = file.source, file.target, file.upload
         async with target.lock_name():
             try:
@@ -179,7 +178,7 @@ class ServerCopy:
             await source.check_unchanged(file.version)
             return await look_at_copy(target, file.version)
 
-    async def _copy_from(self, file: FileCopy[SpecT, CopyCursorT], driver: CopiesFrom, size: int) -> Stored | None:
+    async def _copy_from(self, file: FileCopy[SpecT, CopyCursorT], driver: Driver, size: int) -> Stored | None:
         source, target, upload, version = file.source, file.target, file.upload, file.version
         request = CopyRequest(
             source.path, target.path, size, version.modified, upload.overwrite, version.etag, upload.durable
@@ -201,7 +200,7 @@ class PartCopy:
     async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
         """Copy the file; None if the target does not take parts."""
         driver = file.target.driver
-        if not file.is_large or not isinstance(driver, Parts):
+        if not file.is_large or not driver.capabilities.parts:
             return None
         size = file.version.size or 0
         length, lanes = self._plan(file.source.driver, driver, size)
@@ -216,15 +215,15 @@ class PartCopy:
         async with file.target.lock_name():
             return await self._finish(file, driver, partial, receipts.list())
 
-    def _plan(self, source: Driver, target: Parts, size: int) -> tuple[int, int]:
+    def _plan(self, source: Driver, target: Driver, size: int) -> tuple[int, int]:
         """Return the bytes of a part, and how many are stored side by side."""
-        part, lanes = target.plan_part_copies(source) if isinstance(target, CopiesFrom) else (0, 0)
+        part, lanes = target.plan_part_copies(source)
         if not part:
             part, lanes = PART, IN_FLIGHT
         return max(part // lanes, -(-size // MOST_PARTS)), lanes
 
     async def _begin(
-        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, length: int
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Driver, length: int
     ) -> tuple[PartialFile, PartReceipts] | None:
         """Return the partial file and the receipts that there are; it is begun anew if some are lost."""
         run = file.run
@@ -238,7 +237,7 @@ class PartCopy:
     async def _store_missing(
         self,
         file: FileCopy[SpecT, CopyCursorT],
-        driver: Parts,
+        driver: Driver,
         partial: PartialFile,
         receipts: PartReceipts,
         lanes: int,
@@ -277,21 +276,21 @@ class PartCopy:
             await receipts.save()
 
     async def _store_part(
-        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, partial: PartialFile, index: int
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Driver, partial: PartialFile, index: int
     ) -> str:
         """Store one part. Return its receipt."""
         source, path, version = file.source, file.target.path, file.version
         offset = index * partial.length
         length, number = min(partial.length, (version.size or 0) - offset), index + 1
         await throttle.wait_for_copy(length)
-        if isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0]:
+        if driver.plan_part_copies(source.driver)[0]:
             await source.check_unchanged(version)
             receipt = await driver.copy_part_from(
                 source.driver, source.path, path, partial.token, number, offset, length
             )
             await source.check_unchanged(version)
             return receipt
-        if isinstance(driver, StreamsParts):
+        if driver.capabilities.stream_part:
             body: Any = await source.driver.read(source.path, offset, length, version)
             async with aclosing(body):
                 return await driver.stream_part(path, partial.token, number, offset, body)
@@ -300,11 +299,11 @@ class PartCopy:
         return await finish_despite_cancel(driver.write_part(path, partial.token, number, offset, content))
 
     async def _finish(
-        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, partial: PartialFile, receipts: Sequence[str]
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Driver, partial: PartialFile, receipts: Sequence[str]
     ) -> Stored:
         """Make the file of its parts, unless a worker did that and died before it could say so."""
         source, target, upload = file.source, file.target, file.upload
-        by_storage = isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0] > 0
+        by_storage = driver.plan_part_copies(source.driver)[0] > 0
         compared = False
         try:
             entry = await driver.finish(target.path, partial.token, receipts, upload)
@@ -329,7 +328,7 @@ class StreamCopy:
     async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored:
         """Copy the file. Raise NotSupported if the target does not take files."""
         source, target, version = file.source, file.target, file.version
-        if not isinstance(target.driver, Writes):
+        if not target.driver.capabilities.write:
             raise NotSupported
         size, digest = 0, hashlib.md5(usedforsecurity=False)
 

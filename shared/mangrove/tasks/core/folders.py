@@ -8,8 +8,7 @@ from typing import TypeVar
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound
-from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
-from mangrove.drivers.paging import find_paged
+from mangrove.drivers.base import Driver, Entry
 from mangrove.tasks.core import manifest
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.manifest import Manifest
@@ -45,7 +44,7 @@ async def walk_folder(
 ) -> AsyncGenerator[str, None]:
     """Pass the entries of a folder to `take`, from the page that begins at `start`. Yield after each page the start of
     the next one, "" at the end. A storage without pages has one."""
-    place = await find_paged(driver, path)
+    place = await driver.find_paged(path)
     if place is None and start:
         raise EntryChanged("something was mounted in a folder while it was walked")
     if place is None:
@@ -112,13 +111,13 @@ def _find_changes(source: Endpoint, names: Sequence[str], is_listed: bool) -> li
 
 async def _remove_empty(driver: Driver, path: TreePath) -> None:
     try:
-        if isinstance(driver, RemovesEmpty):
+        if driver.capabilities.remove_empty:
             await driver.remove_empty(path)
             return
         async for batch in driver.list(path):
             if batch:
                 return
-        if isinstance(driver, Removes):
+        if driver.capabilities.remove:
             await driver.remove(path)
     except EntryNotFound:
         pass  # removed together with the folder below it

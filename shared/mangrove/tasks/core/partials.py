@@ -22,7 +22,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, NotSupported, Problem, Unreachable
 from mangrove.drivers import registry
-from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Parts, Syncs, Upload, list_all, make_parts_key
+from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Upload, list_all, make_parts_key
 from mangrove.records.store.crypto import seal, unseal
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.endpoints import Endpoint
@@ -89,7 +89,7 @@ async def _open_storage(storage: str) -> AsyncIterator[Driver]:
 
 
 async def begin_partial(
-    run: Run[SpecT, CursorT], target: Endpoint, driver: Parts, upload: Upload, length: int, source: Entry
+    run: Run[SpecT, CursorT], target: Endpoint, driver: Driver, upload: Upload, length: int, source: Entry
 ) -> PartialFile | None:
     """The partial file of the record, begun at the storage; its intent is saved before, its token after. One that was
     begun of another version of `source`, or in another storage, is dropped. None: this server takes no parts."""
@@ -130,7 +130,7 @@ def _goes_on(partial: PartialFile, target: Endpoint, source: Entry) -> bool:
 def is_torn(partial: PartialFile, driver: Driver) -> bool:
     """Whether parts that were stored may have lost their bytes: they are durable when the file is finished, and this
     machine was started again since."""
-    return isinstance(driver, Syncs) and partial.boot not in ("", platform().read_boot_id())
+    return driver.capabilities.sync and partial.boot not in ("", platform().read_boot_id())
 
 
 async def drop_partial(run: Run[SpecT, CursorT], path: TreePath | None = None) -> None:
@@ -145,9 +145,9 @@ async def drop_partial(run: Run[SpecT, CursorT], path: TreePath | None = None) -
 
 
 async def _abort(driver: Driver, partial: PartialFile) -> None:
-    if isinstance(driver, Parts) and partial.token:
+    if driver.capabilities.parts and partial.token:
         await driver.abort(TreePath(partial.path), partial.token)
-    elif isinstance(driver, Parts):
+    elif driver.capabilities.parts:
         await driver.abort_by_key(TreePath(partial.path), partial.key)
 
 

@@ -12,7 +12,7 @@ from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
-from mangrove.drivers.base import Driver, MakesDirectories, Removes, Syncs, Upload, Writes
+from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.own_storage import start_own_storage
 
 BODY = "body"  # where a task keeps what it brought for the next one
@@ -53,7 +53,6 @@ def get_path(task_id: str, name: str) -> TreePath:
 async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
     """Store a body for a task, whole or not at all; its size in bytes. `name` may be a path."""
     storage = await driver()
-    assert isinstance(storage, Writes)
     path = TreePath(f"/{task_id}/{name}")
     await make_parent(path)
     return (await storage.write(path, body, upload)).size or 0
@@ -68,14 +67,13 @@ async def make_parent(path: TreePath) -> None:
 async def make_folder(path: TreePath) -> None:
     """Make a folder of staging and its parents."""
     storage = await driver()
-    assert isinstance(storage, MakesDirectories)
     await storage.makedirs(path)
 
 
 async def sync(path: TreePath) -> None:
     """Make what is kept there survive a power cut, if the setting wants that of what is stored."""
     storage = await driver()
-    if configuration.cached().settings.is_durable and isinstance(storage, Syncs):
+    if configuration.cached().settings.is_durable and storage.capabilities.sync:
         await storage.sync(path)
 
 
@@ -99,7 +97,6 @@ async def remove(task_id: str, name: str) -> None:
 
 async def _remove(path: TreePath) -> None:
     storage = await driver()
-    assert isinstance(storage, Removes)
     try:
         await storage.remove(path)
     except Problem:

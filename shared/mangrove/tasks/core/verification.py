@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 from mangrove.core.problems import EntryChanged, StorageProblem
-from mangrove.drivers.base import Checksums, Entry
+from mangrove.drivers.base import Entry
 from mangrove.tasks.core import endpoints
 from mangrove.tasks.core.endpoints import Endpoint, have_same_bytes, is_same_range
 from mangrove.tasks.core.partials import StepEnded
@@ -64,7 +64,7 @@ async def check_copy(
 
 async def _compare_checksums(source: Endpoint, target: Endpoint) -> bool | None:
     """Whether the checksums that both storages know are equal; None when there are none of the same kind."""
-    if not (isinstance(source.driver, Checksums) and isinstance(target.driver, Checksums)):
+    if not (source.driver.capabilities.get_checksums and target.driver.capabilities.get_checksums):
         return None
     one, other = await source.driver.get_checksums(source.path), await target.driver.get_checksums(target.path)
     kinds = one.keys() & other.keys()
@@ -75,7 +75,7 @@ async def _is_proven(source: Endpoint, target: Endpoint, stored: Stored) -> bool
     """Whether the target vouches for what it was sent, and that was read rightly: a storage can check what is read as a
     whole, and of ranges only those of files on this machine never passed a wire. A server that knows checksums copies
     within itself."""
-    if stored.by_storage and isinstance(target.driver, Checksums):
+    if stored.by_storage and target.driver.capabilities.get_checksums:
         return True
     if not await target.driver.proves_writes():
         return False
@@ -84,7 +84,9 @@ async def _is_proven(source: Endpoint, target: Endpoint, stored: Stored) -> bool
 
 async def _get_md5(target: Endpoint) -> str:
     """As the storage knows it, else of the bytes."""
-    if isinstance(target.driver, Checksums) and (known := (await target.driver.get_checksums(target.path)).get("md5")):
+    if target.driver.capabilities.get_checksums and (
+        known := (await target.driver.get_checksums(target.path)).get("md5")
+    ):
         return known
     digest = hashlib.md5(usedforsecurity=False)
     async for block in await target.driver.read(target.path):

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotSupported, TooLarge
-from mangrove.drivers.base import Entry, Links, Upload, Writes
+from mangrove.drivers.base import Entry, Upload
 from mangrove.tasks.core import staging
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.archives import MemberStream
@@ -51,7 +51,7 @@ async def _hand_out(
     version: str, name: str, upload: Upload, read: Callable[[], Awaitable[AsyncIterator[bytes]]]
 ) -> str:
     storage = await staging.driver()
-    if not isinstance(storage, Links) or not isinstance(storage, Writes):
+    if not storage.capabilities.link or not storage.capabilities.write:
         raise NotSupported
     path = TreePath(f"/{FOLDER}/{sha256(version.encode()).hexdigest()}") / name
     try:

@@ -18,7 +18,7 @@ from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem, StorageProblem, Unreachable
-from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
+from mangrove.drivers.base import Driver, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, kinds, queue, staging
 from mangrove.tasks.core.endpoints import Endpoint
@@ -281,13 +281,12 @@ async def _find_parts(run: DownloadRun) -> tuple[PartialFile | None, PartReceipt
     return run.cursor.partial, receipts
 
 
-async def _get_storage() -> Parts:
+async def _get_storage() -> Driver:
     storage = await staging.driver()
-    assert isinstance(storage, Parts)
     return storage
 
 
-async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile, receipts: PartReceipts) -> bool:
+async def _finish(run: DownloadRun, storage: Driver, partial: PartialFile, receipts: PartReceipts) -> bool:
     """Make one file of all parts, where a worker that died has not done so."""
     path = TreePath(partial.path)
     try:
@@ -308,7 +307,7 @@ async def _complete(run: DownloadRun) -> bool:
     return False
 
 
-async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchResponse, length: int) -> PartialFile:
+async def _begin_parts(run: DownloadRun, storage: Driver, answer: http.FetchResponse, length: int) -> PartialFile:
     """The partial file of the record, begun in staging; its intent is saved before, its token after."""
     if run.cursor.partial is not None and not run.cursor.partial.token:
         await drop_partial(run)

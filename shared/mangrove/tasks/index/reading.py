@@ -8,8 +8,7 @@ from itertools import islice
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.base import Driver
-from mangrove.drivers.folder_batches import FolderBatch, ListsFolders
+from mangrove.drivers.base import Driver, FolderBatch
 from mangrove.tasks.core.file_copy import gather_all
 
 AT_ONCE = 8  # calls
@@ -24,7 +23,7 @@ class FolderReader:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._at_once = 1 if isinstance(driver, ListsFolders) else AT_ONCE
+        self._at_once = 1 if driver.capabilities.list_folders else AT_ONCE
         self._handed_over = 0  # folders and entries of them
 
     async def read(self, paths: Sequence[TreePath], take: Take) -> None:
@@ -37,14 +36,14 @@ class FolderReader:
 
     async def _read_next(self, paths: Sequence[TreePath], waiting: Iterator[int], take: Take) -> None:
         """List what others have not begun with, until there is nothing left."""
-        portion = -(-len(paths) // self._at_once) if isinstance(self._driver, ListsFolders) else 1
+        portion = -(-len(paths) // self._at_once) if self._driver.capabilities.list_folders else 1
         while numbers := list(islice(waiting, portion)):
             async for found in self._list([paths[number] for number in numbers]):
                 self._handed_over += sum(len(one.entries) + 1 for one in found)
                 await take([one._replace(number=numbers[one.number]) for one in found])
 
     async def _list(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
-        if isinstance(self._driver, ListsFolders):
+        if self._driver.capabilities.list_folders:
             async for found in self._driver.list_folders(paths):
                 yield found
             return

@@ -24,8 +24,7 @@ from mangrove.core.problems import (
     StorageUnavailable,
     Unreachable,
 )
-from mangrove.drivers.base import Driver
-from mangrove.drivers.folder_batches import FolderBatch
+from mangrove.drivers.base import Driver, FolderBatch
 from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind
 from mangrove.search import writing

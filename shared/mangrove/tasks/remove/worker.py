@@ -15,7 +15,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import EntryNotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
-from mangrove.drivers.base import Entry, Removes
+from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, manifest, staging
 from mangrove.tasks.core.endpoints import Endpoint
@@ -57,7 +57,7 @@ async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
     folder = await authorization.access_path(caller, run.spec.folder, run.spec.password)
     folder.require(Right.DELETE)
     storage_path = await folder.require_read().locate()
-    if not isinstance(storage_path.driver, Removes):
+    if not storage_path.driver.capabilities.remove:
         raise NotSupported
     return folder, storage_path
 

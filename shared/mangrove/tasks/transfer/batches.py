@@ -17,7 +17,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import CopiesFrom, CopyRequest, Entry
+from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.tasks.core import file_copy, partials
 from mangrove.tasks.core.endpoints import Endpoint, are_same_entry, have_same_bytes
 from mangrove.tasks.core.file_copy import Copied
@@ -46,7 +46,7 @@ def _is_small(row: ManifestEntry) -> bool:
 
 def get_batch_size(work: TransferStep) -> int:
     """How many files are a batch."""
-    return DIRECT_BATCH if work.is_direct and isinstance(work.target.driver, CopiesFrom) else BATCH
+    return DIRECT_BATCH if work.is_direct and work.target.driver.capabilities.copy_from else BATCH
 
 
 def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[ManifestEntry]]:
@@ -164,7 +164,7 @@ async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list
     """What happened to the files that the target copied by itself; EntryExists for all that are to be looked at one by
     one: something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
     driver, route = work.target.driver, work.route
-    if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
+    if not work.is_direct or work.run.cursor.round or not driver.capabilities.copy_from or not _is_small(batch[0]):
         return None
     unknown = EntryExists()
     results: list[Problem | None] = [route.find_refusal(row.path) or unknown for row in batch]

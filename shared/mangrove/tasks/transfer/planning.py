@@ -10,7 +10,7 @@ from functools import partial
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import Problem, Unreachable
-from mangrove.drivers.base import Entry, Moves, Renames
+from mangrove.drivers.base import Entry
 from mangrove.tasks.core import manifest
 from mangrove.tasks.core.manifest import ListedEntry, Manifest
 from mangrove.tasks.core.specs import ManifestEntry
@@ -102,8 +102,8 @@ def _find_verb(route: TransferRoute, is_rename: bool) -> Verb | None:
     if driver is not route.target.endpoint.driver:
         return None
     if is_rename:
-        return driver.rename if isinstance(driver, Renames) else None
-    return driver.move if isinstance(driver, Moves) else None
+        return driver.rename if driver.capabilities.rename else None
+    return driver.move if driver.capabilities.move else None
 
 
 async def _move_at_once(route: TransferRoute, row: ListedEntry, is_rename: bool) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, Problem
-from mangrove.drivers.base import Removes
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, manifest, staging
 from mangrove.tasks.core.authorization import Target
@@ -92,7 +91,7 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     else:
         source.require_export(is_move)
     storage_path = await source.locate()
-    if is_move and not isinstance(storage_path.driver, Removes):
+    if is_move and not storage_path.driver.capabilities.remove:
         raise NotSupported
     names = await manifest.read_names(run.task.id, spec.count) if spec.selection == "renamed_list" else {}
     end = Endpoint(storage_path.driver, storage_path.path, storage_path.mount)

@@ -22,10 +22,8 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import Entry, Upload, Writes
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.base import Entry, Upload, WholeFile
 from mangrove.drivers.taken import find_taken
-from mangrove.drivers.whole_reads import ReadsWhole, WholeFile
 from mangrove.tasks.core.endpoints import Endpoint, hold_names
 from mangrove.tasks.core.file_copy import Copied, gather_all
 from mangrove.tasks.core.specs import ManifestEntry, SourceVersion
@@ -45,7 +43,7 @@ async def store_files(work: TransferStep, rows: Sequence[ManifestEntry]) -> list
     time is over, or these two storages have no such powers."""
     results: list[Result] = [EntryExists() for _ in rows]
     source, target = work.route.source.driver, work.target.driver
-    if isinstance(source, ReadsWhole) and isinstance(target, Writes) and isinstance(target, ListsPages):
+    if source.capabilities.read_whole and target.capabilities.write and target.capabilities.list_page:
         groups = [partial(_store_group, work, group, results) for group in _split(rows)]
         await gather_bounded(groups, GROUPS_AT_ONCE)
     return results
@@ -93,7 +91,6 @@ async def _read(
         else:
             results[index] = refusal
     shown = [((source / row.path).path, _make_entry(row)) for row in map(rows.__getitem__, allowed)]
-    assert isinstance(source.driver, ReadsWhole)
     files: dict[int, WholeFile] = {}
     for index, file in zip(allowed, await source.driver.read_whole(shown), strict=True):
         if isinstance(file, WholeFile):
@@ -117,7 +114,6 @@ async def _find_taken(work: TransferStep, targets: Mapping[int, Endpoint]) -> se
         return set()
     if await driver.can_refuse_existing():
         return {index for index, target in targets.items() if await work.listing.find(target) is not None}
-    assert isinstance(driver, ListsPages)
     found = await find_taken(driver, [target.path for target in targets.values()])
     return {index for index, target in targets.items() if target.path in found}
 
@@ -125,7 +121,6 @@ async def _find_taken(work: TransferStep, targets: Mapping[int, Endpoint]) -> se
 async def _store(work: TransferStep, target: Endpoint, file: WholeFile, index: int, results: list[Result]) -> None:
     driver, mode, version = target.driver, work.mode, file.entry
     upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
-    assert isinstance(driver, Writes)
     try:
         entry = await driver.write(target.path, stream(file.content), upload)
     except Unreachable:

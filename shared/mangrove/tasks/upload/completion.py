@@ -13,8 +13,7 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, ChunkInFlight, EntryExists, EntryNotFound, NameConflict
-from mangrove.drivers.base import Parts, Upload
-from mangrove.drivers.direct import DirectUploads
+from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks.model import Task
@@ -61,7 +60,7 @@ async def _mark_completing(session: Session) -> None:
             break
         _check_complete(progress)
         driver, _ = await session.open_storage()
-        if isinstance(driver, DirectUploads):
+        if driver.capabilities.direct_uploads:
             session.facts.etag = driver.predict_etag([part.receipt for part in progress.parts])
         try:
             await session.save(SessionState.COMPLETING)
@@ -95,7 +94,6 @@ async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, St
 async def _complete_direct(access: PathAccess, session: Session) -> None:
     if await session.find_stored() is not None:  # an earlier request did it, and could not say so
         driver, path = await session.open_storage()
-        assert isinstance(driver, Parts)
         await driver.abort(path, session.facts.partial.token)  # it replaced one that was the same
     else:
         access, storage_path = await _prepare(access, session)
@@ -114,7 +112,6 @@ async def _finish(session: Session, upload: Upload) -> None:
     """Have the storage make the file, unless it has; BadRequest, and the session has failed, when the parts are gone
     without it."""
     driver, path = await session.open_storage()
-    assert isinstance(driver, Parts)
     try:
         receipts = [part.receipt for part in await session.list_parts()]
         await driver.finish(path, session.facts.partial.token, receipts, upload)
@@ -207,7 +204,6 @@ async def abort(caller: Caller, session: Session) -> None:
             return
         if session.state is SessionState.COMPLETING and not session.facts.stage:
             driver, path = await session.open_storage()
-            assert isinstance(driver, Parts)
             await driver.abort(path, session.facts.partial.token)
             if await session.find_stored() is not None:
                 await _mark_completed(session)

@@ -33,8 +33,7 @@ from mangrove.core.problems import (
 )
 from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Counts, Region
-from mangrove.drivers.base import Upload, make_parts_key
-from mangrove.drivers.direct import DirectUploads, SignedRequest, StoredPart
+from mangrove.drivers.base import SignedRequest, StoredPart, Upload, make_parts_key
 from mangrove.identity.rights import Caller, Right
 from mangrove.tasks.core import partials, queue, staging
 from mangrove.tasks.core.specs import PartialFile
@@ -161,8 +160,8 @@ def _get_id(storage_path: StoragePath) -> int:
 
 async def _make_session(access: PathAccess, target: PathAccess, storage_path: StoragePath, new: NewUpload) -> Session:
     size = new.upload.size or 0
-    is_direct = takes_direct(storage_path.driver)
-    is_staged_directly = not is_direct and takes_direct(await staging.driver())
+    is_direct = storage_path.driver.offers_direct_uploads
+    is_staged_directly = not is_direct and (await staging.driver()).offers_direct_uploads
     stage = "" if is_direct else queue.make_id()
     partial = PartialFile(
         path=staging.get_path(stage, staging.BODY) if stage else storage_path.path,
@@ -178,11 +177,6 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
         partial=partial, stage=stage,
     )  # fmt: skip
     return Session.make(access.caller.user.id, facts)
-
-
-def takes_direct(driver: object) -> bool:
-    """Whether clients send to that storage themselves."""
-    return isinstance(driver, DirectUploads) and driver.offers_direct_uploads
 
 
 def plan_chunk_size(size: int, wanted: int | None, most: int, is_direct: bool) -> int:
@@ -201,11 +195,11 @@ async def look(session: Session) -> Progress:
         return Progress(session, [], False)
     driver, _ = await session.open_storage()
     try:
-        return Progress(session, await session.list_parts(), takes_direct(driver))
+        return Progress(session, await session.list_parts(), driver.offers_direct_uploads)
     except EntryNotFound:
         if session.state is SessionState.RECEIVING:
             await session.fail("the parts stored so far are gone")
-        return Progress(session, [], takes_direct(driver))
+        return Progress(session, [], driver.offers_direct_uploads)
 
 
 async def find(access: PathAccess, size: int) -> Progress | None:
@@ -250,7 +244,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
             await finish_despite_cancel(session.write_part(number, content))
     driver, _ = await session.open_storage()
-    return Progress(session, await _add_known_part(session, number), takes_direct(driver))
+    return Progress(session, await _add_known_part(session, number), driver.offers_direct_uploads)
 
 
 async def _show_whole(caller: Caller, session: Session) -> Progress:
@@ -259,7 +253,7 @@ async def _show_whole(caller: Caller, session: Session) -> Progress:
     numbers = range(1, session.chunk_count + 1)
     driver, _ = await session.open_storage()
     parts = [StoredPart(number, session.get_size_of(number), "") for number in numbers]
-    return Progress(session, parts, takes_direct(driver))
+    return Progress(session, parts, driver.offers_direct_uploads)
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
@@ -284,7 +278,7 @@ async def sign(caller: Caller, session: Session, wanted: Sequence[tuple[int, str
     _require_receiving(session)
     await authorize(caller, session, "")
     driver, path = await session.open_storage()
-    if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
+    if not driver.offers_direct_uploads:
         raise NotSupported
     for index, crc32 in wanted:
         if not session.get_size_of(index + 1):
@@ -310,7 +304,7 @@ async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> Si
     the listing of the folder shows it as soon as it is read anew."""
     access.parent.require(Right.WRITE)
     driver = (await access.locate("")).driver
-    if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
+    if not driver.offers_direct_uploads:
         raise NotSupported
     access, storage_path = await uploads.prepare(access, overwrite)
     if (upload.size or 0) > LARGEST_PUT:

@@ -28,8 +28,7 @@ from mangrove.core.problems import (
     ResourceNotFound,
     StorageProblem,
 )
-from mangrove.drivers.base import Driver, Entry, Parts, Upload
-from mangrove.drivers.direct import DirectUploads, StoredPart
+from mangrove.drivers.base import Driver, Entry, StoredPart, Upload
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as task_records
@@ -168,7 +167,7 @@ class Session:
     async def begin_parts(self) -> None:
         """Begin the file where its parts are stored, and save the token; what an earlier attempt began is dropped."""
         driver, path = await self.open_storage()
-        if not isinstance(driver, Parts):
+        if not driver.capabilities.parts:
             raise NotSupported
         partial = self.facts.partial
         if self.facts.stage:
@@ -185,7 +184,7 @@ class Session:
         partial = self.facts.partial
         if not partial.token:
             await self.begin_parts()
-        if isinstance(driver, DirectUploads):
+        if driver.capabilities.direct_uploads:
             found = await driver.list_parts(path, partial.token)
         elif partials.is_torn(partial, driver):
             await asyncio.to_thread(records.delete_receipts, self.id)
@@ -199,9 +198,8 @@ class Session:
     async def write_part(self, number: int, content: bytes) -> None:
         """Store a part that passed through this service."""
         driver, path = await self.open_storage()
-        assert isinstance(driver, Parts)
         token, offset = self.facts.partial.token, (number - 1) * self.chunk_size
-        is_listed = isinstance(driver, DirectUploads)
+        is_listed = driver.capabilities.direct_uploads
         if not is_listed:
             await asyncio.to_thread(records.drop_receipt, self.id, number)
         text = await driver.write_part(path, token, number, offset, content)

@@ -24,7 +24,7 @@ from mangrove.core.problems import (
     StorageUnavailable,
     TooLarge,
 )
-from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
+from mangrove.drivers.base import Entry, Link
 from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing import encoders
@@ -82,7 +82,11 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
         folder, storage_path = found
         provider, is_writable = (
             storage_path.driver.name,
-            isinstance(storage_path.driver, MakesDirectories | StoresUrls | Writes),
+            (
+                storage_path.driver.capabilities.makedirs
+                or storage_path.driver.capabilities.put_url
+                or storage_path.driver.capabilities.write
+            ),
         )
         if isinstance(folder, PagedFolder):
             content, total = await _get_stored_page(access, folder, virtual, part, base)
@@ -303,7 +307,7 @@ def _make_proxy_url(access: PathAccess, mount: Mount, base: str, sign: str, rout
 async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Entry, base: str, sign: str) -> str:
     """Where the bytes of a file are fetched (behaviour 5.2); `sign`: of our links to it, "" where they carry none."""
     driver, mount = storage_path.driver, storage_path.mount
-    if driver.config.only_proxy or mount.storage.web_proxy or not isinstance(driver, Links):
+    if driver.config.only_proxy or mount.storage.web_proxy or not driver.capabilities.link:
         return _make_proxy_url(access, mount, base, sign)
     if entry.url:
         return entry.url
@@ -359,7 +363,7 @@ async def get_link(access: PathAccess, base: str) -> Link:
     storage_path = await access.locate()
     driver = storage_path.driver
     query = f"d&sign={encoders.make_signer(access).sign(access.path)}"
-    if driver.config.only_proxy or not isinstance(driver, Links):
+    if driver.config.only_proxy or not driver.capabilities.link:
         return Link(links.make_file_url(base, "/p", access.path, query))
     entry = await stat_file(storage_path)
     try:

@@ -23,8 +23,7 @@ from mangrove.core.config import config
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, NotAFolder, Problem, StorageProblem, StorageUnavailable, TooLarge
-from mangrove.drivers.base import ROOT, ChangeToken, Entry
-from mangrove.drivers.paging import PagedPlace, find_paged
+from mangrove.drivers.base import ROOT, Entry, PageSource
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import Columns
 from mangrove.tree.listing.folder import CachedFolder, make_folder
@@ -104,7 +103,7 @@ class Listings:
     ) -> CachedFolder | PagedFolder:
         """The folder as `get` answers it, unless its storage lists it in several pages: then its pages, where these
         are enough (`in_pages`) or it has more than LARGEST_SORTED entries."""
-        place = await find_paged(storage_path.driver, storage_path.path)
+        place = await storage_path.driver.find_paged(storage_path.path)
         if place is None:
             return await self.get(storage_path, refresh=refresh)
         kept = None if refresh else await self.find_fresh(storage_path)
@@ -127,7 +126,7 @@ class Listings:
             lambda folder: folder.is_cached and not refresh,
         )
 
-    def _find_paged(self, storage_path: StoragePath, place: PagedPlace) -> PagedFolder | None:
+    def _find_paged(self, storage_path: StoragePath, place: PageSource) -> PagedFolder | None:
         key = _make_key(storage_path)
         paged = self._paged.get(key)
         if paged is None:
@@ -160,7 +159,7 @@ class Listings:
         self._keep(storage_path, folder)
         return folder
 
-    async def _read_first(self, storage_path: StoragePath, place: PagedPlace) -> CachedFolder | PagedFolder:
+    async def _read_first(self, storage_path: StoragePath, place: PageSource) -> CachedFolder | PagedFolder:
         """The folder, of which there is nothing yet but the first page."""
         key = _make_key(storage_path)
         stamp = Stamp(key)
@@ -238,7 +237,7 @@ async def _read_folder(storage_path: StoragePath, most: int | None) -> CachedFol
     driver, stamp = storage_path.driver, Stamp(_make_key(storage_path))
     began = time.monotonic()
     before = time.time_ns()
-    token = await driver.get_change_token(storage_path.path) if isinstance(driver, ChangeToken) else None
+    token = await driver.get_change_token(storage_path.path) if driver.capabilities.get_change_token else None
     columns = await collect_entries(driver.list(storage_path.path), most)
     if token is not None and before - token < RACY_NS:
         token = None
@@ -275,7 +274,7 @@ async def _is_fresh(folder: CachedFolder, storage_path: StoragePath) -> bool:
     if folder.mount is not storage_path.mount:
         return False
     driver = storage_path.driver
-    if not isinstance(driver, ChangeToken):
+    if not driver.capabilities.get_change_token:
         return now - folder.read_at < _get_max_age(storage_path)
     if now - folder.checked_at < TOKEN_SECONDS:
         return True
@@ -292,7 +291,7 @@ async def _is_fresh(folder: CachedFolder, storage_path: StoragePath) -> bool:
 
 def _get_max_age(storage_path: StoragePath) -> float:
     """Seconds for which a listing may be kept; 0 for not at all."""
-    if isinstance(storage_path.driver, ChangeToken):
+    if storage_path.driver.capabilities.get_change_token:
         return TOKEN_MAX_AGE
     if storage_path.driver.config.no_cache:
         return 0.0

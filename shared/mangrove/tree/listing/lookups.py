@@ -8,8 +8,7 @@ from functools import partial
 from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import EntryNotFound, NotAFolder
-from mangrove.drivers.base import Entry, ShowsOthers
-from mangrove.drivers.paging import ListsRanges, find_paged
+from mangrove.drivers.base import Entry
 from mangrove.tree.access import lookup
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.ranges import NotInOrder, find_in_ranges
@@ -50,14 +49,14 @@ async def look_up(folder: StoragePath, names: Collection[str]) -> Lookups:
     driver = folder.driver
     if len(names) <= FEW:
         return Lookups(folder, {})
-    place = await find_paged(driver, folder.path)
-    if place is not None and isinstance(place.driver, ListsRanges):
+    place = await driver.find_paged(folder.path)
+    if place is not None and place.driver.capabilities.list_range:
         try:
             listed = await find_in_ranges(place.driver, place.path, [*names])
             return Lookups(folder, dict.fromkeys(names) | listed)
         except NotInOrder:
             return await _ask_all(folder, names, {})
-    if isinstance(driver, ShowsOthers):
+    if driver.capabilities.find_others:
         return await _ask_all(folder, names, {})
     return Lookups(folder, {}) if driver.config.no_cache else await _list(folder, names)
 

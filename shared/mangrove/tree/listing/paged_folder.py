@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from mangrove.core import deadlines
 from mangrove.core.chunked import run_chunked
-from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import EntriesPage, PagedPlace
+from mangrove.drivers.base import EntriesPage, Entry, PageSource
 from mangrove.tree.listing.columns import Columns, Selection, make_columns
 from mangrove.tree.listing.folder_changes import Key, Stamp
 from mangrove.tree.mounts import Mount
@@ -49,7 +48,7 @@ class PagedFolder:
     those behind it is forgotten.
     """
 
-    def __init__(self, key: Key, place: PagedPlace, mount: Mount, max_age: float) -> None:
+    def __init__(self, key: Key, place: PageSource, mount: Mount, max_age: float) -> None:
         self.place = place
         self.mount = mount
         self.began_at = time.monotonic()

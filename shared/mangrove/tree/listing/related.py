@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mangrove.core.chunked import run_chunked
 from mangrove.core.problems import Problem
-from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import ListsPages, PagedPlace, find_paged
+from mangrove.drivers.base import Entry, PageSource
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing.columns import Selection, make_columns
 from mangrove.tree.listing.listing import listings
@@ -23,7 +22,7 @@ async def look_up_with_related(access: PathAccess, storage_path: StoragePath) ->
     folder = await _find_folder(access)
     if folder is None:
         return await lookup(storage_path, to_show=True), None
-    place = await find_paged(folder.driver, folder.path)
+    place = await folder.driver.find_paged(folder.path)
     if place is None or await listings().find_fresh(folder) is not None:
         return await lookup(storage_path, to_show=True), await _find_listed(folder, stem)
     found: tuple[Entry | None, Selection | None] = None, None
@@ -31,7 +30,7 @@ async def look_up_with_related(access: PathAccess, storage_path: StoragePath) ->
         found = await _list(place, stem, name)
     except Problem:
         pass  # the look at the entry tells
-    is_same = isinstance(storage_path.driver, ListsPages) and place == (storage_path.driver, storage_path.path.parent)
+    is_same = storage_path.driver.capabilities.list_page and place == (storage_path.driver, storage_path.path.parent)
     entry = found[0] if is_same else None
     return entry or await lookup(storage_path, to_show=True), found[1]
 
@@ -51,7 +50,7 @@ async def _find_listed(folder: StoragePath, stem: str) -> Selection | None:
         return None
 
 
-async def _list(place: PagedPlace, stem: str, name: str) -> tuple[Entry | None, Selection]:
+async def _list(place: PageSource, stem: str, name: str) -> tuple[Entry | None, Selection]:
     """The entry of that name, a file before a folder, if the first page has it; and that page."""
     page = await place.driver.list_page(place.path, prefix=stem)
     named = [entry for entry in page.entries if entry.name == name]

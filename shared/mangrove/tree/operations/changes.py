@@ -21,7 +21,6 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.base import MakesDirectories, Removes, RemovesEmpty
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing.browse import explain_folder_failure
@@ -39,7 +38,7 @@ async def mkdir(access: PathAccess) -> None:
     if access.is_mount_or_ancestor():
         return
     storage_path = await access.locate("")
-    if not isinstance(storage_path.driver, MakesDirectories):
+    if not storage_path.driver.capabilities.makedirs:
         raise NotSupported
     access, storage_path = await choose_path(access, storage_path, is_folder=True)
     try:
@@ -76,7 +75,7 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: TimeBudget | 
         check_existing_name(name)
         check_removal(folder, name)
     storage_path = await folder.locate("")
-    if not isinstance(storage_path.driver, Removes):
+    if not storage_path.driver.capabilities.remove:
         raise NotSupported
     time_left = budget or unlimited()
     async for position, name in iterate_chunked(enumerate(names)):
@@ -106,7 +105,6 @@ async def remove_entry(folder: PathAccess, parent: StoragePath, name: str) -> No
     """Remove an entry of the folder `parent` with all it holds, if it is there and not hidden; OutOfTime in the middle
     where time is limited, by storages that remove one after the other."""
     driver, storage_path = parent.driver, parent.child(name)
-    assert isinstance(driver, Removes)
     if folder.child(name).is_hidden():
         return
     try:
@@ -136,7 +134,7 @@ async def remove_empty(folder: PathAccess) -> None:
     folder.require(Right.DELETE)
     folder.require_read()
     storage_path = await folder.locate("")
-    if not isinstance(storage_path.driver, Removes):
+    if not storage_path.driver.capabilities.remove:
         raise NotSupported
     try:
         found = await listings().get(storage_path, refresh=True)
@@ -155,7 +153,6 @@ def may_prune(access: PathAccess) -> bool:
 async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
     """Whether the folder was empty, or became so, and is gone."""
     driver = storage_path.driver
-    assert isinstance(driver, Removes)
     deadlines.check()
     if not may_prune(access):
         return False
@@ -173,7 +170,7 @@ async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
     if not empty:
         return False
     async with journal.add(storage_path):
-        if isinstance(driver, RemovesEmpty):
+        if driver.capabilities.remove_empty:
             return await driver.remove_empty(storage_path.path)
         await driver.remove(storage_path.path)
     return True

@@ -10,7 +10,7 @@ from mangrove.configuration.snapshot import Snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, NotSupported, StorageProblem
-from mangrove.drivers.base import Entry, Link, Links
+from mangrove.drivers.base import Entry, Link
 from mangrove.tree import mounts
 from mangrove.tree.access import needs_signature
 from mangrove.tree.listing import browse
@@ -41,7 +41,7 @@ class Download:
         driver = self.storage_path.driver
         return (
             driver.config.only_proxy
-            or not isinstance(driver, Links)
+            or not driver.capabilities.link
             or self.storage_path.mount.storage.web_proxy
             or self.extension in self.settings.proxy_types
         )
@@ -66,7 +66,7 @@ class Download:
         """The storage's own address that a browser can follow; None when there is none."""
         entry = await self.stat()
         driver = self.storage_path.driver
-        if not isinstance(driver, Links):
+        if not driver.capabilities.link:
             return None
         try:
             found = await driver.link(self.storage_path.path)

@@ -18,7 +18,7 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, InUse, NotSupported, RecordsUnavailable
-from mangrove.drivers.base import Entry, MakesDirectories, SameFile, Upload, Writes
+from mangrove.drivers.base import Entry, Upload
 from mangrove.records.files import holds
 from mangrove.records.files.holds import Beat
 from mangrove.records.store.base import RecordConflict
@@ -145,7 +145,7 @@ async def _identify(places: Sequence[StoragePath]) -> list[str]:
 
 async def _identify_folder(storage_path: StoragePath) -> set[str]:
     """The names of the folder that an entry is in."""
-    if isinstance(storage_path.driver, SameFile):
+    if storage_path.driver.capabilities.identify:
         try:
             return set(await storage_path.driver.identify(storage_path.path.parent)) or {_name_folder(storage_path)}
         except EntryNotFound:
@@ -204,7 +204,6 @@ async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: U
     """Store a body; EntryExists unless `upload.overwrite`. The change begins, and the name is held, at the body's end:
     a slow sender keeps nobody from it, since a driver stores nothing before."""
     driver = storage_path.driver
-    assert isinstance(driver, Writes)
     change = journal.add(storage_path)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(change.__aexit__)
@@ -230,7 +229,7 @@ async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
     NotSupported by a storage without folders. The root is always there. `in_bulk`: one of many that a task makes.
     """
     driver = storage_path.driver
-    if not isinstance(driver, MakesDirectories):
+    if not driver.capabilities.makedirs:
         raise NotSupported
     if storage_path.path == "/":
         return

@@ -18,7 +18,7 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.base import Driver, Entry, Removes, Renames, Writes
+from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
@@ -257,7 +257,7 @@ async def plan_renames(
         check_existing_name(old)
         check_name(new)
     parent = await folder.locate("")
-    if not isinstance(parent.driver, Renames) and not (may_use_task and _can_copy_and_remove(parent.driver)):
+    if not parent.driver.capabilities.rename and not (may_use_task and _can_copy_and_remove(parent.driver)):
         raise NotSupported
     async for old in iterate_chunked(new_names):
         item = folder.child(old)
@@ -282,7 +282,7 @@ async def plan_renames(
 
 
 def _can_copy_and_remove(driver: Driver) -> bool:
-    return isinstance(driver, Writes) and isinstance(driver, Removes) and not driver.config.no_upload
+    return driver.capabilities.write and driver.capabilities.remove and not driver.config.no_upload
 
 
 async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:

@@ -13,8 +13,7 @@ from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
-from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import ListsRanges, get_key
+from mangrove.drivers.base import Driver, Entry, get_sort_key
 
 AT_ONCE = 16  # ranges that are read side by side
 SHARE = 256  # names for which another one is worth it
@@ -26,7 +25,7 @@ class NotInOrder(Exception):
     """The storage does not keep to the order that it promises."""
 
 
-async def find_in_ranges(driver: ListsRanges, path: TreePath, names: Sequence[str]) -> dict[str, Entry]:
+async def find_in_ranges(driver: Driver, path: TreePath, names: Sequence[str]) -> dict[str, Entry]:
     """Those of the names that the folder has, a file before a folder of its name; NotInOrder."""
     ordered = sorted(names)
     count = min(AT_ONCE, -(-len(ordered) // SHARE))
@@ -36,7 +35,7 @@ async def find_in_ranges(driver: ListsRanges, path: TreePath, names: Sequence[st
     return {name: entry for one in found for name, entry in one.items()}
 
 
-async def _find_share(driver: ListsRanges, path: TreePath, names: Sequence[str]) -> dict[str, Entry]:
+async def _find_share(driver: Driver, path: TreePath, names: Sequence[str]) -> dict[str, Entry]:
     wanted, found = set(names), dict[str, Entry]()
     keys = sorted([*names, *(f"{name}/" for name in names)])  # of a file, and of a folder of that name
     position, last, next_start, most = 0, "", "", WHOLE_PAGE
@@ -45,7 +44,7 @@ async def _find_share(driver: ListsRanges, path: TreePath, names: Sequence[str])
         before, is_first = position, not next_start
         after = max(_get_key_before(keys[position]), last)
         page = await (driver.list_range(path, after, most) if is_first else driver.list_page(path, next_start))
-        listed = [get_key(entry) for entry in page.entries]
+        listed = [get_sort_key(entry) for entry in page.entries]
         if listed and min(listed) < (after if is_first else last):
             raise NotInOrder
         async for entry in iterate_chunked(page.entries):

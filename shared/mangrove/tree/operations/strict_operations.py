@@ -4,7 +4,6 @@ folder only. Rights and rules are those of `changes` and `transfers`, which do t
 from __future__ import annotations
 
 from mangrove.core.problems import AccessDenied, EntryExists, EntryNotFound, NotAFile, NotSupported, StorageForbidden
-from mangrove.drivers.base import Removes, RemovesEmpty, SetsTimes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -51,13 +50,13 @@ async def remove_folder(access: PathAccess) -> None:
         raise AccessDenied
     storage_path = await access.locate("")
     driver = storage_path.driver
-    if not isinstance(driver, Removes):
+    if not driver.capabilities.remove:
         raise NotSupported
     async for batch in driver.list(storage_path.path):
         if batch:
             raise NotEmpty
     async with journal.remove(storage_path, is_folder=True):
-        if not isinstance(driver, RemovesEmpty):
+        if not driver.capabilities.remove_empty:
             await driver.remove(storage_path.path)
         elif not await driver.remove_empty(storage_path.path):
             raise NotEmpty
@@ -86,7 +85,7 @@ async def set_modified(access: PathAccess, modified: float) -> None:
     if access.is_mount_or_ancestor():
         raise NotSupported
     storage_path = await access.locate("")
-    if not isinstance(storage_path.driver, SetsTimes):
+    if not storage_path.driver.capabilities.set_modified:
         raise NotSupported
     async with journal.add(storage_path):
         await storage_path.driver.set_modified(storage_path.path, modified)

@@ -25,7 +25,7 @@ from mangrove.core.problems import (
     OutOfTime,
     StorageProblem,
 )
-from mangrove.drivers.base import Copies, Entry, Moves, Renames
+from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import explain_folder_failure
@@ -51,7 +51,6 @@ NEEDS_TASK = "only a task can do this"
 MAX_FILES_PER_FLAT_MOVE = 50_000  # of a request; a task moves more
 MAX_PATTERN_LENGTH = 1000  # characters, of a pattern and of its template
 PATTERN_SECONDS = 10.0  # for all names of a folder
-CAPABILITIES: Mapping[Right, type] = {Right.MOVE: Moves, Right.COPY: Copies, Right.RENAME: Renames}
 
 
 @dataclass(slots=True)
@@ -66,7 +65,7 @@ class Outcome:
 async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Sequence[TransferItem]:
     """Move or copy entries. Return those that need a task."""
     plan = await plan_transfer(request)
-    if not plan.has_one_driver or not isinstance(plan.source.driver, CAPABILITIES[request.right]):
+    if not plan.has_one_driver or not _has_operation(plan.source.driver, request.right):
         return plan.items
     if request.is_merging_copy:
         missing = await _find_all_missing(request, plan, budget)
@@ -75,6 +74,11 @@ async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -
         plan = replace(plan, items=missing)
     is_durable = request.source_dir.settings.is_durable
     return (await _execute(plan, request.right, request.conflict, budget, is_durable=is_durable)).left
+
+
+def _has_operation(driver: Driver, right: Right) -> bool:
+    capabilities = driver.capabilities
+    return {Right.MOVE: capabilities.move, Right.COPY: capabilities.copy, Right.RENAME: capabilities.rename}[right]
 
 
 async def _execute(
@@ -107,14 +111,12 @@ async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable
         change(source, target, is_folder=item.is_dir, replaces=item.overwrite),
         lock_name(target, *(() if is_copy else (source,)), overwrite=item.overwrite),
     ):
-        if is_copy and isinstance(driver, Copies):
+        if is_copy:
             await driver.copy(source.path, target.path, overwrite=item.overwrite, durable=is_durable)
-        elif right is Right.MOVE and isinstance(driver, Moves):
+        elif right is Right.MOVE:
             await driver.move(source.path, target.path, overwrite=item.overwrite)
-        elif right is Right.RENAME and isinstance(driver, Renames):
-            await driver.rename(source.path, target.path, overwrite=item.overwrite)
         else:
-            raise NotSupported
+            await driver.rename(source.path, target.path, overwrite=item.overwrite)
 
 
 async def _find_all_missing(
@@ -187,7 +189,7 @@ async def rename_all(
         folder.require(Right.RENAME)
         return ()
     plan = await plan_renames(folder, new_names, overwrite, may_use_task=budget is not None)
-    if not isinstance(plan.source.driver, Renames):
+    if not plan.source.driver.capabilities.rename:
         return plan.items
     outcome = await _execute(plan, Right.RENAME, OnConflict(), budget)
     if outcome.left and budget is None:
@@ -252,7 +254,7 @@ async def move_files(
     target_dir.require_read().require(Right.MOVE)
     source = await source_dir.locate("src")
     target = await target_dir.locate("dst")
-    if source.mount.path != target.mount.path or not isinstance(source.driver, Moves):
+    if source.mount.path != target.mount.path or not source.driver.capabilities.move:
         raise NotSupported
     target = source.with_path(target.path)
     files: list[TransferItem] = []

@@ -17,7 +17,7 @@ from mangrove.core.problems import (
     StorageProblem,
     UploadRefused,
 )
-from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
+from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.mounts import Mount, StoragePath
@@ -83,7 +83,7 @@ async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Stor
 
 def is_writable(driver: Driver) -> bool:
     """Whether bodies can be stored in that storage."""
-    return isinstance(driver, Writes) and not driver.config.no_upload
+    return driver.capabilities.write and not driver.config.no_upload
 
 
 def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
@@ -105,7 +105,7 @@ async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
         raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
     except EntryNotFound:
         pass
-    if isinstance(storage_path.driver, MakesDirectories):
+    if storage_path.driver.capabilities.makedirs:
         await check_missing_folders(access, storage_path)
         try:
             await name_locks.makedirs(storage_path)

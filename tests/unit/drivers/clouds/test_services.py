@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,15 +37,15 @@ def test_a_service_claims_what_opendal_can_do_for_it(name: str) -> None:
     driver = make(name)
     can = driver.build_operator().capability()
     assert can.read and can.stat and can.list
-    powers: list[tuple[type, bool]] = [
-        (base.Writes, can.write), (base.MakesDirectories, can.create_dir), (base.Removes, can.delete_with_recursive),
-        (base.RemovesEmpty, can.delete), (base.Copies, can.copy), (base.Renames, can.rename or can.copy),
-        (base.Moves, can.rename or can.copy), (base.Links, name in LINKS), (base.Parts, False),
-        (base.RemovesUnchanged, name == "AzureBlob"), (base.Space, False), (Drive, can.rename),
-    ]  # fmt: skip
-    assert {power.__name__: isinstance(driver, power) for power, _ in powers} == {
-        power.__name__: is_claimed for power, is_claimed in powers
+    claims = {
+        "write": can.write, "makedirs": can.create_dir, "remove": can.delete_with_recursive, "remove_empty": can.delete,
+        "copy": can.copy, "rename": can.rename or can.copy, "move": can.rename or can.copy, "link": name in LINKS,
+        "remove_unchanged": name == "AzureBlob", "identify": True,
+    }  # fmt: skip
+    assert {field: is_claimed for field, is_claimed in asdict(driver.capabilities).items() if is_claimed} == {
+        field: True for field, is_claimed in claims.items() if is_claimed
     }
+    assert isinstance(driver, Drive) == can.rename
     assert not (name in LINKS and not can.presign_read)
     assert driver.config.only_proxy == (name not in LINKS)
     assert can.read_with_if_match or not driver.reads_if_match

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from mangrove.core.problems import EntryExists, EntryNotFound
-from mangrove.drivers.base import Upload
-from mangrove.drivers.direct import SignedRequest, StoredPart
+from mangrove.drivers.base import SignedRequest, StoredPart, Upload
 from mangrove.drivers.s3 import direct
 from mangrove.drivers.s3.driver import S3
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver

@@ -9,11 +9,11 @@ from mangrove.drivers.local.rooted import translate_errors
 from mangrove.drivers.threads import StorageThreads
 
 
-class LocalAhead:
-    """See `Ahead`. `handle`: open for reading and writing, and closed with this."""
+class LocalStagedFile:
+    """See `StagedFile`. `handle`: open for reading and writing, and closed with this."""
 
     def __init__(self, handle: FileHandle, threads: StorageThreads) -> None:
-        self.is_taken = False
+        self.is_committed = False
         self.handle = handle
         self.threads = threads
 

@@ -1,0 +1,63 @@
+"""The capabilities of a driver, and the configuration of its kind of storage: each class states both once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """The optional operations that a driver has.
+
+    A field has the name of the method of `Driver` that it announces; where it announces several, they are named there.
+    A method that is not announced raises NotSupported. One that is may do so too, for a single path.
+    """
+
+    write: bool = False
+    parts: bool = False  # begin, abort_by_key, write_part, finish, abort
+    stream_part: bool = False
+    open_staged: bool = False
+    direct_uploads: bool = False  # sign_upload, sign_part, list_parts; with `parts`
+    put_url: bool = False
+    makedirs: bool = False
+    rename: bool = False
+    move: bool = False
+    copy: bool = False
+    copy_from: bool = False  # and copy_part_from
+    remove: bool = False
+    remove_unchanged: bool = False
+    remove_empty: bool = False
+    set_modified: bool = False
+    sync: bool = False
+    link: bool = False
+    open_file: bool = False
+    read_whole: bool = False
+    make_thumbnail: bool = False
+    list_page: bool = False
+    list_range: bool = False  # with `list_page`
+    list_folders: bool = False
+    find_others: bool = False  # and find_sources: the storage shows other parts of the tree
+    identify: bool = False
+    get_space: bool = False
+    get_change_token: bool = False
+    get_checksums: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DriverConfig:
+    """The configuration of a kind of storage: what the service and clients need to know before one is started."""
+
+    local_sort: bool = True
+    only_proxy: bool = False
+    no_cache: bool = False
+    no_upload: bool = False
+    need_ms: bool = False
+    default_root: str = ""
+    alert: str = ""
+    only_local: bool = False
+    only_indices: bool = False
+    prefer_proxy: bool = False
+    proxy_range: bool = False
+    check_status: bool = False  # every operation is refused while the start-up failed
+    direct_lookup: bool = False  # `stat` is a request of its own, not a search in the listing of the parent
+    is_indexed: bool = True  # its names do not change by themselves, and are finite

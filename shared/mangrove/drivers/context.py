@@ -1,0 +1,108 @@
+"""The surroundings of a driver: its mount, the rest of the tree, and state that processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
+
+if TYPE_CHECKING:
+    from mangrove.drivers.base import Driver
+    from mangrove.drivers.options import Options
+
+ROOT = TreePath("/")
+MAX_REDIRECTS = 8  # storages that lead to storages
+_redirects: ContextVar[int] = ContextVar("redirects", default=0)
+
+
+class Resolver(Protocol):
+    """Access of a driver to other parts of the tree; passed in its context, never imported."""
+
+    async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
+        """Return the running driver that holds `path` and the path inside it; StorageProblem when there is none."""
+        ...
+
+    def folders(self, path: TreePath) -> Sequence[str]:
+        """Return the names of the folders right below `path` that lead to mounts."""
+        ...
+
+
+class Redirects(Protocol):
+    """The parts of the tree that a storage shows."""
+
+    def find_targets(self, path: TreePath) -> Sequence[TreePath]:
+        """Return the paths of the tree that a path of the storage stands for; none if it stands for itself."""
+        ...
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        """Return the paths of the storage that show a folder of the tree; with `below` also those that show only
+        something below it."""
+        ...
+
+
+@contextmanager
+def limit_redirects() -> Iterator[None]:
+    """Count the storages that lead to each other; StorageProblem when there are too many, as in a circle.
+
+    Not to be held across the `yield` of a generator.
+    """
+    count = _redirects.get()
+    if count >= MAX_REDIRECTS:
+        raise StorageProblem("the storages lead to each other in a circle")
+    token = _redirects.set(count + 1)
+    try:
+        yield
+    finally:
+        _redirects.reset(token)
+
+
+class SharedState(Protocol):
+    """A text that all processes of a service share for one storage; it is not an option."""
+
+    async def read(self) -> str:
+        """Return the text, "" at first."""
+        ...
+
+    async def replace(self, old: str, new: str) -> bool:
+        """Replace the text if it is still `old`; True if it was."""
+        ...
+
+
+class LocalState:
+    """The state of a driver that no other process runs."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    async def read(self) -> str:
+        """Return the text."""
+        return self._text
+
+    async def replace(self, old: str, new: str) -> bool:
+        """Replace the text if it is still `old`; True if it was."""
+        if self._text == old:
+            self._text = new
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DriverContext:
+    """The surroundings of a driver."""
+
+    mount_path: TreePath = ROOT
+    modified: float = 0.0  # of the storage's record: seconds since the epoch
+    resolver: Resolver | None = None
+    report_status: Callable[[str], Awaitable[None]] | None = None
+    """Reports what is wrong with a storage that goes on serving; "" when nothing is any more."""
+    save_options: Callable[[Options], Awaitable[None]] | None = None
+    proxy_range: bool = False  # of the record: bytes that pass through the service are fetched in ranges of its own
+    char_mapping: Mapping[str, str] = field(default_factory=dict)
+    """The shown text for text that a name of the storage may have and a path cannot."""
+    storage_id: int = 0  # of the record
+    state: SharedState = field(default_factory=LocalState)
