@@ -169,8 +169,7 @@ def test_contract(made: tuple[Start, suite.Server], case: str) -> None:
     suite.run(start, case, server)
 
 
-# of the options or the tree, not of the driver; and pictures, which the drivers' own tests make
-WITHOUT_CASES = {"find_others", "make_thumbnail"}
+WITHOUT_CASES = {"find_others", "make_thumbnail", "list_page", "list_range", "direct_uploads"}  # drivers' own tests
 
 
 def test_every_capability_of_a_driver_has_cases() -> None:
