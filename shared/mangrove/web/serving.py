@@ -192,7 +192,7 @@ def _can_send_file(scope: Scope, driver: Driver, length: int) -> bool:
     return (
         length >= MIN_SENDFILE_BYTES
         and SENDFILE_EXTENSION in scope.get("extensions", ())
-        and isinstance(driver, OpensFiles)
+        and driver.capabilities.open_file
         and not throttle.limits_client_downloads()
     )
 
