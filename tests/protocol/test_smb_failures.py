@@ -1,4 +1,4 @@
-"""SMB where something is wrong: who signs in, what is asked for, the server and the way to it."""
+"""SMB with wrong credentials, wrong names, failing servers and lost connections."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import connections, threads
 from mangrove.drivers.base import Driver, DriverContext
+from mangrove.drivers.smb.client import Share
 from mangrove.drivers.smb.driver import SMB
-from mangrove.drivers.smb.files import FolderScan, Reader
-from mangrove.drivers.smb.messages import Access, Message, Sharing
-from mangrove.drivers.smb.options import SMBOptions, Target, parse_target
-from mangrove.drivers.smb.share import Share
+from mangrove.drivers.smb.files import FileReader, FolderScan
+from mangrove.drivers.smb.messages import Access, Sharing, SmbMessage
+from mangrove.drivers.smb.options import ShareAddress, SMBOptions, parse_share_address
 from mangrove.drivers.threads import StorageThreads
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.contract.drivers.test_suite import start_driver
@@ -149,7 +149,7 @@ def test_a_server_that_is_down_at_the_start_is_used_when_it_is_back(tmp_path: Pa
         asyncio.run(used(server))
 
 
-def test_what_a_dying_server_was_asked_fails_and_a_read_goes_on_when_it_is_back(tmp_path: Path) -> None:
+def test_a_read_continues_after_the_server_died_and_came_back(tmp_path: Path) -> None:
     written = bytes(range(256)) * 40_000
 
     async def used(server: smb.Samba) -> None:
@@ -224,7 +224,7 @@ def test_a_hung_server_fails_its_own_storage_only_and_is_used_again(
             for _ in range(20):
                 await other.stat(P("/"))
             assert not any(call.done() for call in calls)
-            assert {type(one) for one in await asyncio.gather(*calls, return_exceptions=True)} == {Unreachable}
+            assert {type(result) for result in await asyncio.gather(*calls, return_exceptions=True)} == {Unreachable}
             assert time.monotonic() - began < 30
             again = time.monotonic()
             await fails(hung.stat(P("/f")), Unreachable)
@@ -247,7 +247,7 @@ async def check_unreachable(driver: Driver) -> None:
     await driver.stop()
 
 
-def test_what_answers_something_else_is_unreachable(samba: smb.Samba) -> None:
+def test_a_server_that_is_not_smb_is_unreachable(samba: smb.Samba) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         async def used() -> None:
@@ -282,14 +282,14 @@ def test_the_oldest_version_that_is_spoken_serves(tmp_path: Path) -> None:
         asyncio.run(check_use(server.options()))
 
 
-def test_what_never_answers_is_unreachable(samba: smb.Samba, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_is_unreachable(samba: smb.Samba, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "OPEN_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         driver = make_driver(samba.options(address=f"127.0.0.1:{listener.getsockname()[1]}"))
         asyncio.run(check_unreachable(driver))
 
 
-def test_who_pauses_holds_no_connection(samba: smb.Samba, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pausing_reader_occupies_no_connection(samba: smb.Samba, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
     written = bytes(range(256)) * 10_000
     (root / "f").write_bytes(written)
@@ -311,7 +311,7 @@ def test_who_pauses_holds_no_connection(samba: smb.Samba, root: Path, monkeypatc
     asyncio.run(used())
 
 
-def test_what_is_read_in_part_or_not_at_all_is_closed(samba: smb.Samba, root: Path) -> None:
+def test_a_file_that_is_read_in_part_is_closed(samba: smb.Samba, root: Path) -> None:
     (root / "f").write_bytes(b"x" * 3_000_000)
 
     async def used() -> None:
@@ -351,17 +351,17 @@ def test_names_that_no_server_holds_are_refused_by_name(samba: smb.Samba, root: 
 
 
 class SlowShare(Share):
-    """Sends a request only when `sending` is set; `asked` tells that it has one."""
+    """Send a request only when `may_send` is set; `has_request` is set when there is one."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ShareAddress) -> None:
         super().__init__(target)
-        self.asked, self.sending = threading.Event(), threading.Event()
-        self.sending.set()
+        self.has_request, self.may_send = threading.Event(), threading.Event()
+        self.may_send.set()
 
-    def ask(self, message: Message) -> Request:
-        self.asked.set()
-        assert self.sending.wait(10)
-        return super().ask(message)
+    def send(self, message: SmbMessage) -> Request:
+        self.has_request.set()
+        assert self.may_send.wait(10)
+        return super().send(message)
 
 
 def open_scan(share: Share, root: str, pool: StorageThreads) -> tuple[FolderScan, Callable[[], object]]:
@@ -369,27 +369,27 @@ def open_scan(share: Share, root: str, pool: StorageThreads) -> tuple[FolderScan
     return scan, lambda: scan.read_batch(share)
 
 
-def open_reader(share: Share, root: str, pool: StorageThreads) -> tuple[Reader, Callable[[], object]]:
-    reader = Reader(share, f"{root}\\f", pool, None)
+def open_reader(share: Share, root: str, pool: StorageThreads) -> tuple[FileReader, Callable[[], object]]:
+    reader = FileReader(share, f"{root}\\f", pool, None)
     return reader, lambda: reader.read(share, 0, 10)
 
 
 @pytest.mark.parametrize("start", [open_scan, open_reader])
-def test_what_is_closed_while_a_cancelled_call_uses_it_takes_the_connection_from_nobody(
-    samba: smb.Samba, root: Path, start: Callable[[Share, str, StorageThreads], tuple[FolderScan | Reader, Any]]
+def test_closing_during_a_cancelled_call_keeps_the_connection(
+    samba: smb.Samba, root: Path, start: Callable[[Share, str, StorageThreads], tuple[FolderScan | FileReader, Any]]
 ) -> None:
     (root / "f").write_bytes(b"written")
-    share = SlowShare(parse_target(SMBOptions(**samba.options(root.name))))
+    share = SlowShare(parse_share_address(SMBOptions(**samba.options(root.name))))
     share.connect()
     opened, call = start(share, root.name, StorageThreads("smb"))
-    share.asked.clear()
-    share.sending.clear()
+    share.has_request.clear()
+    share.may_send.clear()
     with ThreadPoolExecutor() as pool:
         calling = pool.submit(call)
-        assert share.asked.wait(10)
+        assert share.has_request.wait(10)
         opened.close()
         time.sleep(0.2)  # for a thread that would close it now
-        share.sending.set()
+        share.may_send.set()
         assert calling.result(10)
     assert share.is_open
     assert share.get_status(f"{root.name}\\f").size == 7

@@ -58,7 +58,7 @@ def test_a_file_and_a_folder_change_the_case_of_their_names(samba: smb.Samba, ro
 def test_a_path_in_other_letters_leads_nowhere(
     samba: smb.Samba, root: Path, tells_names: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of a path, who may see it and whether it is hidden, holds for the one name that a listing shows."""
+    """Rules about a path apply to the name that a listing shows, so that no other name may lead to the file."""
     if not tells_names:  # as servers of before 2018
         unknown = partial(messages.query_info, kind=1, info=200, length=600)
         monkeypatch.setattr(messages, "query_name", unknown)

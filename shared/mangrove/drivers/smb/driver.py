@@ -15,33 +15,32 @@ from mangrove.core.problems import EntryNotFound, InUse, NotAFolder, StorageForb
 from mangrove.drivers.base import BLOCK, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name
-from mangrove.drivers.refusals import refuse_inside_itself
-from mangrove.drivers.smb import changes, messages, uploads
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
+from mangrove.drivers.smb import changes, messages
+from mangrove.drivers.smb.client import Share, StorageRoot
+from mangrove.drivers.smb.connection import probe_server
 from mangrove.drivers.smb.errors import translate_errors
-from mangrove.drivers.smb.files import FolderScan, Reader, RemoteFile, make_entry, show
-from mangrove.drivers.smb.link import ask_for_life
-from mangrove.drivers.smb.names import Root
-from mangrove.drivers.smb.options import SMBOptions, parse_target
-from mangrove.drivers.smb.share import Share
+from mangrove.drivers.smb.files import FileReader, FolderScan, RemoteFile, make_entries, make_entry
+from mangrove.drivers.smb.options import SMBOptions, parse_share_address
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 from mangrove.drivers.whole_files import write_whole
 
-AT_ONCE = 8  # operations on a connection
-PASSES = 3  # through a folder that is to be removed, while others store something in it
+MAX_CONCURRENT_OPERATIONS = 8  # of a connection
+MAX_REMOVAL_PASSES = 3  # through a folder into which others store files meanwhile
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
-Fill = Callable[[str, RemoteFile, AsyncIterator[bytes]], Awaitable[None]]  # the name is for the text of a problem
+Fill = Callable[[str, RemoteFile, AsyncIterator[bytes]], Awaitable[None]]  # the name is for the message of a problem
 
 
 def run_work(name: str, work: Callable[[Share, Unpack[Arguments]], Result], share: Share, *args: *Arguments) -> Result:
-    """Do blocking work on a share. An answer may be late as long as the server answers others: `Link` limits it."""
+    """Do blocking work on a share. An answer may be late while the server answers others; `SmbConnection` limits it."""
     with allow_long_wait(), translate_errors(name):
         return work(share, *args)
 
 
 class SMB(Driver):
-    """Its verbs run in threads over one connection, at most AT_ONCE of them, each for one block or one change: a reader
-    that pauses holds up nobody."""
+    """A folder of a share. Calls run in threads over one connection, each for one block or one change, so that a reader
+    that pauses does not delay others."""
 
     name = "SMB"
     Options = SMBOptions
@@ -54,12 +53,17 @@ class SMB(Driver):
 
     def __init__(self, options: SMBOptions, context: DriverContext) -> None:
         super().__init__(options, context)
-        target = parse_target(options)
+        target = parse_share_address(options)
         self._target = target
-        self._root = Root(TreePath(options.root_folder_path))
-        self._threads = StorageThreads(f"smb {context.mount_path}", lambda: ask_for_life(target.host, target.port))
+        self._root = StorageRoot(TreePath(options.root_folder_path))
+        self._threads = StorageThreads(f"smb {context.mount_path}", lambda: probe_server(target.host, target.port))
         self._pool = ConnectionPool[Share](
-            self._open, self._close, lambda share: share.is_open, self._check, limit=1, sharing=AT_ONCE
+            self._open,
+            self._close,
+            lambda share: share.is_open,
+            self._check,
+            limit=1,
+            sharing=MAX_CONCURRENT_OPERATIONS,
         )
 
     async def start(self) -> None:
@@ -93,19 +97,19 @@ class SMB(Driver):
         return True
 
     async def _call(self, name: str, work: Callable[[Share, Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """What blocking work on the share makes, in a thread; `name` of the file for the text of a problem."""
+        """Return the result of blocking work on the share, run in a thread; `name` is for the message of a problem."""
         async with self._pool.use() as share:
             return await self._threads.run(run_work, name, work, share, *args)
 
     async def _change(self, name: str, work: Callable[[Share, Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """The same for what changes the share: a cancellation waits for its end."""
+        """Do as `_call` does for work that changes the share: a cancellation waits for its end."""
         return await finish_despite_cancel(self._call(name, work, *args))
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         scan = await self._call(path.name, FolderScan, self._root.find(path), self._threads)
         try:
-            while found := await self._call(path.name, scan.read_batch):
-                yield show(found)
+            while files := await self._call(path.name, scan.read_batch):
+                yield make_entries(files)
                 await asyncio.sleep(0)
         finally:
             scan.close()
@@ -116,15 +120,16 @@ class SMB(Driver):
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        reader = await self._call(path.name, Reader, self._root.find(path), self._threads, if_match)
+        reader = await self._call(path.name, FileReader, self._root.find(path), self._threads, if_match)
         return self._read_blocks(path.name, reader, offset, length)
 
-    async def _read_blocks(self, name: str, reader: Reader, offset: int, length: int | None) -> AsyncIterator[bytes]:
+    async def _read_blocks(
+        self, name: str, reader: FileReader, offset: int, length: int | None
+    ) -> AsyncIterator[bytes]:
         end = None if length is None else offset + length
         try:
             while end is None or offset < end:
-                wanted = BLOCK if end is None else min(BLOCK, end - offset)
-                block = await self._call(name, reader.read, offset, wanted)
+                block = await self._call(name, reader.read, offset, BLOCK if end is None else min(BLOCK, end - offset))
                 if not block:
                     return
                 offset += len(block)
@@ -136,7 +141,7 @@ class SMB(Driver):
         return await self._store(path, body, upload, self._write_blocks)
 
     async def _store(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload, fill: Fill) -> Entry:
-        """Make a file of what `fill` writes to a new one, whole or not at all."""
+        """Make a file of the bytes that `fill` writes, whole or not at all."""
         target = self._root.make(path)
         opened: list[RemoteFile] = []
         stored: list[Entry] = []
@@ -144,25 +149,25 @@ class SMB(Driver):
         async def store(part: TreePath, counted: AsyncIterator[bytes]) -> None:
             name = self._root.make(part)
             if upload.size is None or upload.size > BLOCK:
-                await self._call(path.name, uploads.refuse_folder, target)
-            opened.append(await self._change(path.name, uploads.create_part, name, self._threads))
+                await self._call(path.name, changes.refuse_folder, target)
+            opened.append(await self._change(path.name, changes.create_part, name, self._threads))
             await fill(path.name, opened[0], counted)
 
         async def publish(part: TreePath) -> None:
             name = self._root.make(part)
-            stored.append(await self._call(path.name, uploads.publish_file, opened[0], name, target, upload))
+            stored.append(await self._call(path.name, changes.publish_file, opened[0], name, target, upload))
 
         async def discard(part: TreePath) -> None:
             for file in opened:
                 file.close()
             with suppress(EntryNotFound):
-                await self._call(path.name, uploads.discard, self._root.make(part))
+                await self._call(path.name, changes.discard_part, self._root.make(part))
 
         await write_whole(path, body, upload, store=store, publish=publish, discard=discard)
         return stored[0]
 
     async def _write_blocks(self, name: str, file: RemoteFile, body: AsyncIterator[bytes]) -> None:
-        """Write a body, gathering the next block while one is written."""
+        """Write a body; receive the next block while one is written."""
         offset, writing = 0, None
         try:
             async for block in split_chunks(body, BLOCK):
@@ -180,23 +185,23 @@ class SMB(Driver):
         refuse_part_name(path)
         part = f"{PART}{key}.part"
         target = self._root.make(path)
-        await self._change(path.name, uploads.begin, self._root.make(path.parent / part), target, self._threads)
+        await self._change(path.name, changes.begin_parts, self._root.make(path.parent / part), target, self._threads)
         return part
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
         await self.abort(path, f"{PART}{key}.part")
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        await self._change(path.name, uploads.write_part, self._root.make(path.parent / token), offset, content)
+        await self._change(path.name, changes.write_part, self._root.make(path.parent / token), offset, content)
         return str(len(content))
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
         part, target, size = self._root.make(path.parent / token), self._root.make(path), sum(map(int, receipts))
-        return await self._change(path.name, uploads.finish, part, target, size, upload)
+        return await self._change(path.name, changes.finish_parts, part, target, size, upload)
 
     async def abort(self, path: TreePath, token: str) -> None:
         with suppress(EntryNotFound):
-            await self._change(path.name, uploads.discard, self._root.make(path.parent / token))
+            await self._change(path.name, changes.discard_part, self._root.make(path.parent / token))
 
     async def makedirs(self, path: TreePath) -> None:
         refuse_part_name(path)
@@ -218,12 +223,12 @@ class SMB(Driver):
         await self._change(target.name, changes.move, old, new, overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
-        source = await self._call(path.name, uploads.open_source, self._root.find(path), self._threads)
+        source = await self._call(path.name, changes.open_source, self._root.find(path), self._threads)
 
         async def fill(name: str, copied: RemoteFile, _: AsyncIterator[bytes]) -> None:
             offset = 0
             while offset < source.status.size:
-                offset = await self._change(name, uploads.copy_range, source, copied, offset)
+                offset = await self._change(name, changes.copy_file_range, source, copied, offset)
 
         modified = messages.to_seconds(source.status.modified)
         try:
@@ -232,24 +237,23 @@ class SMB(Driver):
             source.close()
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         with suppress(EntryNotFound):
             name = self._root.find(path)
-            status = await self._call(path.name, Share.get_status, name, messages.Options.REPARSE_POINT)
+            status = await self._call(path.name, Share.get_status, name, messages.CreateOptions.REPARSE_POINT)
             if status.is_dir:
                 await self._remove_folder(name)
             else:
                 await self._change(path.name, changes.remove_file, name)
 
     async def _remove_folder(self, name: str) -> None:
-        for _ in range(PASSES):
+        for _ in range(MAX_REMOVAL_PASSES):
             if await self._change(name, changes.remove_folder, name):
                 return
             scan = await self._call(name, FolderScan, name, self._threads)
             try:
-                while found := await self._call(name, scan.read_batch):
-                    for folder in await self._change(name, changes.remove_files, name, found):
+                while files := await self._call(name, scan.read_batch):
+                    for folder in await self._change(name, changes.remove_files, name, files):
                         with suppress(EntryNotFound):
                             await self._remove_folder(folder)
                     deadlines.check()
@@ -263,8 +267,7 @@ class SMB(Driver):
             await self._change(path.name, changes.remove_unchanged, self._root.find(path), entry)
 
     async def remove_empty(self, path: TreePath) -> bool:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         return await self._change(path.name, changes.remove_folder, self._root.find(path))
 
     async def get_space(self) -> Capacity:

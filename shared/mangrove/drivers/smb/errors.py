@@ -1,4 +1,4 @@
-"""Failures of smbprotocol and statuses of a server, as StorageProblem."""
+"""Failures of smbprotocol and status codes of a server as StorageProblem."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ _SIGN_IN = {
 }
 _NAME = {Status.STATUS_OBJECT_NAME_INVALID, Status.STATUS_OBJECT_PATH_SYNTAX_BAD, _PATH_TOO_LONG}
 _FULL = {Status.STATUS_DISK_FULL: "the storage is full", _QUOTA: "the quota of the storage is used up"}
-NO_ROOM = {_NO_MEMORY, Status.STATUS_INSUFF_SERVER_RESOURCES, Status.STATUS_INSUFFICIENT_RESOURCES}  # for the moment
-_AGAIN = NO_ROOM | {
+OVERLOADED = {_NO_MEMORY, Status.STATUS_INSUFF_SERVER_RESOURCES, Status.STATUS_INSUFFICIENT_RESOURCES}
+_TEMPORARY = OVERLOADED | {
     Status.STATUS_NETWORK_NAME_DELETED, Status.STATUS_USER_SESSION_DELETED, _SESSION_EXPIRED,
     Status.STATUS_SERVER_UNAVAILABLE,
     Status.STATUS_REQUEST_NOT_ACCEPTED, Status.STATUS_IO_TIMEOUT, Status.STATUS_FILE_CLOSED, Status.STATUS_CANCELLED,
@@ -76,7 +76,7 @@ _NAMES = {value: name for name, value in vars(Status).items() if name.startswith
 
 
 def make_problem(status: int, name: str = "") -> StorageProblem:
-    """The problem for a status of a server; `name` of the file that it is about."""
+    """Return the problem for a status code of a server about the file `name`."""
     if status in _KIND:
         return _KIND[status]()
     if status in _SIGN_IN:
@@ -89,24 +89,24 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
         kind, text = _OTHER[status]
         return kind(text)
     text = f"the SMB server answers {_NAMES.get(status, f'0x{status:08x}')}"
-    return Unreachable(text) if status in _AGAIN else StorageProblem(text)
+    return Unreachable(text) if status in _TEMPORARY else StorageProblem(text)
 
 
 def refuse_name(name: str) -> StorageProblem:
-    """The problem for a name that no SMB server can hold."""
+    """Return the problem for a name that an SMB server cannot hold."""
     return StorageProblem(f"an SMB server cannot hold the name {name!r}")
 
 
 @contextmanager
 def translate_errors(name: str = "") -> Iterator[None]:
-    """What fails inside, as StorageProblem; `name` of the file that it is about."""
+    """Raise every failure of SMB as a StorageProblem about the file `name`."""
     try:
         yield
     except SMBResponseException as error:
         raise make_problem(error.status, name) from error
     except SMBAuthenticationError as error:
         raise StorageForbidden(
-            "signing in failed: the server and this service agree on no way, or not on the user"
+            "signing in failed: the server and this service do not agree on a method, or not on the user"
         ) from error
     except SMBConnectionClosed as error:
         raise Unreachable("the connection to the SMB server was lost") from error

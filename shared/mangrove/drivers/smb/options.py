@@ -1,4 +1,4 @@
-"""The options of an SMB storage, and where and as whom they lead."""
+"""The options of an SMB storage, and the share and user that they describe."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ class SMBOptions(Options):
     share_name: str = option(required=True)
 
 
-class Target(NamedTuple):
-    """A share of a server, and who signs in. `username` may be `DOMAIN\\user` or `user@domain`."""
+class ShareAddress(NamedTuple):
+    """A share of a server, and the user who signs in."""
 
     host: str
     port: int
     username: str
+    """Also as `DOMAIN\\\\user` or `user@domain`."""
     password: str
     share: str
 
     @property
     def unc(self) -> str:
-        """The share's name as the server is asked for it."""
+        """The name of the share in requests to the server."""
         host = f"{self.host.partition('%')[0].replace(':', '-')}.ipv6-literal.net" if ":" in self.host else self.host
         return f"\\\\{host}\\{self.share}"
 
 
-def parse_target(options: SMBOptions) -> Target:
-    """StorageProblem names the option that does not fit."""
+def parse_share_address(options: SMBOptions) -> ShareAddress:
+    """Return the share of a storage; StorageProblem names an option that does not fit."""
     host, port = parse_address(options.address, PORT)
     share = options.share_name.strip("/\\")
     if not share or re.search(r'[/\\:*?"<>|]', share) or len(share) > 80:
         raise StorageProblem("share_name has to be the name of a share, without a path")
     if not options.username.strip():
         raise StorageProblem("username is required")
-    return Target(host, port, options.username, options.password, share)
+    return ShareAddress(host, port, options.username, options.password, share)

@@ -1,4 +1,4 @@
-"""What an SMB server and its library answer, as problems."""
+"""Errors of smbprotocol and status codes of servers as problems."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_texts_say_what_it_was() -> None:
         (ValueError("an enum has no such value"), Unreachable),
     ],
 )
-def test_what_fails_is_a_problem(error: Exception, kind: type[StorageProblem]) -> None:
+def test_an_error_is_a_problem(error: Exception, kind: type[StorageProblem]) -> None:
     with pytest.raises(kind) as raised, translate_errors("f"):
         raise error
     assert type(raised.value) is kind

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from mangrove.drivers.smb import messages
-from mangrove.drivers.smb.files import make_entry, show
-from mangrove.drivers.smb.messages import MOUNT_POINT, SYMLINK, Status
+from mangrove.drivers.smb.files import make_entries, make_entry
+from mangrove.drivers.smb.messages import MOUNT_POINT, SYMLINK, FileStatus
 
 
 def pack_entries(*entries: tuple[bytes, int, int, int]) -> bytes:
@@ -30,7 +30,7 @@ def test_a_page_is_taken_in_batches() -> None:
     rest, end = messages.parse_entries(page, at, 2)
     assert [name for name, _ in first + rest] == ["a", "日本 🌳", "b"]
     assert end == -1
-    assert first[0][1] == Status(1, 3, 4, 7, 0x80, 3, 0)
+    assert first[0][1] == FileStatus(1, 3, 4, 7, 0x80, 3, 0)
 
 
 def test_a_name_that_is_no_text_is_left_out() -> None:
@@ -45,21 +45,21 @@ def test_a_page_that_is_torn_is_an_error() -> None:
 
 
 def test_links_and_unfinished_files_are_not_shown() -> None:
-    found = [
-        ("folder", Status(0, 0, 0, 0, 0x10)),
-        ("junction", Status(0, 0, 0, 0, 0x410, 0, MOUNT_POINT)),
-        ("symlink", Status(0, 0, 0, 0, 0x400, 0, SYMLINK)),
-        ("deduplicated", Status(0, 0, 0, 5, 0x400, 0, 0x80000013)),
-        (".mangrove-1.part", Status(0, 0, 0, 5, 0x80)),
+    files = [
+        ("folder", FileStatus(0, 0, 0, 0, 0x10)),
+        ("junction", FileStatus(0, 0, 0, 0, 0x410, 0, MOUNT_POINT)),
+        ("symlink", FileStatus(0, 0, 0, 0, 0x400, 0, SYMLINK)),
+        ("deduplicated", FileStatus(0, 0, 0, 5, 0x400, 0, 0x80000013)),
+        (".mangrove-1.part", FileStatus(0, 0, 0, 5, 0x80)),
     ]
-    assert [entry.name for entry in show(found)] == ["folder", "deduplicated"]
+    assert [entry.name for entry in make_entries(files)] == ["folder", "deduplicated"]
 
 
 def test_times_are_seconds_since_the_epoch() -> None:
     assert messages.to_seconds(0) == 0.0
     assert messages.to_seconds(messages.from_seconds(1.7e9 + 0.25)) == 1.7e9 + 0.25
     assert messages.from_seconds(-1e18) == 1
-    assert make_entry("f", Status(0, 0, 0, 3, 0)).modified == 0.0
+    assert make_entry("f", FileStatus(0, 0, 0, 3, 0)).modified == 0.0
 
 
 def test_an_answer_to_an_opening_has_handle_and_number() -> None:
@@ -68,7 +68,7 @@ def test_an_answer_to_an_opening_has_handle_and_number() -> None:
     fixed = struct.pack(
         "<HBBI6qII16sII", 89, 0, 0, 1, 1, 2, 3, 4, 5, 6, 0x80, 0, b"h" * 16, 64 + 88, len(other + context)
     )
-    assert messages.parse_created(fixed + other + context) == (b"h" * 16, Status(1, 3, 4, 6, 0x80, 77))
+    assert messages.parse_created(fixed + other + context) == (b"h" * 16, FileStatus(1, 3, 4, 6, 0x80, 77))
     bare = fixed[:-8] + bytes(8)
     assert messages.parse_created(bare)[1].number == 0
 

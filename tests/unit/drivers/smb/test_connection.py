@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 from smbprotocol.exceptions import SMBConnectionClosed
 
-from mangrove.drivers.smb import transport
-from mangrove.drivers.smb.transport import Transport
+from mangrove.drivers.smb import connection
+from mangrove.drivers.smb.connection import Transport
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def test_closing_wakes_who_receives() -> None:
 
 
 def test_a_peer_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "SEND_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "SEND_TIMEOUT_SECONDS", 0.1)
     with connected() as (ours, _), pytest.raises(SMBConnectionClosed):
         for _ in range(100):
             ours.send(bytes(1 << 20))
@@ -80,6 +80,6 @@ def test_a_process_with_thousands_of_files_open_receives() -> None:
             theirs.sendall(b"\0\0\0\x01x")
             assert ours.recv(5) == b"x"
     finally:
-        for one in held:
-            one.close()
+        for opened in held:
+            opened.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
