@@ -133,7 +133,7 @@ LIST: Sequence[Limit] = [
         ("header of a 7z archive", "archives.seven_zip:MAX_HEADER_SIZE", "bytes", "archive"),
         ("nested headers of a 7z archive", "archives.seven_zip:MAX_NESTED_HEADERS", "headers", "archive"),
         ("header of a tar archive", "archives.tar_headers:MAX_HEADER_SIZE", "bytes", "entry"),
-        ("entries that are shown together", "tree.operations.archives:LARGEST_TREE", "entries", "answer"),
+        ("entries that are shown together", "tree.operations.archives:MAX_TREE_ENTRIES", "entries", "answer"),
     ),
     *_make(
         "Thumbnails",

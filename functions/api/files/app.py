@@ -41,15 +41,15 @@ from mangrove.web.gates import (
 api = Api("files")
 
 
-def _build_slice(body: models.ListReq | models.ArchiveListReq) -> browse.Slice:
-    return browse.Slice(body.page, body.per_page, body.order_by, body.order_direction)
+def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> browse.PageRequest:
+    return browse.PageRequest(body.page, body.per_page, body.order_by, body.order_direction)
 
 
 @api.read("/api/fs/list", data_model=models.Listing)
 async def list_(who: Reader, body: models.ListReq, base_url: BaseUrl) -> Response:
     """List a page of a folder."""
     folder = await access.at(who, body.path, body.password)
-    return stream(await browse.list_folder(folder, _build_slice(body), body.refresh, base_url))
+    return stream(await browse.list_folder(folder, _make_page_request(body), body.refresh, base_url))
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)
@@ -182,7 +182,9 @@ async def archive_list(who: ArchiveReader, body: models.ArchiveListReq, client_a
     """List a page of a folder inside an archive."""
     archive = await access.at(who, body.path, body.password)
     caller = name_caller(who, client_address)
-    return stream(await archives.list_folder(archive, body.archive_pass, body.inner_path, _build_slice(body), caller))
+    return stream(
+        await archives.list_folder(archive, body.archive_pass, body.inner_path, _make_page_request(body), caller)
+    )
 
 
 @api.post("/api/fs/archive/decompress", data_model=models.Unpacking)

@@ -97,7 +97,7 @@ class FolderJudge:
         """Whether no other folder is known to be judged as this one."""
         if parent.below is parent:
             return False
-        return parent.leads_elsewhere or any(_join(one.path, name) in self._alone for one in parent.access.judgements)
+        return parent.leads_elsewhere or any(_join(one.path, name) in self._alone for one in parent.access.decisions)
 
 
 def _join(path: TreePath, name: str) -> str:
@@ -109,7 +109,7 @@ def _make_folder(access: PathAccess) -> _Folder | None:
     if not access.may_read():
         return None
     shows = access.make_visibility_filter().test
-    leads_elsewhere = any(one.path in access.table.redirects for one in access.judgements)
+    leads_elsewhere = any(one.path in access.table.redirects for one in access.decisions)
     return _Folder(access, EVERYTHING if shows is None else HitTest(shows), shows, leads_elsewhere)
 
 
@@ -128,7 +128,7 @@ def _is_restricted(access: PathAccess) -> bool:
     if access.rules.is_empty:
         return False
     redirects = map(TreePath, access.table.redirects)
-    if any(path.within(one.path) for path in redirects for one in access.judgements):
+    if any(path.within(one.path) for path in redirects for one in access.decisions):
         access = access.with_path(ROOT)  # what an alias shows has the rules of where it lies
     return bool(access.find_hide_rules()) or access.is_restricted_below(False)
 

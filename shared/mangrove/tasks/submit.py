@@ -32,7 +32,8 @@ from mangrove.tasks.enqueue import (
 )
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
-from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.lookups import look_up
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
@@ -201,7 +202,7 @@ async def _find_receiver(target: PathAccess, tool: str) -> Driver:
     if not (tool == registry.SIMPLE_HTTP and driver.capabilities.put_url):
         _require_uploads(driver)
     try:
-        if not (await lookup(storage_path)).is_dir:
+        if not (await look_up(storage_path)).is_dir:
             raise NotAFolder
     except EntryNotFound:
         pass

@@ -1,77 +1,74 @@
-"""A path of the tree as one caller may use it: path, caller and rules together.
+"""A path of the tree as one caller may use it: path, caller, rules and storage together.
 
 `at()` is the only constructor that routes use. It confines the path to the user's base path, finds the rules and the
-mount table, and answers a `PathAccess` whose methods read; changes are made by `tree.operations.changes`
-and require the right that the route declared through `PathAccess.require`.
+mount table, and returns a `PathAccess` whose methods read. Changes are made by `tree.operations`; they require through
+`PathAccess.require` the right that the route declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
+from mangrove.core.problems import AccessDenied, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
 from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Mount, MountTable, StoragePath, select_mount
+from mangrove.tree.mount_table import MountTable
+from mangrove.tree.mounts import Mount, StoragePath, select_mount
 from mangrove.tree.operations import links
-from mangrove.tree.rules import Judgement, Rule, Rules, get_rules
+from mangrove.tree.rules import Rule, RuleDecision, Rules, get_rules
 
 
 @dataclass(frozen=True, slots=True)
 class VisibilityFilter:
-    """Which entries of one folder a caller may see: those that pass `test`, all where it is None.
+    """The entries of one folder that a caller may see."""
 
-    `key`: equal for filters of that folder that let the same entries pass.
-    """
-
-    key: Hashable
-    test: Callable[[Entry], bool] | None
+    key: Hashable  # equal for filters of that folder that let the same entries pass
+    test: Callable[[Entry], bool] | None  # None where all entries pass
 
     def passes(self, entry: Entry) -> bool:
-        """Whether the caller may see the entry."""
+        """True if the caller may see the entry."""
         return self.test is None or self.test(entry)
 
     def select(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries that the caller may see, in their order."""
+        """Return the entries that the caller may see, in their order."""
         return entries if self.test is None else [entry for entry in entries if self.test(entry)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PathAccess:
-    """An absolute path with all that decides about it. `password` is the folder password the caller typed.
-
-    `judgements`: what the rules say of the path, then of each path that it stands for through an alias. What one of
-    them forbids is forbidden; only the path's own rule opens it for writing or has texts to show.
-    """
+    """An absolute path with all that decides about it."""
 
     caller: Caller
     path: TreePath
-    password: str
+    password: str  # the folder password that the caller typed
     settings: Settings
     rules: Rules
     table: MountTable
-    judgements: Sequence[Judgement]
+    # about the path, then about each path that it stands for through an alias. What one of them forbids is forbidden;
+    # only that about the path itself opens it for writing or has texts to show.
+    decisions: Sequence[RuleDecision]
+    _selection: tuple[Mount, TreePath] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def make(
         cls, caller: Caller, path: TreePath, password: str, settings: Settings, rules: Rules, table: MountTable
     ) -> PathAccess:
-        """The access to a path, judged in one pass over the folders on the way to it."""
-        judgements = tuple(rules.judge(caller.user, place) for place in table.find_places(path))
-        return cls(caller, path, password, settings, rules, table, judgements)
+        """Return the access to a path, evaluated in one pass over the folders on the way to it."""
+        decisions = tuple(rules.evaluate(caller.user, aliased) for aliased in table.find_aliased_paths(path))
+        return cls(caller, path, password, settings, rules, table, decisions)
 
     @property
-    def judgement(self) -> Judgement:
-        """What the rules say of the path itself."""
-        return self.judgements[0]
+    def decision(self) -> RuleDecision:
+        """The decision about the path itself."""
+        return self.decisions[0]
 
     @property
     def base(self) -> TreePath:
@@ -80,182 +77,178 @@ class PathAccess:
 
     @property
     def parent(self) -> PathAccess:
-        """The same caller at the folder above."""
+        """The access to the folder above."""
         return self.with_path(self.path.parent)
 
     def child(self, name: str) -> PathAccess:
-        """The same caller at the entry `name` of this folder; RelativePath when that would be elsewhere."""
+        """Return the access to the entry `name` of this folder; RelativePath for a name out of it."""
         path = self.path / name
-        if not self._is_next_place(name):
+        if not self._is_child_of_all(name):
             return self.with_path(path)
-        judgements = tuple(self.rules.judge_child(one, name) for one in self.judgements)
-        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table, judgements)
+        decisions = tuple(self.rules.evaluate_child(decision, name) for decision in self.decisions)
+        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table, decisions)
 
-    def _is_next_place(self, name: str) -> bool:
-        """Whether the entry `name` is, wherever this folder is, that of the folder: so it is judged in one step."""
+    def _is_child_of_all(self, name: str) -> bool:
+        """True if the paths that the entry `name` stands for are the children of those that this folder stands for."""
         if "/" in name or "\\" in name or name in ("", ".", ".."):
             return False
-        table = self.table
-        return not table.redirects or not any(
-            one.path in table.redirects or one.path / name in table.redirects for one in self.judgements
+        redirects = self.table.redirects
+        return not redirects or not any(
+            decision.path in redirects or decision.path / name in redirects for decision in self.decisions
         )
 
     def with_path(self, path: TreePath) -> PathAccess:
-        """The same caller at another absolute path."""
+        """Return the access of the same caller to another absolute path."""
         return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
 
     def may_read(self) -> bool:
-        """Whether the rules let the caller read here."""
-        return all(one.may_read(self.password) for one in self.judgements)
+        """True if the rules let the caller read here."""
+        return all(decision.may_read(self.password) for decision in self.decisions)
 
     def is_reader(self) -> bool:
-        """Whether no list of readers leaves the caller out."""
-        return all(one.is_reader for one in self.judgements)
+        """True if no list of readers leaves the caller out."""
+        return all(decision.is_reader for decision in self.decisions)
 
     def may_write(self) -> bool:
-        """Whether no list of writers leaves the caller out."""
-        return all(one.may_write for one in self.judgements)
+        """True if no list of writers leaves the caller out."""
+        return all(decision.may_write for decision in self.decisions)
 
     def may_replace(self, child: PathAccess) -> bool:
-        """Whether the caller may put something in the place of `child`, an entry of this folder: not without the right
-        to write, whatever else lets them put new things there, and not where they may not read."""
+        """True if the caller may replace `child`, an entry of this folder.
+
+        It takes the right to write, also where other rights let the caller put new entries here, and to read both.
+        """
         return self.can_write() and self.may_read() and child.may_read()
 
     def find_hide_rules(self) -> Sequence[Rule]:
-        """The rules that hide names from the caller in this folder."""
-        return [rule for one in self.judgements if (rule := one.hide_rule) is not None]
+        """Return the rules that hide names from the caller in this folder."""
+        return [rule for decision in self.decisions if (rule := decision.hide_rule) is not None]
 
     def require_read(self) -> PathAccess:
-        """Itself, when the rules let the caller read here; AccessDenied otherwise."""
+        """Return itself. NotReadable unless the rules let the caller read here."""
         if not self.may_read():
             raise NotReadable
         return self
 
     def require_export(self, changes: bool = True) -> None:
-        """AccessDenied unless the caller may read all that is here: a whole folder that is copied leaves its rules
-        behind.
+        """Raise NotReadable unless the caller may read all that is here: a copy of a folder leaves its rules behind.
 
-        `changes`: it will be gone from here, so writing must be allowed, too.
+        `changes`: it is taken away, so that the caller must be allowed to write, too.
         """
         self.require_read()
         if self.is_restricted_below(changes):
             raise NotReadable
 
     def require_import(self) -> None:
-        """AccessDenied where a rule at or below restricts the caller: a whole folder that is put here fills what is
-        below."""
+        """Raise AccessDenied where a rule at or below restricts the caller: a folder that is put here fills it."""
         if self.is_restricted_below(True):
             raise AccessDenied
 
+    def require_same_hide_rules(self, target: PathAccess) -> None:
+        """Raise NotReadable if a rule hides names from the caller in this folder and not in `target`."""
+        target_rules = target.find_hide_rules()
+        if any(not any(rule is target_rule for target_rule in target_rules) for rule in self.find_hide_rules()):
+            raise NotReadable
+
     def is_restricted_below(self, changes: bool) -> bool:
-        """Whether a rule at or below keeps something from the caller; with `changes`, also from being changed."""
-        return any(self.rules.is_restricted_below(one, self.password, changes) for one in self.judgements)
+        """True if a rule at or below keeps something from the caller; with `changes` also from being changed."""
+        return any(self.rules.is_restricted_below(decision, self.password, changes) for decision in self.decisions)
 
     def require(self, right: Right) -> None:
-        """AccessDenied unless the route declared `right`, the caller has it, and the rules let them write in this
-        folder.
+        """Raise AccessDenied unless the route declared `right`, the caller has it, and may write in this folder.
 
         A rule that opens a folder for writing replaces WRITE alone. A route that declared another right is a mistake
         in the program and is refused.
         """
         if self.caller.declared_right is not right:
             raise AccessDenied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
-        is_open = right is Right.WRITE and self.judgement.is_open_for_writing
+        is_open = right is Right.WRITE and self.decision.is_open_for_writing
         if not (self.caller.has(right) or is_open) or not self.may_write():
             raise AccessDenied
 
-    def find_mount(self) -> tuple[Mount, TreePath]:
-        """The storage that serves this path and the path inside it; StorageProblem when none does."""
-        return select_mount(self.table, self.path)
+    def find_mount(self, role: str | None = None) -> tuple[Mount, TreePath]:
+        """Return the storage that serves this path, the same at every call, and the path inside it; NotMounted.
+
+        `role`: "src", "dst" or "", which the message of NotMounted names; None for the bare message.
+        """
+        if self._selection is None:
+            try:
+                self._selection = select_mount(self.table, self.path)
+            except StorageProblem as problem:
+                if role is None:
+                    raise
+                raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
+        return self._selection
 
     async def locate(self, role: str | None = None) -> StoragePath:
-        """Return the path inside its storage, whose driver runs. StorageProblem when there is none or it cannot run.
-
-        `role`: "src", "dst" or "", which the message of a missing storage names; None for the bare message.
-        """
-        try:
-            mount, inner = self.find_mount()
-        except StorageProblem as problem:
-            if role is None:
-                raise
-            raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
+        """Return the path inside its storage, whose driver runs; StorageProblem. `role` as in `find_mount`."""
+        mount, inner = self.find_mount(role)
         return StoragePath(await mount.get_driver(), inner, mount)
 
-    async def list_folder(self, refresh: bool = False) -> CachedFolder:
-        """The listing of this folder in its storage, rules not applied; the driver's StorageProblem as it is."""
-        return await listings().get(await self.locate(), refresh=refresh)
+    async def list_folder(self) -> CachedFolder:
+        """Return the listing of this folder in its storage, without applying rules; StorageProblem."""
+        return await listings().get(await self.locate())
 
     def is_hidden(self) -> bool:
-        """Whether the path, or a folder on the way to it, is hidden from the caller."""
-        return any(one.is_hidden for one in self.judgements)
+        """True if the path, or a folder on the way to it, is hidden from the caller."""
+        return any(decision.is_hidden for decision in self.decisions)
 
     def find_virtual_folders(self) -> dict[str, Mount]:
-        """The mount folders right below, hidden ones left out."""
-        found = self.table.find_virtual_folders(self.path)
-        hiding = self.find_hide_rules()
+        """Return the mount folders right below that the caller may see."""
+        folders = self.table.find_virtual_folders(self.path)
+        hide_rules = self.find_hide_rules()
         return {
             name: mount
-            for name, mount in found.items()
-            if not any(rule.hides_name(name) for rule in hiding) and self.child(name).is_reader()
+            for name, mount in folders.items()
+            if not any(rule.hides_name(name) for rule in hide_rules) and self.child(name).is_reader()
         }
 
     def make_visibility_filter(self) -> VisibilityFilter:
-        """Which entries of this folder the caller may see."""
-        hiding = self.find_hide_rules()
+        """Return the filter for the entries of this folder that the caller may see."""
+        hide_rules = self.find_hide_rules()
         has_readers = self.rules.has_reader_lists
-        if not hiding and not has_readers:
+        if not hide_rules and not has_readers:
             return VisibilityFilter(None, None)
-        shows_files, shows_folders = self.is_reader(), all(one.is_reader_below for one in self.judgements)
-        places = [one.path for one in self.judgements]
-        is_root = any(place in self.table.redirects for place in places)  # each name stands for something else
-        judged = {name for place in places for name in self.rules.find_names_below(place)}
-        judged |= {path.name for path in self.table.redirects if path.parent in places}
+        shows_files = self.is_reader()
+        shows_folders = all(decision.is_reader_below for decision in self.decisions)
+        paths = [decision.path for decision in self.decisions]
+        is_root = any(path in self.table.redirects for path in paths)  # each name stands for something else
+        ruled_names = {name for path in paths for name in self.rules.find_names_below(path)}
+        ruled_names |= {path.name for path in self.table.redirects if path.parent in paths}
 
         def test(entry: Entry) -> bool:
-            if any(rule.hides_name(entry.name) for rule in hiding):
+            if any(rule.hides_name(entry.name) for rule in hide_rules):
                 return False
             if not has_readers or not entry.is_dir:
                 return not has_readers or shows_files
-            return self.child(entry.name).is_reader() if is_root or entry.name in judged else shows_folders
+            return self.child(entry.name).is_reader() if is_root or entry.name in ruled_names else shows_folders
 
-        hidden_by = tuple(rule.meta.id for rule in hiding)
+        hidden_by = tuple(rule.meta.id for rule in hide_rules)
         return VisibilityFilter((hidden_by, self.caller.user.id if has_readers else 0), test)
 
     def is_mount_or_ancestor(self) -> bool:
-        """Whether this is a mount's own folder or only leads to mounts: never to be renamed, moved or removed."""
-        return any(one.path in self.table.by_path or one.path in self.table.ancestors for one in self.judgements)
+        """True for the folder of a mount or one that leads to mounts: it is never renamed, moved or removed."""
+        table = self.table
+        return any(decision.path in table.by_path or decision.path in table.ancestors for decision in self.decisions)
 
     def can_write(self) -> bool:
-        """Whether the rules and the caller's rights allow new things here."""
-        return (self.caller.has(Right.WRITE) or self.judgement.is_open_for_writing) and self.may_write()
+        """True if the rules and the caller's rights allow new entries here."""
+        return (self.caller.has(Right.WRITE) or self.decision.is_open_for_writing) and self.may_write()
 
     def requires_signature(self) -> bool:
-        """Whether links to this file carry a signature; see `needs_signature`."""
+        """True if links to this file carry a signature; see `needs_signature`."""
         return needs_signature(self.settings, self.rules, self.table, self.path)
 
     def signs_folder(self) -> bool:
-        """Whether links to the files in this folder carry one."""
-        return _is_any_place(links.signs_folder, self.settings, self.rules, self.table, self.path)
-
-
-async def lookup(storage_path: StoragePath, *, to_show: bool = False) -> Entry:
-    """One entry: asked of the driver where it answers directly, else looked up in its folder's listing.
-
-    An entry that is only shown may be as old as a listing that is used without asking the storage.
-    """
-    if storage_path.driver.config.direct_lookup or storage_path.path == "/":
-        return await (listings().stat(storage_path) if to_show else storage_path.driver.stat(storage_path.path))
-    found = (await listings().get(storage_path.parent)).find(storage_path.path.name)
-    if found is None:
-        raise EntryNotFound
-    return found
+        """True if links to the files in this folder carry a signature."""
+        return _is_any_mount(links.signs_folder, self.settings, self.rules, self.table, self.path)
 
 
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
-    """The access to a path as the caller wrote it, below the caller's base path unless `confined` is off.
+    """Return the access to a path as the caller wrote it, below the caller's base path unless `confined` is off.
 
-    Raises RelativePath or BadRequest for a text that is no path, TooMany for a password while the folder is locked for
-    the caller's address. Nothing is looked up yet.
+    RelativePath or BadRequest for a text that is not a path. TooMany for a password while the folder is locked for the
+    caller's address. No storage is asked yet.
     """
     path = TreePath(raw)
     table = await mounts.ready()
@@ -269,17 +262,16 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
 
 
 def needs_signature(settings: Settings, rules: Rules, table: MountTable, path: TreePath) -> bool:
-    """Whether links to a file at `path` carry a signature and need one: for itself, or for one of the paths that it
-    stands for through an alias."""
-    return _is_any_place(links.requires_signature, settings, rules, table, path)
+    """True if links to a file carry a signature: for itself, or for a path that it stands for through an alias."""
+    return _is_any_mount(links.requires_signature, settings, rules, table, path)
 
 
-def _is_any_place(
+def _is_any_mount(
     test: Callable[[Settings, Rules, Mount, TreePath], bool],
     settings: Settings,
     rules: Rules,
     table: MountTable,
     path: TreePath,
 ) -> bool:
-    places = table.find_places(path)
-    return any(test(settings, rules, mount, place) for place in places for mount in table.find_mounts(place))
+    paths = table.find_aliased_paths(path)
+    return any(test(settings, rules, mount, aliased) for aliased in paths for mount in table.find_mounts(aliased))

@@ -18,8 +18,8 @@ from mangrove.drivers import registry
 from mangrove.records import storages
 from mangrove.records.storages import Storage
 from mangrove.tree import mounts
+from mangrove.tree.listing import rows
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.operations import objects
 
 _CHOICES = {
     "order_by": ("", "name", "size", "modified"),
@@ -42,7 +42,7 @@ async def _add_details(row: dict[str, Any]) -> None:
     mount = (await mounts.ready()).by_id.get(row["id"])
     space = await mounts.get_capacity(mount) if mount is not None else None
     if space is not None:
-        row["mount_details"] = objects.make_capacity_row(space)
+        row["mount_details"] = rows.make_capacity_row(space)
 
 
 def get(id: int) -> Storage:

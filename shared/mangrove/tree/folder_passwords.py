@@ -55,17 +55,17 @@ def _find_guesses(access: PathAccess) -> Iterator[_Guess]:
     """Yield what the password may be a guess of: the password of the path or its folder, else those below."""
     source = find_client(access.caller.source)
     passwords: dict[TreePath, str] = {
-        judgement.rule.path: judgement.password
-        for judgement in (*access.judgements, *access.parent.judgements)
-        if judgement.rule is not None and judgement.password
+        decision.rule.path: decision.password
+        for decision in (*access.decisions, *access.parent.decisions)
+        if decision.rule is not None and decision.password
     }
     matching_paths = [path for path, password in passwords.items() if password == access.password]
     for path in matching_paths or passwords:  # one that is right for a folder cannot be varied to guess another
         yield _Guess(name_folder(path), source, access.password, bool(matching_paths))
     if not passwords:
-        for judgement in access.judgements:
-            if access.rules.has_password_below(judgement.path):
-                yield _Guess(name_folder(f"{judgement.path} below"), source, access.password, False)
+        for decision in access.decisions:
+            if access.rules.has_password_below(decision.path):
+                yield _Guess(name_folder(f"{decision.path} below"), source, access.password, False)
 
 
 async def _count(guess: _Guess) -> None:

@@ -27,8 +27,7 @@ from mangrove.drivers.observed import observe
 from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
-from mangrove.tree.mount_table import MOST_PLACES as MOST_PLACES
-from mangrove.tree.mount_table import MountTable as MountTable
+from mangrove.tree.mount_table import MountTable
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options

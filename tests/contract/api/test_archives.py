@@ -113,15 +113,15 @@ def test_the_order_is_that_of_the_storage(admin: Client, tmp_path: Path) -> None
 
 
 def test_a_tree_that_is_too_large_is_asked_for_folder_by_folder(service: Service, admin: Client, folder: str) -> None:
-    names = {f"f/{number}": b"" for number in range(looked.LARGEST_TREE)}
+    names = {f"f/{number}": b"" for number in range(looked.MAX_TREE_ENTRIES)}
     path = put_file(service, folder, "x.zip", zipped(names, zipfile.ZIP_STORED))
     meta = admin.ok("/api/fs/archive/meta", path=path)
     assert meta["content"] is None
     assert "sort" not in meta
-    assert admin.ok("/api/fs/archive/list", path=path, inner_path="/f", per_page=1)["total"] == looked.LARGEST_TREE
+    assert admin.ok("/api/fs/archive/list", path=path, inner_path="/f", per_page=1)["total"] == looked.MAX_TREE_ENTRIES
 
 
-@pytest.mark.parametrize(("depth", "shown"), [(looked.DEEPEST_TREE, True), (MAX_PATH_DEPTH - 1, False)])
+@pytest.mark.parametrize(("depth", "shown"), [(looked.MAX_TREE_DEPTH, True), (MAX_PATH_DEPTH - 1, False)])
 def test_a_tree_that_is_too_deep_is_asked_for_too(
     service: Service, admin: Client, folder: str, depth: int, shown: bool
 ) -> None:

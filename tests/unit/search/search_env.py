@@ -20,7 +20,7 @@ from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
-from mangrove.tree.operations.journal import Journal
+from mangrove.tree.operations.change_log import ChangeLog
 from tests.unit.tree.environment import TreeEnv
 
 _numbers = count()
@@ -43,7 +43,7 @@ class SearchEnv:
             if not mount_paths or mount.path in mount_paths:
                 self.tree.run(_write_index(mount))
                 index_changes.delete_of(mount.storage.id)
-        runtime.put(Journal, Journal())  # nothing is known to be logged
+        runtime.put(ChangeLog, ChangeLog())  # nothing is known to be logged
 
     def search(
         self, keywords: str, parent: str = "/", start: int = 0, count: int = 1000, password: str = "", **filters: Any

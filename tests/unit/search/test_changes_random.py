@@ -25,7 +25,7 @@ from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, strict_operations, transfers, uploads
-from mangrove.tree.operations.journal import Journal
+from mangrove.tree.operations.change_log import ChangeLog
 from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.search.walker import walk
@@ -42,17 +42,17 @@ class Process:
 
     tables: IndexTables
     database: Database
-    journal: Journal
+    journal: ChangeLog
 
     def enter(self) -> None:
         runtime.put(IndexTables, self.tables)
         runtime.put(Database, self.database)
-        runtime.put(Journal, self.journal)
+        runtime.put(ChangeLog, self.journal)
 
 
 @pytest.fixture
 def processes(searched: SearchEnv) -> Iterator[list[Process]]:
-    made = [Process(IndexTables(), Database(), Journal()) for _ in range(2)]
+    made = [Process(IndexTables(), Database(), ChangeLog()) for _ in range(2)]
     yield made
     for process in made:
         process.database.close()

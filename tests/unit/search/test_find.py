@@ -11,7 +11,7 @@ from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.search.segments import SegmentStore
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.browse import PageRequest
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.environment import ALL_RIGHTS
 
@@ -125,7 +125,7 @@ def test_where_a_search_begins_it_fails_as_a_listing_does(env: SearchEnv) -> Non
         with pytest.raises(Problem) as searched:
             env.search("red", path)
         with pytest.raises(Problem) as listed:
-            env.tree.run(browse.list_folder(env.tree.access(path), Slice(), False, ""))
+            env.tree.run(browse.list_folder(env.tree.access(path), PageRequest(), False, ""))
         assert (searched.value.code, searched.value.message) == (listed.value.code, listed.value.message), path
 
 

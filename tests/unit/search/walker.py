@@ -10,7 +10,7 @@ import orjson
 from mangrove.core.problems import Problem
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.browse import PageRequest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +25,7 @@ class Shown:
 async def walk(access: PathAccess) -> set[Shown]:
     """All rows of all listings; a folder that cannot be listed has none."""
     try:
-        listing = await browse.list_folder(access, Slice(), False, "")
+        listing = await browse.list_folder(access, PageRequest(), False, "")
     except Problem:
         return set()
     rows = orjson.loads(orjson.dumps(listing["content"]))

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tree.operations import ranges
+from mangrove.tree.listing import lookups
 from tests import servers
 from tests.servers.object_store import object_store
 from tests.support import task_env as waiting
@@ -37,5 +37,5 @@ def test_names_of_a_bucket_are_looked_up_by_its_listing_and_carried_by_one_task(
     (task,) = task_env.transfer(verb, f"{source}/d", target.mount, *names)
     assert TransferSpec.load(task.spec).count == count
     assert proxy.count("head_object") <= 2
-    assert proxy.count("list_objects") <= count // 1000 + ranges.AT_ONCE
+    assert proxy.count("list_objects") <= count // 1000 + lookups.RANGE_CONCURRENCY
     assert [one.id for one in task_env.started] == [task.id]

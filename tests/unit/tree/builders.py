@@ -14,7 +14,8 @@ from mangrove.records.accounts.users import User
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import WORKING, Mount, MountTable
+from mangrove.tree.mount_table import MountTable
+from mangrove.tree.mounts import WORKING, Mount
 from mangrove.tree.rules import Rules
 
 _ids = count(1)

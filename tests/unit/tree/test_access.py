@@ -9,7 +9,8 @@ import pytest
 from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, RelativePath, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
-from mangrove.tree.access import VisibilityFilter, lookup
+from mangrove.tree.access import VisibilityFilter
+from mangrove.tree.listing.lookups import look_up
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -141,11 +142,11 @@ def test_a_path_is_located_in_its_storage(tree: TreeEnv) -> None:
     storage_path = tree.run(tree.access("/disk/d/file").locate())
     assert (storage_path.driver.name, storage_path.path, storage_path.mount.path) == ("Local", "/d/file", "/disk")
     assert (storage_path.parent.path, storage_path.parent.child("x").path) == ("/d", "/d/x")
-    assert tree.run(lookup(storage_path)).size == len("d/file")
+    assert tree.run(look_up(storage_path)).size == len("d/file")
     with pytest.raises(StorageProblem, match="rawPath: /none"):
         tree.run(tree.access("/none").locate())
     with pytest.raises(EntryNotFound):
-        tree.run(lookup(storage_path.parent.child("none")))
+        tree.run(look_up(storage_path.parent.child("none")))
 
 
 def test_a_driver_without_direct_lookup_is_asked_for_the_folder(tree: TreeEnv) -> None:
@@ -154,7 +155,7 @@ def test_a_driver_without_direct_lookup_is_asked_for_the_folder(tree: TreeEnv) -
     access = builders.access(driver, "/", Right.READ)
     storage_path = tree.run(access.locate())
     for name in ("a", "b"):
-        assert tree.run(lookup(storage_path.child(name))).name == name
+        assert tree.run(look_up(storage_path.child(name))).name == name
     with pytest.raises(EntryNotFound):
-        tree.run(lookup(storage_path.child("c")))
+        tree.run(look_up(storage_path.child("c")))
     assert driver.reads == 1

@@ -29,7 +29,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import archives, links
 from mangrove.tree.operations.downloads import Download
@@ -88,9 +88,9 @@ def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_
         asyncio.run(crowd())
 
 
-def list_folder(tree: TreeEnv, path: str, inside: str, part: Slice | None = None) -> tuple[list[str], int]:
+def list_folder(tree: TreeEnv, path: str, inside: str, part: PageRequest | None = None) -> tuple[list[str], int]:
     access = tree.access(path, Right.READ_ARCHIVES)
-    found = tree.run(archives.list_folder(access, "", inside, part or Slice(), "me"))
+    found = tree.run(archives.list_folder(access, "", inside, part or PageRequest(), "me"))
     return [row["name"] for row in orjson.loads(orjson.dumps(found["content"]))], found["total"]
 
 
@@ -110,7 +110,7 @@ def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", order_by="name")
     (disk / "x.zip").write_bytes(zipped(FILES))
     assert list_folder(tree, "/disk/x.zip", "/") == (["a", "big.bin", "d", "empty"], 4)
-    assert list_folder(tree, "/disk/x.zip", "", Slice(2, 3)) == (["empty"], 4)
+    assert list_folder(tree, "/disk/x.zip", "", PageRequest(2, 3)) == (["empty"], 4)
     assert list_folder(tree, "/disk/x.zip", "d/e") == (["ü.txt"], 1)
     with pytest.raises(
         EntryNotFound, match=r"^failed to list archive \[/x.zip\]/none: object not found: object not found$"
@@ -122,16 +122,18 @@ def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> 
     disk = tree.mount_disk("/disk", "d/")
     (disk / "d/x.zip").write_bytes(zipped(FILES))
     with pytest.raises(AccessDenied):
-        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", Slice(), "me"))
+        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", PageRequest(), "me"))
     tree.add_rule("/disk/d", password="secret", p_sub=True)
     with pytest.raises(AccessDenied):
         list_folder(tree, "/disk/d/x.zip", "/")
     access = tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret")
-    assert tree.run(archives.list_folder(access, "", "/", Slice(), "me"))["total"] == 4
+    assert tree.run(archives.list_folder(access, "", "/", PageRequest(), "me"))["total"] == 4
     tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
     with pytest.raises(AccessDenied):
         tree.run(
-            archives.list_folder(tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", Slice(), "me")
+            archives.list_folder(
+                tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", PageRequest(), "me"
+            )
         )
 
 
@@ -165,7 +167,7 @@ def test_an_archive_of_unknown_size_is_not_looked_into() -> None:
     driver.folders["/"] = ["x.zip"]
     access = builders.access(driver, "/x.zip", Right.READ_ARCHIVES)
     with runtime.use(runtime.Runtime()), pytest.raises(NotSupported, match="size of the archive is not known"):
-        asyncio.run(archives.list_folder(access, "", "/", Slice(), "me"))
+        asyncio.run(archives.list_folder(access, "", "/", PageRequest(), "me"))
 
 
 def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:

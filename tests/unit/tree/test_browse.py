@@ -11,7 +11,7 @@ from mangrove import configuration
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.operations import links
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
@@ -20,13 +20,15 @@ from tests.unit.tree.memory_folders import MemoryFolders
 BASE = "https://here"
 
 
-def list_folder(tree: TreeEnv, path: str, part: Slice | None = None, password: str = "", refresh: bool = False) -> Any:
+def list_folder(
+    tree: TreeEnv, path: str, part: PageRequest | None = None, password: str = "", refresh: bool = False
+) -> Any:
     access = tree.access(path, password=password)
-    answer = tree.run(browse.list_folder(access, part or Slice(), refresh, BASE))
+    answer = tree.run(browse.list_folder(access, part or PageRequest(), refresh, BASE))
     return orjson.loads(orjson.dumps(answer))
 
 
-def list_names(tree: TreeEnv, path: str, part: Slice | None = None) -> list[str]:
+def list_names(tree: TreeEnv, path: str, part: PageRequest | None = None) -> list[str]:
     return [row["name"] for row in list_folder(tree, path, part)["content"]]
 
 
@@ -45,7 +47,7 @@ def get_object(tree: TreeEnv, path: str) -> dict[str, Any]:
     [(1, 0, (0, 5)), (2, 0, (5, 5)), (1, 2, (0, 2)), (3, 2, (4, 5)), (4, 2, (5, 5)), (0, 2, (0, 2)), (-1, -1, (0, 5))],
 )
 def test_a_slice_lies_within_the_whole(page: int, per_page: int, found: tuple[int, int]) -> None:
-    assert Slice(page, per_page).indices(5) == found
+    assert PageRequest(page, per_page).indices(5) == found
 
 
 def test_a_folder_is_listed_with_the_mounts_in_it(tree: TreeEnv) -> None:
@@ -55,9 +57,9 @@ def test_a_folder_is_listed_with_the_mounts_in_it(tree: TreeEnv) -> None:
     answer = list_folder(tree, "/disk")
     assert [row["name"] for row in answer["content"]] == ["a", "b", "sub", "z"]
     assert (answer["total"], answer["provider"], answer["write"]) == (4, "Local", True)
-    assert list_names(tree, "/disk", Slice(2, 3)) == ["z"]
-    assert list_names(tree, "/disk", Slice(1, 3)) == ["a", "b", "sub"]
-    assert list_names(tree, "/disk", Slice(2, 2)) == ["sub", "z"]
+    assert list_names(tree, "/disk", PageRequest(2, 3)) == ["z"]
+    assert list_names(tree, "/disk", PageRequest(1, 3)) == ["a", "b", "sub"]
+    assert list_names(tree, "/disk", PageRequest(2, 2)) == ["sub", "z"]
 
 
 def test_the_root_shows_the_mounts_alone(tree: TreeEnv) -> None:
@@ -166,5 +168,5 @@ def test_pages_of_one_folder_share_their_rows_between_callers_who_see_the_same(t
     driver.folders["/"] = ["a", "b", "c"]
     access = builders.access(driver, "/", Right.READ)
     for page in (1, 2, 1):
-        tree.run(browse.list_folder(access, Slice(page, 2), False, BASE))
+        tree.run(browse.list_folder(access, PageRequest(page, 2), False, BASE))
     assert driver.reads == 1

@@ -13,7 +13,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import TooLarge, Unreachable
 from mangrove.tree.listing import entries, listing
-from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.listing import listings
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
@@ -77,7 +77,7 @@ def test_pages_of_a_folder_of_thousands_cost_two_listings_at_most(tree: TreeEnv)
         bucket.put(*(f"large/{name}" for name in THOUSANDS))
         mount(tree, bucket, proxy)
         for page in range(1, 5):
-            answer = list_folder(tree, "/s3/large", Slice(page, 800))
+            answer = list_folder(tree, "/s3/large", PageRequest(page, 800))
             assert lists.take() <= 2
             seen += [row["name"] for row in answer["content"]]
         assert seen == THOUSANDS
@@ -87,18 +87,18 @@ def test_pages_of_a_folder_of_thousands_cost_two_listings_at_most(tree: TreeEnv)
 def test_a_page_costs_two_listings_at_most(tree: TreeEnv, lists: Counter) -> None:
     seen: list[str] = []
     for page in range(1, 12):
-        answer = list_folder(tree, "/s3/many", Slice(page, 24))
+        answer = list_folder(tree, "/s3/many", PageRequest(page, 24))
         seen += [row["name"] for row in answer["content"]]
         assert lists.take() <= 2
         assert answer["total"] == len(ALL) if len(seen) == len(ALL) else answer["total"] > len(seen)
     assert seen == ALL
-    assert list_folder(tree, "/s3/many", Slice(12, 24))["content"] == []
-    assert list_names(tree, "/s3/many", Slice(5, 24)) == ALL[96:120]
+    assert list_folder(tree, "/s3/many", PageRequest(12, 24))["content"] == []
+    assert list_names(tree, "/s3/many", PageRequest(5, 24)) == ALL[96:120]
     assert lists.take() == 0
     listings().forget(tree.access("/s3").find_mount()[0].storage.id, TreePath("/many"))
-    assert list_names(tree, "/s3/many", Slice(11, 24)) == ALL[240:]
+    assert list_names(tree, "/s3/many", PageRequest(11, 24)) == ALL[240:]
     assert lists.take() == 1, "where its pages begin is remembered"
-    assert list_names(tree, "/s3/many", Slice(5, 24)) == ALL[96:120]
+    assert list_names(tree, "/s3/many", PageRequest(5, 24)) == ALL[96:120]
     assert lists.take() == 2
 
 
@@ -118,15 +118,15 @@ def test_pages_of_the_older_call(tree: TreeEnv, filled: Bucket) -> None:
     with proxied(filled.endpoint) as proxy:
         mount(tree, filled, proxy, version="v1")
         lists = Counter(proxy)
-        assert list_folder(tree, "/s3/flat", Slice(1, 90))["total"] == 101
-        assert list_names(tree, "/s3/flat", Slice(2, 90)) == FILES[90:120]
+        assert list_folder(tree, "/s3/flat", PageRequest(1, 90))["total"] == 101
+        assert list_names(tree, "/s3/flat", PageRequest(2, 90)) == FILES[90:120]
         assert lists.take() == 2
 
 
 def test_a_folder_of_one_page_is_a_whole_listing(tree: TreeEnv, lists: Counter) -> None:
-    answer = list_folder(tree, "/s3/few", Slice(1, 1))
+    answer = list_folder(tree, "/s3/few", PageRequest(1, 1))
     assert ([row["name"] for row in answer["content"]], answer["total"]) == (["a"], 2)
-    assert list_names(tree, "/s3/few", Slice(1, 10, "name", "desc")) == ["b", "a"]
+    assert list_names(tree, "/s3/few", PageRequest(1, 10, "name", "desc")) == ["b", "a"]
     assert lists.take() == 1
 
 
@@ -134,7 +134,7 @@ def test_what_a_rule_hides_is_in_no_page_and_not_counted(tree: TreeEnv, lists: C
     tree.add_rule("/s3/many", hide=r"\d\d\d[1-9]\.txt|d$")
     visible, seen = [name for name in ALL if name.endswith("0.txt")], []
     for page in range(1, 6):
-        answer = list_folder(tree, "/s3/many", Slice(page, 6))
+        answer = list_folder(tree, "/s3/many", PageRequest(page, 6))
         seen += [row["name"] for row in answer["content"]]
         assert lists.take() <= 2
     assert seen == visible
@@ -144,28 +144,28 @@ def test_what_a_rule_hides_is_in_no_page_and_not_counted(tree: TreeEnv, lists: C
 def test_other_orders_are_of_the_whole_folder_up_to_a_bound(
     tree: TreeEnv, lists: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = list_folder(tree, "/s3/many", Slice(1, 3, "name", "desc"))
+    answer = list_folder(tree, "/s3/many", PageRequest(1, 3, "name", "desc"))
     assert [row["name"] for row in answer["content"]] == [*FOLDERS[::-1], FILES[-1]]
     assert (answer["total"], lists.take()) == (len(ALL), 3)
-    monkeypatch.setattr(listing, "LARGEST_SORTED", 150)
+    monkeypatch.setattr(listing, "MAX_SORTED_ENTRIES", 150)
     listings().clear()
     with pytest.raises(TooLarge, match="leave out order_by"):
-        list_folder(tree, "/s3/many", Slice(1, 3, "size"))
+        list_folder(tree, "/s3/many", PageRequest(1, 3, "size"))
     lists.take()
     with pytest.raises(TooLarge, match="leave out order_by"):
-        list_folder(tree, "/s3/many", Slice(1, 3, "size"))
-    assert list_names(tree, "/s3/many", Slice(1, 24, "name", "asc")) == ALL[:24]
+        list_folder(tree, "/s3/many", PageRequest(1, 3, "size"))
+    assert list_names(tree, "/s3/many", PageRequest(1, 24, "name", "asc")) == ALL[:24]
     assert lists.take() == 0, "it is known to be too large"
 
 
 def test_a_storage_with_an_order_of_its_own_shows_a_larger_folder_in_that_of_the_server(
     tree: TreeEnv, filled: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "LARGEST_SORTED", 150)
+    monkeypatch.setattr(listing, "MAX_SORTED_ENTRIES", 150)
     with proxied(filled.endpoint) as proxy:
         Counter(proxy)
         mount(tree, filled, proxy, order_by="size", order_direction="desc", extract_folder="front")
-        assert list_names(tree, "/s3/many", Slice(1, 24)) == ALL[:24]
+        assert list_names(tree, "/s3/many", PageRequest(1, 24)) == ALL[:24]
 
 
 def test_mounts_in_a_folder_too_large_to_be_sorted_come_first(
@@ -173,13 +173,17 @@ def test_mounts_in_a_folder_too_large_to_be_sorted_come_first(
 ) -> None:
     tree.mount_disk("/s3/many/0001.txt")
     tree.mount_disk("/s3/many/zz")
-    assert list_names(tree, "/s3/many", Slice(1, 3)) == ALL[:3]
-    answer = list_folder(tree, "/s3/many", Slice(2, 252))
+    assert list_names(tree, "/s3/many", PageRequest(1, 3)) == ALL[:3]
+    answer = list_folder(tree, "/s3/many", PageRequest(2, 252))
     assert ([row["name"] for row in answer["content"]], answer["total"]) == (["zz"], 253)
-    monkeypatch.setattr(listing, "LARGEST_SORTED", 150)
+    monkeypatch.setattr(listing, "MAX_SORTED_ENTRIES", 150)
     listings().clear()
-    assert list_names(tree, "/s3/many", Slice(1, 4)) == ["0001.txt", "zz", *[n for n in ALL if n != "0001.txt"][:2]]
-    assert list_names(tree, "/s3/many", Slice(2, 4)) == [n for n in ALL if n != "0001.txt"][2:6]
+    assert list_names(tree, "/s3/many", PageRequest(1, 4)) == [
+        "0001.txt",
+        "zz",
+        *[n for n in ALL if n != "0001.txt"][:2],
+    ]
+    assert list_names(tree, "/s3/many", PageRequest(2, 4)) == [n for n in ALL if n != "0001.txt"][2:6]
 
 
 def test_one_file_and_those_of_its_name_never_list_their_folder(tree: TreeEnv, lists: Counter) -> None:
@@ -206,27 +210,27 @@ def test_a_failure_further_down_is_worded_as_that_of_a_listing(tree: TreeEnv, fi
     with proxied(filled.endpoint) as proxy:
         Counter(proxy)
         mount(tree, filled, proxy)
-        assert list_names(tree, "/s3/many", Slice(1, 24)) == ALL[:24]
+        assert list_names(tree, "/s3/many", PageRequest(1, 24)) == ALL[:24]
         proxy.before.append(lambda exchange: exchange.respond(503, "SlowDown"))
         with pytest.raises(Unreachable, match="failed get objs: failed to list objs: the S3 server answers SlowDown"):
-            list_names(tree, "/s3/many", Slice(9, 24))
-        assert list_names(tree, "/s3/many", Slice(2, 24)) == ALL[24:48], "what is kept serves"
+            list_names(tree, "/s3/many", PageRequest(9, 24))
+        assert list_names(tree, "/s3/many", PageRequest(2, 24)) == ALL[24:48], "what is kept serves"
         proxy.before.pop()
-        assert list_names(tree, "/s3/many", Slice(9, 24)) == ALL[192:216]
+        assert list_names(tree, "/s3/many", PageRequest(9, 24)) == ALL[192:216]
 
 
 def test_a_changed_folder_shows_everything_once(tree: TreeEnv, filled: Bucket, lists: Counter) -> None:
     for page in range(1, 12):
-        list_folder(tree, "/s3/many", Slice(page, 24))
+        list_folder(tree, "/s3/many", PageRequest(page, 24))
     new = [f"many/0050.{number:03}" for number in range(30)]
     filled.put(*new)
     try:
-        answer = list_folder(tree, "/s3/many", Slice(1, 100), refresh=True)
+        answer = list_folder(tree, "/s3/many", PageRequest(1, 100), refresh=True)
         seen = [row["name"] for row in answer["content"]]
         assert answer["total"] > 100
         for page in range(2, 5):
             lists.take()
-            seen += list_names(tree, "/s3/many", Slice(page, 100))
+            seen += list_names(tree, "/s3/many", PageRequest(page, 100))
             assert lists.take() <= 2
         assert sorted(seen) == sorted([*ALL, *(key.removeprefix("many/") for key in new)])
     finally:
@@ -237,7 +241,7 @@ def test_a_changed_folder_shows_everything_once(tree: TreeEnv, filled: Bucket, l
 def test_who_takes_entries_one_by_one_reads_one_page_ahead(
     tree: TreeEnv, lists: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "PAGE", 50)
+    monkeypatch.setattr(entries, "ENTRIES_PER_PAGE", 50)
     tree.mount("/s3/many/0100.txt", "Local")
     tree.mount("/s3/many/new", "Local")
 

@@ -13,8 +13,7 @@ from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing import folder as folders
 from mangrove.tree.listing.columns import make_columns
-from mangrove.tree.listing.folder import ROWS, CachedFolder, View, make_folder
-from mangrove.tree.listing.folder_changes import Stamp
+from mangrove.tree.listing.folder import ROWS_PER_CHUNK, CachedFolder, Stamp, View, make_folder
 from mangrove.tree.listing.orders import Order, make_natural_key, sort_entries
 from tests.unit.tree.builders import mount, storage
 
@@ -116,15 +115,15 @@ def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
             calls.append(len(entries))
             return encode(entries)
 
-        names = [f"{number:05}" for number in range(2 * ROWS + 1)]
+        names = [f"{number:05}" for number in range(2 * ROWS_PER_CHUNK + 1)]
         folder = await make([Entry(name, 1, 0.0, False) for name in names])
         view = await folder.get_view("key", None, count)
         wanted = ",".join(names).encode()
         assert [await view.get_rows(0, len(names)) for _ in range(3)] == [wanted] * 3
-        assert calls == [ROWS, ROWS, 1]
+        assert calls == [ROWS_PER_CHUNK, ROWS_PER_CHUNK, 1]
         weight = view.weight
         assert b",".join([piece async for piece in view.stream_rows(1, len(names))]) == wanted[6:]
-        assert calls[3:] == [ROWS, ROWS]
+        assert calls[3:] == [ROWS_PER_CHUNK, ROWS_PER_CHUNK]
         assert view.weight == weight
 
     asyncio.run(go())
@@ -139,7 +138,7 @@ def test_pages_that_were_not_asked_for_lately_go_when_they_weigh_too_much(monkey
             assert await view.get_rows(0, 1) is first
             assert view.weight < 12_000
 
-    monkeypatch.setattr(folders, "LARGEST_VIEW", 10_000)
+    monkeypatch.setattr(folders, "MAX_ROW_BYTES_PER_VIEW", 10_000)
     asyncio.run(go())
 
 

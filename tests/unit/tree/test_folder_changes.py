@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.tree.listing.folder_changes import Stamp, note_every_folder, note_folders, note_trees
+from mangrove.tree.listing.folder import Stamp, count_change_of_all, count_folder_changes, count_tree_changes
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b/c"])
 def test_a_change_in_the_folder_itself(path: str) -> None:
     stamp = Stamp((1, path))
     assert stamp.is_current()
-    note_folders([(1, path)])
+    count_folder_changes([(1, path)])
     assert not stamp.is_current()
     assert not stamp.is_current()
     assert Stamp((1, path)).is_current()
@@ -23,18 +23,18 @@ def test_a_change_in_the_folder_itself(path: str) -> None:
 )
 def test_a_change_of_a_whole_tree_is_one_of_all_below(tree: str, is_current: bool) -> None:
     stamp, elsewhere = Stamp((1, "/a/b")), Stamp((2, "/a/b"))
-    note_trees([(1, tree)])
+    count_tree_changes([(1, tree)])
     assert stamp.is_current() is is_current
     assert elsewhere.is_current()
 
 
 def test_what_changes_elsewhere_is_no_change() -> None:
     stamp = Stamp((1, "/a"))
-    note_folders([(1, "/"), (1, "/a/b"), (2, "/a")])
+    count_folder_changes([(1, "/"), (1, "/a/b"), (2, "/a")])
     assert stamp.is_current()
 
 
 def test_a_change_of_every_folder() -> None:
     stamp = Stamp((1, "/a/b"))
-    note_every_folder()
+    count_change_of_all()
     assert not stamp.is_current()

@@ -19,7 +19,7 @@ from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, name_locks, transfers, uploads
-from mangrove.tree.operations.change_log import Journal
+from mangrove.tree.operations.change_log import ChangeLog
 from mangrove.tree.operations.journal import Touched
 from mangrove.tree.operations.plans import TransferRequest
 from tests.support.waiting import wait_until
@@ -45,7 +45,7 @@ def take_changes(env: TreeEnv) -> dict[str, set[str]]:
         if row.kind is not ChangeKind.INTENT:
             log.setdefault(table.by_id[row.storage_id].path, set()).update(describe(row))
     index_changes.write([], [row.number for row in rows])
-    runtime.put(Journal, Journal())
+    runtime.put(ChangeLog, ChangeLog())
     return log
 
 

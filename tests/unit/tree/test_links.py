@@ -123,8 +123,8 @@ def test_links_end_after_the_hours_of_the_setting_rounded_up_to_a_common_moment(
     for hours in (0, -3):
         assert links.make_signer(make(hours), 1).expires == 0
     ends = links.make_signer(make(2), 1).expires
-    assert ends % links.BUCKET == 0
-    assert 0 < ends - time.time() - 7200 <= links.BUCKET
+    assert ends % links.TIME_STEP_SECONDS == 0
+    assert 0 < ends - time.time() - 7200 <= links.TIME_STEP_SECONDS
 
 
 def test_the_setting_has_its_effect_on_links_that_were_given_out_before(monkeypatch: pytest.MonkeyPatch) -> None:

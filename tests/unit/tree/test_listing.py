@@ -12,7 +12,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
-from mangrove.tree.listing.folder import FOLDER_BYTES, VIEWS, Encode
+from mangrove.tree.listing.folder import FOLDER_BYTES, MAX_VIEWS, Encode
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Mount, StoragePath
 from tests.unit.tree.builders import mount
@@ -129,11 +129,11 @@ def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
         driver.folders["/"] = ["a"]
         folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
-        for number in range(10 * VIEWS):
+        for number in range(10 * MAX_VIEWS):
             view = await folder.get_view(number, None, encode_names(1000))
             await view.get_rows(0, 1)
             cache.update_weight(folder)
-        assert cache.weight == before + VIEWS * view.weight
+        assert cache.weight == before + MAX_VIEWS * view.weight
         cache.clear()
         assert cache.weight == 0
 

@@ -135,7 +135,7 @@ def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
 
 def test_gets_survive_whatever_is_dropped_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
-    monkeypatch.setattr("mangrove.tree.listing.listing.RACY_NS", -(10**18))  # every token is trusted
+    monkeypatch.setattr("mangrove.tree.listing.listing.RACY_NANOSECONDS", -(10**18))  # every token is trusted
     chance = random.Random(16)
 
     class Waiting(WithToken):

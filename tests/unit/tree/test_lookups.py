@@ -33,16 +33,16 @@ class Folders(MemoryFolders):
 
 
 async def find(driver: Folders, *names: str, folder: str = "/d") -> list[bool]:
-    found = await lookups.look_up(StoragePath(driver, TreePath(folder), builders.mount()), names)
+    found = await lookups.look_up_many(StoragePath(driver, TreePath(folder), builders.mount()), names)
     return [await found.has(name) for name in names]
 
 
-NAMES = [f"n{number}" for number in range(lookups.FEW + 1)]
+NAMES = [f"n{number}" for number in range(lookups.MAX_SINGLE_LOOKUPS + 1)]
 
 
 def test_many_are_found_by_one_listing() -> None:
     driver = Folders(*NAMES[1:])
-    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
     assert (driver.reads, driver.asked) == (1, [])
 
 
@@ -57,17 +57,17 @@ def test_in_a_folder_that_is_not_there_there_is_nothing() -> None:
 
 
 def test_of_a_very_large_folder_what_was_not_seen_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "LARGEST_LISTED", 1)
-    monkeypatch.setattr(lookups, "LISTED_FOR_EACH", 0)
+    monkeypatch.setattr(lookups, "MAX_LISTED_ENTRIES", 1)
+    monkeypatch.setattr(lookups, "LISTED_ENTRIES_PER_NAME", 0)
     driver = Folders(*NAMES[1:])
-    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
     assert driver.asked == ["n0"]
 
 
 def test_a_listing_goes_on_while_that_is_quicker_than_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "LARGEST_LISTED", 1)
+    monkeypatch.setattr(lookups, "MAX_LISTED_ENTRIES", 1)
     driver = Folders(*NAMES[1:])
-    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
     assert driver.asked == []
 
 
@@ -94,5 +94,5 @@ class Shown(Folders):
 
 def test_what_shows_other_storages_is_asked_for_many_names_at_once() -> None:
     driver = Shown(*NAMES[1:])
-    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
-    assert (driver.reads, sorted(driver.asked), driver.most_at_once) == (0, sorted(NAMES), lookups.AT_ONCE)
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
+    assert (driver.reads, sorted(driver.asked), driver.most_at_once) == (0, sorted(NAMES), lookups.LOOKUP_CONCURRENCY)

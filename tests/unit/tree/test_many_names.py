@@ -62,12 +62,12 @@ VERBS: dict[str, tuple[Right, Verb]] = {
 def test_rules_are_judged_in_one_pass_over_the_folders_and_others_have_their_turn(
     verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passes, turns, judge = 0, 0, Rules.judge
+    passes, turns, evaluate = 0, 0, Rules.evaluate
 
     def count(*args: Any) -> Any:
         nonlocal passes
         passes += 1
-        return judge(*args)
+        return evaluate(*args)
 
     async def take_turns() -> None:
         nonlocal turns
@@ -81,7 +81,7 @@ def test_rules_are_judged_in_one_pass_over_the_folders_and_others_have_their_tur
         others.cancel()
 
     right, act = VERBS[verb]
-    monkeypatch.setattr(Rules, "judge", count)
+    monkeypatch.setattr(Rules, "evaluate", count)
     asyncio.run(go())
     assert passes < 10
     assert turns > 5
@@ -91,7 +91,7 @@ def test_rules_are_judged_in_one_pass_over_the_folders_and_others_have_their_tur
 def test_a_folder_that_is_missing_is_found_before_names_are_judged(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, act = VERBS[verb]
     folder = builders.access(Folders(), "/gone", right, *RULES)
-    monkeypatch.setattr(Rules, "judge_child", None)
+    monkeypatch.setattr(Rules, "evaluate_child", None)
     with pytest.raises(EntryNotFound, match="failed to get src object"):
         asyncio.run(act(folder, ["a", "b"]))
 

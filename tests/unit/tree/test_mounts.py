@@ -22,7 +22,8 @@ from mangrove.drivers.base import Entry
 from mangrove.drivers.observed import observe
 from mangrove.records import storages
 from mangrove.tree import mounts
-from mangrove.tree.mounts import DISABLED, WORKING, Mount, Mounts, MountTable, StoragePath, select_mount
+from mangrove.tree.mount_table import MountTable
+from mangrove.tree.mounts import DISABLED, WORKING, Mount, Mounts, StoragePath, select_mount
 from tests.support.sharing import share_memory
 from tests.unit.tree.builders import mount
 from tests.unit.tree.environment import TreeEnv

@@ -35,7 +35,7 @@ async def main():
         print("held", flush=True)
         await asyncio.sleep(600)
 
-name_locks.RENEW_SECONDS = 0.3
+name_locks.RENEWAL_INTERVAL_SECONDS = 0.3
 asyncio.run(main())
 """
 COUNTER = """
@@ -146,7 +146,7 @@ def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.Monkey
 
 
 def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(name_locks, "RENEWAL_INTERVAL_SECONDS", 0.05)
 
     async def work() -> None:
         with pytest.raises(RecordsUnavailable, match="could not be held"):
@@ -159,8 +159,8 @@ def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.Monke
 
 
 def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "RENEW_SECONDS", 0.05)
-    monkeypatch.setattr(name_locks, "HOLD_SECONDS", 0.5)
+    monkeypatch.setattr(name_locks, "RENEWAL_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(name_locks, "LEASE_SECONDS", 0.5)
 
     def fail(name: str, holder: str) -> None:
         raise RecordsUnavailable

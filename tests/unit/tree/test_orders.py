@@ -10,9 +10,8 @@ import pytest
 from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
-from mangrove.tree.listing.folder import OTHER_ORDERS, CachedFolder, make_folder
-from mangrove.tree.listing.folder_changes import Stamp
-from mangrove.tree.listing.orders import Order, cut_page, find_folder_place, sort_entries
+from mangrove.tree.listing.folder import MAX_OTHER_ORDERS, CachedFolder, Stamp, make_folder
+from mangrove.tree.listing.orders import Order, cut_page, find_folder_position, sort_entries
 from tests.unit.tree.builders import mount
 
 ENTRIES = [
@@ -50,7 +49,7 @@ def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
         before = folder.weight
         orders = [Order(by, descending) for by in ("name", "size", "modified") for descending in (False, True)]
         views = [await folder.get_view("key", None, encode, order) for order in orders]
-        assert 40_000 * OTHER_ORDERS < folder.weight - before < 45_000 * OTHER_ORDERS
+        assert 40_000 * MAX_OTHER_ORDERS < folder.weight - before < 45_000 * MAX_OTHER_ORDERS
         assert await folder.get_view("key", None, encode, orders[-1]) is views[-1]
         assert await folder.get_view("key", None, encode, orders[0]) is not views[0]
 
@@ -65,7 +64,7 @@ def test_one_more_folder_has_the_place_that_sorting_gives_it(by: str, descending
     for one in (Entry("a", 0, 25.0, True), Entry("c3", 0, 10.0, True), Entry("z", 0, 99.0, True)):
         entries = asyncio.run(sort_entries(ENTRIES, order))
         wanted = asyncio.run(sort_entries([*ENTRIES, one], order))
-        assert find_folder_place(entries, order, one) == list(wanted).index(one), one
+        assert find_folder_position(entries, order, one) == list(wanted).index(one), one
 
 
 @pytest.mark.parametrize("places", [[], [0], [3], [0, 0, 2], [1, 3, 3]])

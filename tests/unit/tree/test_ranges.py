@@ -13,7 +13,6 @@ from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Capabilities, DriverConfig, EntriesPage, Entry, get_sort_key
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import ranges
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
 
@@ -58,7 +57,7 @@ def make_file(name: str) -> Entry:
 
 
 def find(driver: Ordered, *names: str) -> dict[str, Entry]:
-    return asyncio.run(ranges.find_in_ranges(driver, D, names))
+    return asyncio.run(lookups.find_in_ranges(driver, D, names))
 
 
 def test_find_in_ranges_any_folder_finds_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +67,8 @@ def test_find_in_ranges_any_folder_finds_names(monkeypatch: pytest.MonkeyPatch) 
 
 
 def check_random_folder(rng: Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "SHARE", rng.choice((1, 3, 256)))
-    monkeypatch.setattr(ranges, "SHORT_PAGE", rng.choice((1, 2, 100)))
+    monkeypatch.setattr(lookups, "NAMES_PER_RANGE_READER", rng.choice((1, 3, 256)))
+    monkeypatch.setattr(lookups, "SHORT_PAGE_ENTRIES", rng.choice((1, 2, 100)))
 
     def make_name() -> str:
         return "".join(rng.choice(LETTERS.replace("/", "")) for _ in range(rng.randrange(1, 5)))
@@ -102,7 +101,7 @@ def test_of_names_in_a_very_large_folder_none_is_asked_for_by_itself() -> None:
     driver, names = Ordered(HUGE), [f"{number:07}" for number in range(60_000, 61_000)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up(StoragePath(driver, D, builders.mount()), [*names, "gone"])
+        found = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), [*names, "gone"])
         return [await found.has(name) for name in [*names, "gone"]]
 
     assert asyncio.run(look_up()) == [True] * 1000 + [False]
@@ -122,7 +121,7 @@ def test_a_storage_that_keeps_no_order_is_asked_for_each() -> None:
     names = [f"n{number:02}" for number in range(5, 35)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up(StoragePath(driver, D, builders.mount()), names)
+        found = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), names)
         return [await found.has(name) for name in names]
 
     assert asyncio.run(look_up()) == [True] * 25 + [False] * 5

@@ -29,28 +29,34 @@ def rules(**by_path: dict[str, Any]) -> Rules:
      ("/ab", "/"), ("/a/b/cd", "/a")],
 )  # fmt: skip
 def test_the_nearest_rule_above_counts_by_whole_segments(path: str, nearest: str) -> None:
-    found = rules(_={}, _a={}, _a_b_c={}).judge(user(), P(path)).rule
+    found = rules(_={}, _a={}, _a_b_c={}).evaluate(user(), P(path)).rule
     assert found is not None
     assert found.path == nearest
 
 
 def test_there_may_be_no_rule() -> None:
-    assert rules(_a={}).judge(user(), P("/b")).rule is None
-    assert Rules({}).judge(user(), P("/b")).may_read("")
+    assert rules(_a={}).evaluate(user(), P("/b")).rule is None
+    assert Rules({}).evaluate(user(), P("/b")).may_read("")
 
 
 @pytest.mark.parametrize("sub", [False, True])
 def test_each_aspect_reaches_below_only_with_its_own_flag(sub: bool) -> None:
     at, below = P("/a"), P("/a/b")
     asked = [
-        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: not r.judge(user(), path).may_read("")),
+        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: not r.evaluate(user(), path).may_read("")),
         (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: r.is_guarded(path)),
-        (rules(_a={"read_users": [1], "read_users_sub": sub}), lambda r, path: not r.judge(user(), path).may_read("")),
-        (rules(_a={"write_users": [1], "write_users_sub": sub}), lambda r, path: not r.judge(user(), path).may_write),
-        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.judge(user(), path).is_open_for_writing),
-        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.judge(user(), path).hide_rule is not None),
-        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.judge(user(), path).texts[0] == "x"),
-        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.judge(user(), path).texts[1] == "x"),
+        (
+            rules(_a={"read_users": [1], "read_users_sub": sub}),
+            lambda r, path: not r.evaluate(user(), path).may_read(""),
+        ),
+        (
+            rules(_a={"write_users": [1], "write_users_sub": sub}),
+            lambda r, path: not r.evaluate(user(), path).may_write,
+        ),
+        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.evaluate(user(), path).is_open_for_writing),
+        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.evaluate(user(), path).hide_rule is not None),
+        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.evaluate(user(), path).texts[0] == "x"),
+        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.evaluate(user(), path).texts[1] == "x"),
     ]
     assert [(test(found, at), test(found, below)) for found, test in asked] == [(True, sub)] * len(asked)
 
@@ -58,73 +64,75 @@ def test_each_aspect_reaches_below_only_with_its_own_flag(sub: bool) -> None:
 def test_a_nearer_rule_shadows_the_farther_one_in_every_aspect() -> None:
     all_of_it = {"password": "x", "p_sub": True, "hide": "y", "h_sub": True, "readme": "r", "r_sub": True}
     found = rules(_a=all_of_it, _a_b={"header": "h"})
-    assert not found.judge(user(), P("/a/c")).may_read("")
-    assert found.judge(user(), P("/a/b")).may_read("")
-    assert found.judge(user(), P("/a/b")).hide_rule is None
-    assert found.judge(user(), P("/a/b")).texts == ("", "h")
+    assert not found.evaluate(user(), P("/a/c")).may_read("")
+    assert found.evaluate(user(), P("/a/b")).may_read("")
+    assert found.evaluate(user(), P("/a/b")).hide_rule is None
+    assert found.evaluate(user(), P("/a/b")).texts == ("", "h")
 
 
 def test_the_password_opens_and_the_right_skips_it() -> None:
     found = rules(_a={"password": "x", "p_sub": True})
     for path in (P("/a"), P("/a/b/c")):
-        assert not found.judge(user(), path).may_read("")
-        assert not found.judge(user(), path).may_read("X")
-        assert found.judge(user(), path).may_read("x")
-        assert found.judge(user(Right.SKIP_PASSWORD), path).may_read("")
+        assert not found.evaluate(user(), path).may_read("")
+        assert not found.evaluate(user(), path).may_read("X")
+        assert found.evaluate(user(), path).may_read("x")
+        assert found.evaluate(user(Right.SKIP_PASSWORD), path).may_read("")
 
 
 def test_a_list_of_readers_admits_them_alone_and_no_password_or_right_helps_others() -> None:
     found = rules(_a={"read_users": [7], "read_users_sub": True, "password": "x", "p_sub": True})
-    assert found.judge(user(id=7), P("/a/b")).may_read("x")
-    assert not found.judge(user(id=7), P("/a/b")).may_read("")
-    assert not found.judge(user(Right.SKIP_PASSWORD, id=8), P("/a/b")).may_read("x")
-    assert rules(_a={"read_users": []}).judge(user(), P("/a")).may_read("")
+    assert found.evaluate(user(id=7), P("/a/b")).may_read("x")
+    assert not found.evaluate(user(id=7), P("/a/b")).may_read("")
+    assert not found.evaluate(user(Right.SKIP_PASSWORD, id=8), P("/a/b")).may_read("x")
+    assert rules(_a={"read_users": []}).evaluate(user(), P("/a")).may_read("")
 
 
 def test_a_list_of_writers_admits_them_alone() -> None:
     found = rules(_a={"write_users": [7], "write": True})
-    assert found.judge(user(id=7), P("/a")).may_write
-    assert not found.judge(user(id=8), P("/a")).may_write
-    assert found.judge(user(), P("/a")).is_open_for_writing
+    assert found.evaluate(user(id=7), P("/a")).may_write
+    assert not found.evaluate(user(id=8), P("/a")).may_write
+    assert found.evaluate(user(), P("/a")).is_open_for_writing
 
 
 def test_hidden_names_hide_everything_below_them() -> None:
     found = rules(_a={"hide": "^secret$\n\n\\.tmp$", "h_sub": True})
     for path in ("/a/secret", "/a/secret/x/y", "/a/b/secret", "/a/x.tmp"):
-        assert found.judge(user(), P(path)).is_hidden, path
-        assert not found.judge(user(), P(path)).may_read(""), path
-        assert found.judge(user(Right.SEE_HIDDEN), P(path)).may_read(""), path
+        assert found.evaluate(user(), P(path)).is_hidden, path
+        assert not found.evaluate(user(), P(path)).may_read(""), path
+        assert found.evaluate(user(Right.SEE_HIDDEN), P(path)).may_read(""), path
     for path in ("/a", "/secret", "/a/secrets", "/a/x.tmp.txt", "/b/secret"):
-        assert not found.judge(user(), P(path)).is_hidden, path
+        assert not found.evaluate(user(), P(path)).is_hidden, path
 
 
 def test_a_rule_hides_the_names_in_its_folder_not_the_folder_itself() -> None:
     found = rules(_a_b={"hide": "b"})
-    assert not found.judge(user(), P("/a/b")).is_hidden
-    assert found.judge(user(), P("/a/b/b")).is_hidden
-    assert not found.judge(user(), P("/a/b/c/b")).is_hidden
+    assert not found.evaluate(user(), P("/a/b")).is_hidden
+    assert found.evaluate(user(), P("/a/b/b")).is_hidden
+    assert not found.evaluate(user(), P("/a/b/c/b")).is_hidden
 
 
 def test_rules_are_compiled_once_for_a_snapshot(tree: TreeEnv) -> None:
     tree.add_rule("/a", hide="x")
     first = configuration.cached()
     assert asyncio.run(get_rules(first)) is asyncio.run(get_rules(first))
-    assert asyncio.run(get_rules(first)).judge(user(), P("/a/x")).is_hidden
+    assert asyncio.run(get_rules(first)).evaluate(user(), P("/a/x")).is_hidden
     tree.add_rule("/b", hide="y")
     assert asyncio.run(get_rules(configuration.cached())) is not asyncio.run(get_rules(first))
-    assert asyncio.run(get_rules(configuration.cached())).judge(user(), P("/b/y")).is_hidden
+    assert asyncio.run(get_rules(configuration.cached())).evaluate(user(), P("/b/y")).is_hidden
 
 
 def test_a_copy_would_disclose_what_a_rule_below_keeps() -> None:
     found = rules(_a_b={"password": "x"}, _c={"write_users": [1]}, _d={"hide": "x"})
 
     def is_restricted(path: str) -> tuple[bool, bool]:
-        one, other = (found.is_restricted_below(found.judge(user(), P(path)), "", changes) for changes in (False, True))
+        one, other = (
+            found.is_restricted_below(found.evaluate(user(), P(path)), "", changes) for changes in (False, True)
+        )
         return one, other
 
     assert {path: is_restricted(path) for path in ("/", "/a", "/a/b", "/a/bc", "/c", "/d", "/e")} == {
         "/": (True, True), "/a": (True, True), "/a/b": (True, True), "/a/bc": (False, False), "/c": (False, True),
         "/d": (True, True), "/e": (False, False),
     }  # fmt: skip
-    assert not found.is_restricted_below(found.judge(user(), P("/a")), "x", True)
-    assert not found.is_restricted_below(found.judge(user(Right.SEE_HIDDEN), P("/d")), "", True)
+    assert not found.is_restricted_below(found.evaluate(user(), P("/a")), "x", True)
+    assert not found.is_restricted_below(found.evaluate(user(Right.SEE_HIDDEN), P("/d")), "", True)

@@ -8,8 +8,8 @@ import pytest
 
 from mangrove.drivers.base import Upload
 from mangrove.records import storages
-from mangrove.tree.listing.browse import Slice
-from mangrove.tree.listing.lookups import look_up
+from mangrove.tree.listing.browse import PageRequest
+from mangrove.tree.listing.lookups import look_up_many
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied
@@ -52,11 +52,11 @@ def test_a_page_through_an_alias_costs_two_listings_at_most(
     show(tree, *paths)
     seen: list[str] = []
     for page in PAGES:
-        answer = list_folder(tree, f"/shown{folder}", Slice(page, 24))
+        answer = list_folder(tree, f"/shown{folder}", PageRequest(page, 24))
         seen += [row["name"] for row in answer["content"]]
         assert lists.take() <= 2
     assert (seen, answer["total"]) == (ALL, len(ALL))
-    assert list_names(tree, f"/shown{folder}", Slice(7, 24)) == ALL[144:168]
+    assert list_names(tree, f"/shown{folder}", PageRequest(7, 24)) == ALL[144:168]
     assert lists.take() <= 2, "where its pages begin is remembered"
 
 
@@ -64,12 +64,12 @@ def test_an_alias_of_an_alias_is_read_in_the_same_pages(tree: TreeEnv, lists: Co
     show(tree, "/s3/many")
     show(tree, "/shown", at="/again")
     for page in PAGES:
-        assert list_names(tree, "/again", Slice(page, 24)) == ALL[(page - 1) * 24 : page * 24]
+        assert list_names(tree, "/again", PageRequest(page, 24)) == ALL[(page - 1) * 24 : page * 24]
         assert lists.take() <= 2
     show(tree, "/circle", at="/round")
     show(tree, "/round", at="/circle")
     with pytest.raises(Exception, match="circle"):
-        list_names(tree, "/circle", Slice(1, 24))
+        list_names(tree, "/circle", PageRequest(1, 24))
 
 
 def test_one_file_through_an_alias_never_lists_its_folder(tree: TreeEnv, lists: Counter) -> None:
@@ -83,25 +83,25 @@ def test_one_file_through_an_alias_never_lists_its_folder(tree: TreeEnv, lists: 
 
 def test_folders_that_are_merged_or_hold_mounts_are_listed_as_a_whole(tree: TreeEnv, lists: Counter) -> None:
     show(tree, "x:/s3/many", "x:/s3/other")
-    assert list_names(tree, "/shown", Slice(11, 24)) == [*ALL, "z"][240:]
+    assert list_names(tree, "/shown", PageRequest(11, 24)) == [*ALL, "z"][240:]
     assert lists.take() == 4
     show(tree, "/s3/many", at="/single")
-    assert list_names(tree, "/single", Slice(1, 24)) == ALL[:24]
+    assert list_names(tree, "/single", PageRequest(1, 24)) == ALL[:24]
     assert lists.take() <= 2
     tree.mount_disk("/s3/many/zz")
-    assert list_names(tree, "/single", Slice(11, 24)) == [*ALL, "zz"][240:]
-    assert list_folder(tree, "/single", Slice(1, 24))["total"] == len(ALL) + 1
+    assert list_names(tree, "/single", PageRequest(11, 24)) == [*ALL, "zz"][240:]
+    assert list_folder(tree, "/single", PageRequest(1, 24))["total"] == len(ALL) + 1
 
 
 def test_an_alias_that_leads_elsewhere_by_now_shows_that(tree: TreeEnv, filled: Bucket, proxy: Proxy) -> None:
     show(tree, "/s3/many")
     Counter(proxy)
-    assert [list_names(tree, "/shown", Slice(page, 24)) for page in (1, 9)] == [ALL[:24], ALL[192:216]]
+    assert [list_names(tree, "/shown", PageRequest(page, 24)) for page in (1, 9)] == [ALL[:24], ALL[192:216]]
     storages.delete(tree.access("/s3").find_mount()[0].storage.id)
     other = Bucket(filled.endpoint)
     other.put(*(f"many/{name}.new" for name in FILES))
     mount(tree, other, proxy)
-    assert list_names(tree, "/shown", Slice(9, 24)) == [f"{name}.new" for name in FILES[192:216]]
+    assert list_names(tree, "/shown", PageRequest(9, 24)) == [f"{name}.new" for name in FILES[192:216]]
 
 
 def test_a_folder_whose_names_are_encrypted_is_listed_as_a_whole(tree: TreeEnv, lists: Counter) -> None:
@@ -112,7 +112,7 @@ def test_a_folder_whose_names_are_encrypted_is_listed_as_a_whole(tree: TreeEnv, 
     for name in FILES[:110]:
         tree.run(folder.driver.write(folder.path / name, stream(b"x"), Upload(1, 1.0)))
     lists.take()
-    assert list_names(tree, "/crypt", Slice(2, 50, "name", "asc")) == FILES[50:100]
+    assert list_names(tree, "/crypt", PageRequest(2, 50, "name", "asc")) == FILES[50:100]
     assert lists.take() == 2
 
 
@@ -128,7 +128,7 @@ def test_many_names_of_a_folder_are_looked_up_by_few_listings(tree: TreeEnv, pro
     access = tree.access(place)
 
     async def find() -> list[bool]:
-        known = await look_up(await access.locate(), wanted)
+        known = await look_up_many(await access.locate(), wanted)
         return [await known.has(name) for name in wanted]
 
     proxy.before.append(note)

@@ -18,8 +18,8 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
 from mangrove.core.runtime import CacheKind
-from mangrove.tree.listing.listing import LARGEST_SORTED
-from mangrove.tree.operations.objects import Rows
+from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES
+from mangrove.tree.listing.rows import Rows
 from mangrove.web import envelope
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import accepts_gzip, ok, stream
@@ -134,10 +134,10 @@ def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused
     """In pieces, so that neither needs more memory than the answer may have."""
     configure(CLOUD)
     with runtime.use(runtime.current().keep(Config)):
-        headers, body = asyncio.run(send(build("streamed", LARGEST_SORTED, noise), accept))
+        headers, body = asyncio.run(send(build("streamed", MAX_SORTED_ENTRIES, noise), accept))
     found = json.loads(gzip.decompress(body) if "content-encoding" in headers else body)
     assert found["code"] == (code if accept == "gzip" else 413)
-    assert "per_page" in found["message"] or len(found["data"]["content"]) == LARGEST_SORTED
+    assert "per_page" in found["message"] or len(found["data"]["content"]) == MAX_SORTED_ENTRIES
 
 
 @pytest.mark.parametrize("kind", ["whole", "streamed"])

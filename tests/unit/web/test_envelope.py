@@ -13,7 +13,7 @@ import pytest
 from starlette.responses import Response, StreamingResponse
 
 from mangrove.core.problems import AccessDenied, TooMany
-from mangrove.tree.operations.objects import Rows
+from mangrove.tree.listing.rows import Rows
 from mangrove.web.envelope import make_failure, ok, stream
 from mangrove.web.flavours import ApiFlavour
 

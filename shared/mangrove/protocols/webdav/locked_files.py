@@ -56,7 +56,7 @@ class FileLocator:
 
     def _find_places(self, path: TreePath) -> Sequence[TreePath]:
         """Return the tree paths that hold what a path stands for; the path itself for a folder of an alias alone."""
-        places = self._table.find_places(path)
+        places = self._table.find_aliased_paths(path)
         return [place for place in places if not self._is_alias(place)] or [path]
 
     def _is_alias(self, place: TreePath) -> bool:
@@ -87,7 +87,7 @@ class FileLocator:
         above: TreePath | None = path
         if rest != "/":
             above = TreePath(path.removesuffix(rest)) if path.endswith(rest) else None
-        is_same = above is not None and folder in self._table.find_places(above)
+        is_same = above is not None and folder in self._table.find_aliased_paths(above)
         covering[file] = CoveringFile(file, rest, above if is_same else None)
 
     def _find_aliases(self, places: Sequence[TreePath]) -> Sequence[TreePath]:

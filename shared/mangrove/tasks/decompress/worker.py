@@ -38,7 +38,7 @@ from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS,
 from mangrove.tasks.decompress.declaration import DecompressCursor, DecompressSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import archives as tree_archives
-from mangrove.tree.operations.archives import Packed
+from mangrove.tree.operations.archives import ArchiveFile
 
 STEP_SECONDS = 60.0  # on one machine: where late members are reached through all others, a step begins at the first
 CACHED = "archive"  # the whole archive in staging
@@ -122,7 +122,7 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
         raise StorageProblem("the size of the archive is not known")
     settings = (await configuration.get()).settings
     name = TreePath(run.spec.source).name
-    packed, limits = Packed(source.driver, source.path, size), tree_archives.make_limits(settings)
+    packed, limits = ArchiveFile(source.driver, source.path, size), tree_archives.make_limits(settings)
     encoding, password = settings.non_efs_zip_encoding, run.spec.archive_password
     async with archives.open_archive(name, packed, password, encoding, limits) as archive:
         yield archive

@@ -1,4 +1,4 @@
-"""The verbs that read: list a folder, get one object, its sub-folders, its direct link."""
+"""Operations that read: list a folder, its sub-folders, and get an object or its direct link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from mangrove.core.problems import (
     EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotMounted,
     NotSupported,
     Problem,
     StorageProblem,
@@ -26,111 +25,108 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Entry, Link
 from mangrove.records.storages import Storage
-from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.listing import encoders
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
 from mangrove.tree.listing.folder import CachedFolder, View, encode_in_thread
-from mangrove.tree.listing.listing import LARGEST_SORTED, collect_entries, explain_list_failure, listings
-from mangrove.tree.listing.mount_folders import MountFolders, get_mount_details, make_mount_entry, place_folders
+from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, listings
+from mangrove.tree.listing.lookups import look_up, look_up_with_related
 from mangrove.tree.listing.orders import Order, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
-from mangrove.tree.listing.related import look_up_with_related
+from mangrove.tree.listing.rows import MountFolders, Rows, encode_rows, join_rows
 from mangrove.tree.mounts import Mount, StoragePath
-from mangrove.tree.operations import links, objects
-from mangrove.tree.operations.objects import Rows, encode_rows, join_rows
+from mangrove.tree.operations import links
 
 Result = TypeVar("Result")
 
-WHOLE_ROWS = 4096  # of an answer that is made at once; a longer one is encoded while it is sent
+MAX_WHOLE_ROWS = 4096  # of an answer that is encoded at once; a longer one is encoded while it is sent
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """Which part of a listing is wanted: `page` from 1, `per_page` 0 for everything; without `order_by` in the order
-    of the storage."""
+class PageRequest:
+    """The page of a listing that a client requests."""
 
-    page: int = 1
-    per_page: int = 0
-    order_by: str = ""
+    page: int = 1  # from 1
+    per_page: int = 0  # 0 for everything
+    order_by: str = ""  # "" for the order of the storage
     order_direction: str = ""
 
     def indices(self, total: int) -> tuple[int, int]:
-        """Start and stop, within 0..total."""
+        """Return start and stop, within 0..total."""
         if self.per_page <= 0:
             return (0, total) if self.page <= 1 else (total, total)
         start = min((max(self.page, 1) - 1) * self.per_page, total)
         return start, min(start + self.per_page, total)
 
     def find_order(self, storage: Storage | None) -> Order | None:
-        """The order that is asked for, folders first unless the storage wants them last; None for the storage's own."""
+        """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
         folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
         return Order(self.order_by, self.order_direction == "desc", folders) if self.order_by else None
 
 
-async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str) -> dict[str, Any]:
-    """The answer of `fs/list`; `base` is the address clients reach us at, for thumbnails."""
+async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
+    """Return the answer of `fs/list`. `base`: the address of the service, for thumbnails."""
     access.require_read()
     if refresh and not access.can_write():
         raise AccessDenied("Refresh without permission")
     virtual = access.find_virtual_folders()
-    found = await _open_folder(access, part, refresh, bool(virtual))
+    opened = await _use_storage(access, bool(virtual), partial(_open_folder, request, refresh, bool(virtual)))
     provider, is_writable = "unknown", False
-    if found is None:
-        nothing = View(Selection(Columns(), ()), lambda _: b"")
-        content, total = await _get_merged(access, nothing, virtual, part, part.find_order(None))
+    if opened is None:
+        no_entries = View(Selection(Columns(), ()), lambda _: b"")
+        content, total = await _get_merged_page(access, no_entries, virtual, request, request.find_order(None))
     else:
-        folder, storage_path = found
-        provider, is_writable = (
-            storage_path.driver.name,
-            (
-                storage_path.driver.capabilities.makedirs
-                or storage_path.driver.capabilities.put_url
-                or storage_path.driver.capabilities.write
-            ),
-        )
+        folder, storage_path = opened
+        driver = storage_path.driver
+        capabilities = driver.capabilities
+        provider, is_writable = driver.name, capabilities.makedirs or capabilities.put_url or capabilities.write
         if isinstance(folder, PagedFolder):
-            content, total = await _get_stored_page(access, folder, virtual, part, base)
+            content, total = await _get_stored_page(access, folder, virtual, request, base)
         else:
-            order = part.find_order(storage_path.mount.storage)
-            view = await _get_view(access, folder, storage_path.mount, base, order)
-            content, total = await _get_merged(access, view, exclude_names(virtual, folder), part, order)
+            order = request.find_order(storage_path.mount.storage)
+            view = await _get_view(access, folder, base, order)
+            content, total = await _get_merged_page(access, view, exclude_names(virtual, folder), request, order)
             listings().update_weight(folder)
-    readme, header = access.judgement.texts
+    readme, header = access.decision.texts
     return {
         "content": content,
         "total": total,
         "readme": readme,
         "header": header,
         "write": is_writable and access.can_write(),
-        "write_content_bypass": access.judgement.is_open_for_writing,
+        "write_content_bypass": access.decision.is_open_for_writing,
         "provider": provider,
     }
 
 
-Content = tuple[orjson.Fragment | Rows, int]  # rows, and how many there are in all
+Page = tuple[orjson.Fragment | Rows, int]
+"""Rows, and the number of all."""
 
 
-async def _get_merged(
-    access: PathAccess, view: View, virtual: dict[str, Mount], part: Slice, order: Order | None
-) -> Content:
-    """A page of what is visible and of the virtual folders, which are behind it where no order is asked for."""
-    mount_folders = await place_folders(virtual, view.visible, order)
+async def _get_merged_page(
+    access: PathAccess, view: View, virtual: dict[str, Mount], request: PageRequest, order: Order | None
+) -> Page:
+    """Return a page of the visible entries and the virtual folders; these come last unless an order is requested."""
+    mount_folders = await rows.place_folders(virtual, view.visible, order)
     total = len(view.visible) + len(mount_folders)
-    pieces = list(cut_page(*part.indices(total), mount_folders.places))
-    rows = iter(await mount_folders.make_rows(access, [piece for piece in pieces if isinstance(piece, int)]))
-    content = await get_content(view, *(next(rows) if isinstance(piece, int) else piece for piece in pieces))
+    pieces = list(cut_page(*request.indices(total), mount_folders.positions))
+    mount_rows = iter(await mount_folders.make_rows(access, [piece for piece in pieces if isinstance(piece, int)]))
+    content = await get_content(view, *(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))
     return content, total
 
 
 async def _get_stored_page(
-    access: PathAccess, folder: PagedFolder, virtual: dict[str, Mount], part: Slice, base: str
-) -> Content:
-    """A page of a folder in its storage's own order; TooLarge where another one is asked for, but by name upwards,
-    which is nearly the same. Virtual folders come first, and hide what has their names."""
-    if part.order_by and (part.order_by, part.order_direction == "desc") != ("name", False):
-        raise TooLarge(f"a folder of more than {LARGEST_SORTED} entries is listed by name only: leave out order_by")
+    access: PathAccess, folder: PagedFolder, virtual: dict[str, Mount], request: PageRequest, base: str
+) -> Page:
+    """Return a page of a folder in the order of its storage.
+
+    TooLarge for another order, except by name upwards, which is nearly the same. Virtual folders come first, and hide
+    the entries with their names.
+    """
+    if request.order_by and (request.order_by, request.order_direction == "desc") != ("name", False):
+        raise TooLarge(f"a folder of more than {MAX_SORTED_ENTRIES} entries is listed by name only: leave out order_by")
     visibility = access.make_visibility_filter()
-    first, (start, stop) = list(virtual), part.indices(sys.maxsize)
+    names, (start, stop) = list(virtual), request.indices(sys.maxsize)
 
     def test(entry: Entry) -> bool:
         return entry.name not in virtual and visibility.passes(entry)
@@ -138,19 +134,19 @@ async def _get_stored_page(
     passes = test if virtual else visibility.test
     key = visibility.key, frozenset(virtual)
     try:
-        found = await folder.read(key, passes, max(start - len(first), 0), max(stop - len(first), 0))
+        part = await folder.read(key, passes, max(start - len(names), 0), max(stop - len(names), 0))
     except StorageProblem as problem:
         raise explain_folder_failure(access, problem) from problem
-    mount_folders = MountFolders([(name, virtual[name]) for name in first], [0] * len(first))
-    rows = await mount_folders.make_rows(access, range(len(first))[start:stop])
-    encode = encoders.make_encoder(access, encoders.make_folder_signer(access), base)
-    return join_rows(*rows, await encode_in_thread(encode, found.entries)), found.total + len(first)
+    mount_folders = MountFolders([(name, virtual[name]) for name in names], [0] * len(names))
+    mount_rows = await mount_folders.make_rows(access, range(len(names))[start:stop])
+    encode = rows.make_encoder(access, rows.make_folder_signer(access), base)
+    return join_rows(*mount_rows, await encode_in_thread(encode, part.entries)), part.total + len(names)
 
 
 async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | Rows:
-    """Slices of the view, and rows that are encoded already; to be encoded while they are sent where these are many."""
-    slices = [piece for piece in pieces if not isinstance(piece, bytes)]
-    if sum(stop - start for start, stop in slices) > WHOLE_ROWS:
+    """Join ranges of the view and encoded rows. Many rows are encoded while they are sent."""
+    ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
+    if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
         return Rows(_stream(view, pieces))
     return join_rows(*[piece if isinstance(piece, bytes) else await view.get_rows(*piece) for piece in pieces])
 
@@ -158,169 +154,175 @@ async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fr
 async def _stream(view: View, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         if not isinstance(piece, bytes):
-            async for rows in view.stream_rows(*piece):
-                yield rows
+            async for encoded in view.stream_rows(*piece):
+                yield encoded
         elif piece:
             yield piece
 
 
 def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, Mount]:
-    """The virtual folders whose names the storage's own listing does not have."""
+    """Return the virtual folders whose names the storage's own listing does not have."""
     return {name: mount for name, mount in virtual.items() if folder.find(name) is None}
 
 
 async def _open_folder(
-    access: PathAccess, part: Slice, refresh: bool, has_virtual: bool
-) -> tuple[CachedFolder | PagedFolder, StoragePath] | None:
-    """The storage's listing, as much of it as a part needs; None where only virtual folders answer."""
-
-    async def read(storage_path: StoragePath) -> tuple[CachedFolder | PagedFolder, StoragePath]:
-        order = part.find_order(storage_path.mount.storage) or Order.of(storage_path.mount.storage)
-        if 0 < part.per_page <= WHOLE_ROWS:
-            in_pages = not has_virtual and order.is_of_storage
-            return await listings().open(storage_path, in_pages=in_pages, refresh=refresh), storage_path
-        most = platform().max_listed_entries
-        return await listings().get(storage_path, refresh=refresh, most=most), storage_path
-
-    return await _ask_storage(access, has_virtual, read)
+    request: PageRequest, refresh: bool, has_virtual: bool, storage_path: StoragePath
+) -> tuple[CachedFolder | PagedFolder, StoragePath]:
+    """Return the storage's listing, as much of it as the page needs."""
+    order = request.find_order(storage_path.mount.storage) or Order.of(storage_path.mount.storage)
+    if 0 < request.per_page <= MAX_WHOLE_ROWS:
+        in_pages = not has_virtual and order.is_of_storage
+        return await listings().open(storage_path, in_pages=in_pages, refresh=refresh), storage_path
+    max_entries = platform().max_listed_entries
+    return await listings().get(storage_path, refresh=refresh, max_entries=max_entries), storage_path
 
 
 async def open_pages(access: PathAccess, has_virtual: bool) -> CachedFolder | PagedFolder | None:
-    """The storage's listing, in pages where the storage has such; None where only virtual folders answer."""
-    return await _ask_storage(access, has_virtual, partial(listings().open, in_pages=True))
+    """Return the storage's listing, in pages if it has such. None where only virtual folders answer."""
+    return await _use_storage(access, has_virtual, partial(listings().open, in_pages=True))
 
 
 async def check_folder(access: PathAccess) -> None:
-    """Fails as `list_folder` does where the path is no folder that can be listed, as far as a look at it tells."""
+    """Fail as `list_folder` does where the path is not a folder that can be listed, without listing it."""
     access.require_read()
-    await _ask_storage(access, bool(access.find_virtual_folders()), _check_folder)
+    await _use_storage(access, bool(access.find_virtual_folders()), _check_folder)
 
 
 async def _check_folder(storage_path: StoragePath) -> None:
     if storage_path.mount.has_failed:
         await listings().get(storage_path)  # it may serve all the same
-    elif storage_path.path != "/" and not (await lookup(storage_path, to_show=True)).is_dir:
+    elif storage_path.path != "/" and not (await look_up(storage_path, to_show=True)).is_dir:
         raise NotAFolder
 
 
-async def _ask_storage(
-    access: PathAccess, has_virtual: bool, ask: Callable[[StoragePath], Awaitable[Result]]
+async def _use_storage(
+    access: PathAccess, has_virtual: bool, use: Callable[[StoragePath], Awaitable[Result]]
 ) -> Result | None:
-    """What the storage says of a folder, its failure in the words of a listing; None where only virtual folders
-    answer."""
+    """Return what `use` reads of a folder's storage. None where only virtual folders answer.
+
+    A failure has the words of a listing.
+    """
     has_virtual = has_virtual or access.path in access.table.ancestors
     if has_virtual and not access.table.find_mounts(access.path):
         return None
+    mount, inner = access.find_mount("")
     direct_lookup = False
-    try:
-        mount, inner = access.find_mount()
-    except StorageProblem:
-        if access.path == "/" and not access.table.mounts:
-            raise NotMounted("failed get storage: storage not found; please add a storage first") from None
-        raise NotMounted(f"failed get storage: storage not found; rawPath: {access.path}") from None
     try:
         storage_path = StoragePath(await mount.get_driver(), inner, mount)
         direct_lookup = storage_path.driver.config.direct_lookup
-        return await ask(storage_path)
+        return await use(storage_path)
     except StorageProblem as problem:
         if has_virtual:
             return None
-        raise explain_list_failure(problem, direct_lookup) from problem
+        raise _explain_failure(problem, direct_lookup) from problem
 
 
-async def _get_view(access: PathAccess, folder: CachedFolder, mount: Mount, base: str, order: Order | None) -> View:
-    signer = encoders.make_folder_signer(access)
+def _explain_failure(problem: StorageProblem, direct_lookup: bool) -> Problem:
+    """Return a listing's failure in the words that clients compare."""
+    explained: Problem = problem
+    if isinstance(problem, EntryNotFound):
+        explained = problem.with_prefix("failed get dir: failed to get obj" if direct_lookup else "failed get dir")
+    elif not isinstance(problem, NotAFolder | StorageUnavailable):
+        explained = problem.with_prefix("failed to list objs")
+    return explained.with_prefix("failed get objs")
+
+
+def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Problem:
+    """Return a failure to list the folder in the words of `fs/list`."""
+    driver = access.find_mount()[0].driver
+    return _explain_failure(problem, driver is not None and driver.config.direct_lookup)
+
+
+async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: Order | None) -> View:
+    signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
     thumbs = base if folder.has_thumbs else ""
     return await folder.get_view(
         (access.table.version, str(access.path), visibility.key, signer, thumbs),
         visibility.test,
-        encoders.make_encoder(access, signer, base),
+        rows.make_encoder(access, signer, base),
         order,
     )
 
 
 async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
-    """The answer of `fs/get`."""
+    """Return the answer of `fs/get`."""
     access.require_read()
-    readme, header = access.judgement.texts
+    readme, header = access.decision.texts
     tail = {"readme": readme, "header": header, "provider": "unknown", "related": None, "raw_url": ""}
     virtual = find_virtual_entry(access)
     if virtual is not None:
         entry, provider = virtual
-        mounted = access.table.by_path.get(access.path)
-        details = await get_mount_details(access, mounted[0]) if mounted else {}
-        return objects.make_row({}, entry) | tail | {"provider": provider} | details
+        mounts_here = access.table.by_path.get(access.path)
+        details = await rows.get_mount_details(access, mounts_here[0]) if mounts_here else {}
+        return rows.make_row({}, entry) | tail | {"provider": provider} | details
     storage_path = await access.locate("")
     try:
-        entry, beside = await look_up_with_related(access, storage_path)
+        entry, related = await look_up_with_related(access, storage_path)
     except StorageProblem as problem:
         if not storage_path.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
             raise
         raise problem.with_prefix("failed to get obj") from problem
-    codes = access.settings.type_codes
     must_sign = not entry.is_dir and access.requires_signature()
-    sign = encoders.make_signer(access).sign(access.path) if must_sign else ""
-    record = objects.make_row(
-        codes,
-        entry._replace(name=access.path.name or "root"),
-        sign,
-        encoders.make_thumb_url(access.path, entry, sign, base),
-    )
-    record |= tail | {"provider": entry.provider or storage_path.driver.name}
+    sign = rows.make_signer(access).sign(access.path) if must_sign else ""
+    thumb = rows.make_thumb_url(access.path, entry, sign, base)
+    row = rows.make_row(access.settings.type_codes, entry._replace(name=access.path.name or "root"), sign, thumb)
+    row |= tail | {"provider": entry.provider or storage_path.driver.name}
     if not entry.is_dir:
-        record["raw_url"] = await _get_raw_url(access, storage_path, entry, base, sign)
-    record["related"] = await _encode_related(access, beside)
-    return record
+        row["raw_url"] = await _get_raw_url(access, storage_path, entry, base, sign)
+    row["related"] = await _encode_related(access, related)
+    return row
 
 
 def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
-    """The root, a mount's own folder, or a folder that only leads to mounts; with its provider."""
-    mounted = access.table.by_path.get(access.path)
-    if mounted:
-        mount = mounted[0]
-        return make_mount_entry(access.path.name or "root", mount), mount.storage.driver
+    """Return the root, a mount's own folder, or a folder that only leads to mounts; with its provider."""
+    mounts_here = access.table.by_path.get(access.path)
+    if mounts_here:
+        mount = mounts_here[0]
+        return rows.make_mount_entry(access.path.name or "root", mount), mount.storage.driver
     if access.path == "/" and not access.table.find_mounts(access.path):
         return Entry("root", 0, 0.0, True), "unknown"
     if access.path in access.table.ancestors:
         name = access.path.name
-        return make_mount_entry(name, access.table.find_virtual_folders(access.path.parent)[name]), "unknown"
+        return rows.make_mount_entry(name, access.table.find_virtual_folders(access.path.parent)[name]), "unknown"
     return None
 
 
-async def _encode_related(access: PathAccess, found: Selection | None) -> orjson.Fragment | Rows | None:
-    """Those of the entries beside this one that the caller may see."""
-    if found is None:
+async def _encode_related(access: PathAccess, entries: Selection | None) -> orjson.Fragment | Rows | None:
+    """Encode the related entries that the caller may see."""
+    if entries is None:
         return None
     parent, name = access.parent, access.path.name
     visibility = parent.make_visibility_filter()
-    related = await run_chunked(found.select(lambda other: other.name != name and visibility.passes(other)))
-    view = View(related, encoders.make_encoder(parent, encoders.make_folder_signer(parent), None))
+    related = await run_chunked(entries.select(lambda entry: entry.name != name and visibility.passes(entry)))
+    view = View(related, rows.make_encoder(parent, rows.make_folder_signer(parent), None))
     return await get_content(view, (0, len(related))) if len(related) else None
 
 
-def _make_proxy_url(access: PathAccess, mount: Mount, base: str, sign: str, route: str = "/p") -> str:
-    signature = sign or encoders.make_signer(access).sign(access.path)
-    return links.make_proxy_url(mount, access.path, base, signature, bool(sign), route)
-
-
 async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Entry, base: str, sign: str) -> str:
-    """Where the bytes of a file are fetched (behaviour 5.2); `sign`: of our links to it, "" where they carry none."""
+    """Return the address of the bytes of a file. `sign`: of the service's links to it, "" where they carry none."""
     driver, mount = storage_path.driver, storage_path.mount
+
+    def make_proxy_url(route: str) -> str:
+        signature = sign or rows.make_signer(access).sign(access.path)
+        return links.make_proxy_url(mount, access.path, base, signature, bool(sign), route)
+
     if driver.config.only_proxy or mount.storage.web_proxy or not driver.capabilities.link:
-        return _make_proxy_url(access, mount, base, sign)
+        return make_proxy_url("/p")
     if entry.url:
         return entry.url
     try:
         url = (await driver.link(storage_path.path)).url
-    except NotSupported:  # of this file: `/d` streams it
-        return _make_proxy_url(access, mount, base, sign, "/d")
+    except NotSupported:  # for this file: `/d` streams it
+        return make_proxy_url("/d")
     return base + url if url.startswith("/") else url
 
 
 async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
-    """The sub-folders, as `{name, modified}`. A folder that its storage lists in pages is read so: its files are many,
-    and nobody keeps them."""
+    """Return the sub-folders, as `{name, modified}`.
+
+    A folder that its storage lists in pages is read in pages and not cached, because its files may be many.
+    """
     access.require_read()
     virtual = access.find_virtual_folders()
     passes = access.make_visibility_filter().passes
@@ -328,61 +330,54 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
     async def read(storage_path: StoragePath) -> Selection:
         folder = await listings().open(storage_path, in_pages=True)
         if isinstance(folder, CachedFolder):
-            _exclude(virtual, [name for name in virtual if folder.find(name) is not None])
+            _remove_names(virtual, [name for name in virtual if folder.find(name) is not None])
             return await run_chunked(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
-        columns = await collect_entries(_select_folders(storage_path, virtual, passes))
+        columns = await collect_entries(_iterate_subfolders(storage_path, virtual, passes))
         return Selection(columns, range(len(columns)))
 
-    found = await _ask_storage(access, bool(virtual), read)
-    last = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
-    if found is None:
-        return join_rows(last)
-    return await get_content(View(found, _encode_subfolders), (0, len(found)), last)
+    entries = await _use_storage(access, bool(virtual), read)
+    mount_rows = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
+    if entries is None:
+        return join_rows(mount_rows)
+    return await get_content(View(entries, _encode_subfolders), (0, len(entries)), mount_rows)
 
 
-def _exclude(virtual: dict[str, Mount], names: Iterable[str]) -> None:
-    """Drop the virtual folders whose names the storage's own listing has."""
+def _remove_names(virtual: dict[str, Mount], names: Iterable[str]) -> None:
     for name in names:
         virtual.pop(name, None)
 
 
-async def _select_folders(
+async def _iterate_subfolders(
     storage_path: StoragePath, virtual: dict[str, Mount], passes: Callable[[Entry], bool]
 ) -> AsyncIterator[Sequence[Entry]]:
     async for batch in storage_path.driver.list(storage_path.path):
-        _exclude(virtual, (entry.name for entry in batch))
+        _remove_names(virtual, (entry.name for entry in batch))
         yield [entry for entry in batch if entry.is_dir and passes(entry)]
 
 
 def _encode_subfolders(entries: Sequence[Entry]) -> bytes:
-    return encode_rows({"name": entry.name, "modified": objects.format_time(entry.modified)} for entry in entries)
+    return encode_rows({"name": entry.name, "modified": rows.format_time(entry.modified)} for entry in entries)
 
 
 async def get_link(access: PathAccess, base: str) -> Link:
-    """The answer of `fs/link`: the driver's own link, or ours where it has none (for this file)."""
+    """Return the answer of `fs/link`: the driver's own link, or the service's where it has none for this file."""
     storage_path = await access.locate()
     driver = storage_path.driver
-    query = f"d&sign={encoders.make_signer(access).sign(access.path)}"
+    query = f"d&sign={rows.make_signer(access).sign(access.path)}"
     if driver.config.only_proxy or not driver.capabilities.link:
         return Link(links.make_file_url(base, "/p", access.path, query))
     entry = await stat_file(storage_path)
     try:
-        found = await driver.link(storage_path.path)
+        link = await driver.link(storage_path.path)
     except NotSupported:
         return Link(links.make_file_url(base, "/d", access.path, query))
-    return Link(entry.url or found.url, found.headers, found.lifetime)
-
-
-def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Problem:
-    """A failure to list the folder, in the words of `fs/list`."""
-    driver = access.find_mount()[0].driver
-    return explain_list_failure(problem, driver is not None and driver.config.direct_lookup)
+    return Link(entry.url or link.url, link.headers, link.lifetime)
 
 
 async def stat_file(storage_path: StoragePath) -> Entry:
-    """The file's entry, with failures worded as the link routes do."""
+    """Return the entry of a file, with failures in the words of the routes for links."""
     try:
-        entry = await lookup(storage_path)
+        entry = await look_up(storage_path)
     except EntryNotFound as problem:
         explained = problem.with_prefix("failed to get obj") if storage_path.driver.config.direct_lookup else problem
         raise explained.with_prefix("failed link: failed to get file") from None

@@ -1,4 +1,4 @@
-"""Entries of the tree one by one, mounts among them, for doors that do not speak the interface's lists."""
+"""Single entries of the tree, mounts among them, for protocols that do not use the interface's lists."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked
 from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.mount_folders import make_mount_entry
+from mangrove.tree.listing.lookups import look_up
 from mangrove.tree.listing.paged_folder import PagedFolder
+from mangrove.tree.listing.rows import make_mount_entry
 
-PAGE = 1000  # entries of a folder in pages that are asked for at once
+ENTRIES_PER_PAGE = 1000  # of a folder that its storage lists in pages
 
 
 async def stat(access: PathAccess) -> Entry:
-    """What is at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
+    """Return what is at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
 
     EntryNotFound, NotReadable, or the driver's StorageProblem.
     """
     access.require_read()
     virtual = browse.find_virtual_entry(access)
-    return virtual[0] if virtual is not None else await lookup(await access.locate(""), to_show=True)
+    return virtual[0] if virtual is not None else await look_up(await access.locate(""), to_show=True)
 
 
 async def find_known(access: PathAccess) -> Entry | None:
-    """What is at the path, as far as the caller may know it; None otherwise, and for nothing."""
+    """Return what is at the path. None for nothing, and where the caller may not read."""
     if not access.may_read():
         return None
     try:
@@ -36,9 +37,9 @@ async def find_known(access: PathAccess) -> Entry | None:
 
 
 async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
-    """What the caller may see in a folder: its storage's entries, then the mounts that it has no entry for.
+    """Yield what the caller may see in a folder: its storage's entries, then the mounts without an entry.
 
-    Of a storage that lists in pages no more than one page is read ahead; of names that are mounts' the mount is shown.
+    At most one page is read ahead of a storage that lists in pages. There a mount hides an entry of its name.
     """
     access.require_read()
     virtual = access.find_virtual_folders()
@@ -67,23 +68,23 @@ async def _iterate_pages(
     start, is_end = 0, False
     while not is_end:
         try:
-            part = await folder.read(key, test, start, start + PAGE)
+            part = await folder.read(key, test, start, start + ENTRIES_PER_PAGE)
         except StorageProblem as problem:
             raise browse.explain_folder_failure(access, problem) from problem
         async for entry in iterate_chunked(part.entries):
             yield entry
         start += len(part.entries)
-        is_end = len(part.entries) < PAGE
+        is_end = len(part.entries) < ENTRIES_PER_PAGE
 
 
 async def require_folder(access: PathAccess) -> None:
-    """EntryNotFound or NotAFolder unless there is a folder at the path."""
+    """Raise EntryNotFound or NotAFolder unless there is a folder at the path."""
     if not (await stat(access)).is_dir:
         raise NotAFolder
 
 
 def format_etag(entry: Entry) -> str:
-    """A strong validator of a file, with quotes."""
+    """Return a strong validator of a file, with quotes."""
     if entry.etag or entry.hashes:
         return f'"{entry.etag or max((entry.hashes or {}).values())}"'
     size = "" if entry.size is None else f"{entry.size:x}"

@@ -1,4 +1,7 @@
-"""One listing: its entries in their storage's order, found by name, and what callers with the same rights see of it."""
+"""One listing: its entries in the order of their storage, an index by name, and the views of callers.
+
+A stamp tells whether a folder changed since it was read, in any process of this machine.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,31 @@ import asyncio
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 
 from mangrove.core import runtime
 from mangrove.core.chunked import run_chunked
 from mangrove.core.concurrency import ComputePools
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
-from mangrove.tree.listing.folder_changes import Stamp
 from mangrove.tree.listing.orders import Order, sort
+from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount
 
-ROWS = 512  # that are encoded at once
-VIEWS = 8  # kept of one folder
-OTHER_ORDERS = 2  # kept of one folder beside its storage's own: four bytes for each entry
-LARGEST_VIEW = 16 << 20  # bytes of the rows kept of one view
-FOLDER_BYTES = 1200  # what a folder weighs besides its columns
+ROWS_PER_CHUNK = 512  # that are encoded in one call
+MAX_VIEWS = 8  # of a folder
+MAX_OTHER_ORDERS = 2  # of a folder beside that of its storage: four bytes for each entry
+MAX_ROW_BYTES_PER_VIEW = 16 << 20
+FOLDER_BYTES = 1200  # the weight of a folder besides its columns
 VIEW_BYTES = 900
-PAGE_BYTES = 200  # what a kept page weighs besides its rows
+PAGE_BYTES = 200  # the weight of a cached page besides its rows
 
 Encode = Callable[[Sequence[Entry]], bytes]
 
 
 class View:
-    """A folder as callers with the same rights see it: the visible entries, and the pages that were asked for last.
+    """A folder as callers with the same rights see it: the visible entries, and the pages that were read last.
 
     Rows are JSON objects with commas between them.
     """
@@ -39,10 +43,10 @@ class View:
         self.weight = weight + VIEW_BYTES  # bytes
         self._encode = encode
         self._pages: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._largest = self.weight + LARGEST_VIEW
+        self._max_weight = self.weight + MAX_ROW_BYTES_PER_VIEW
 
     async def get_rows(self, start: int, stop: int) -> bytes:
-        """The rows of a slice."""
+        """Return the rows from `start` to `stop`."""
         key = (start, stop)
         if key not in self._pages:
             page = b",".join([rows async for rows in self.stream_rows(start, stop)])
@@ -51,35 +55,29 @@ class View:
                 self.weight += sys.getsizeof(page) + PAGE_BYTES
         self._pages.move_to_end(key)
         page = self._pages[key]
-        while self.weight > self._largest:
+        while self.weight > self._max_weight:
             self.weight -= sys.getsizeof(self._pages.popitem(last=False)[1]) + PAGE_BYTES
         return page
 
     async def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
-        """The rows of a slice, ROWS of them at once, not kept."""
-        thread = runtime.get(ComputePools).batches
-        for first in range(start, stop, ROWS):
-            yield await thread.run(self._encode_slice, first, min(first + ROWS, stop))
+        """Yield the rows from `start` to `stop` in chunks. They are not cached."""
+        pool = runtime.get(ComputePools).batches
+        for first in range(start, stop, ROWS_PER_CHUNK):
+            yield await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
 
-    def _encode_slice(self, start: int, stop: int) -> bytes:
+    def _encode_range(self, start: int, stop: int) -> bytes:
         return self._encode(self.visible[start:stop])
 
 
 async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
-    """The rows of some entries, ROWS of them at once."""
-    thread = runtime.get(ComputePools).batches
-    return b",".join(
-        [await thread.run(encode, entries[start : start + ROWS]) for start in range(0, len(entries), ROWS)]
-    )
+    """Encode entries in a thread, in chunks."""
+    pool = runtime.get(ComputePools).batches
+    starts = range(0, len(entries), ROWS_PER_CHUNK)
+    return b",".join([await pool.run(encode, entries[start : start + ROWS_PER_CHUNK]) for start in starts])
 
 
 class CachedFolder:
-    """One listing, sorted in its storage's order; `by_name`: the same entries by name.
-
-    `token`: the change token it was read under; None when it cannot be trusted. `max_age`: seconds for which an
-    unchanged token is believed. `stamp`: from before it was read. `counted`: the weight in bytes that
-    the cache has accounted for.
-    """
+    """One listing, sorted in the order of its storage."""
 
     def __init__(
         self, entries: Selection, by_name: Selection, mount: Mount, token: int | None, max_age: float, stamp: Stamp
@@ -87,68 +85,68 @@ class CachedFolder:
         self.entries = entries
         self.mount = mount
         self.is_cached = False
-        self.token = token
+        self.token = token  # the change token under which it was read; None when it cannot be trusted
         self.checked_at = self.read_at = time.monotonic()
-        self.max_age = max_age
-        self.stamp = stamp
-        self.counted = 0
+        self.max_age = max_age  # seconds for which an unchanged token is believed
+        self.stamp = stamp  # from before it was read
+        self.counted_weight = 0  # bytes that the cache has accounted for
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
         self._views: OrderedDict[tuple[Order, Hashable], View] = OrderedDict()
-        self._others: OrderedDict[Order, Selection] = OrderedDict()
-        self._making = asyncio.Lock()
+        self._other_orders: OrderedDict[Order, Selection] = OrderedDict()
+        self._lock = asyncio.Lock()
 
     @property
     def weight(self) -> int:
-        """Bytes."""
-        parts: list[View | Selection] = [*self._views.values(), *self._others.values()]
+        """Its bytes."""
+        parts: list[View | Selection] = [*self._views.values(), *self._other_orders.values()]
         return self._own_weight + sum(part.weight for part in parts)
 
     @property
     def has_thumbs(self) -> bool:
-        """Whether there may be thumbnails."""
+        """True if entries may have thumbnails."""
         return self.entries.columns.has_thumbs
 
     def find(self, name: str) -> Entry | None:
-        """The entry of that name."""
+        """Return the entry of that name."""
         return self._by_name.find_last(name)
 
     def find_by_prefix(self, prefix: str) -> Selection:
-        """The entries whose names start with `prefix`, by name."""
+        """Return the entries whose names start with `prefix`, by name."""
         return self._by_name.find_range(encode_name(prefix))
 
     async def get_view(
         self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: Order | None = None
     ) -> View:
-        """The view kept under `key`, made at first use of what passes `test`; the least used beyond VIEWS goes.
+        """Return the view with the key, made at its first use from the entries that pass `test`.
 
-        `order`: another one than the storage's own.
+        Beyond MAX_VIEWS the view that was not used for longest is dropped. `order`: None for that of the storage.
         """
-        wanted = order or Order.of(self.mount.storage)
-        async with self._making:
-            entries = await self._get_sorted(wanted)
-            view = self._views.get((wanted, key))
+        order = order or Order.of(self.mount.storage)
+        async with self._lock:
+            entries = await self._get_sorted(order)
+            view = self._views.get((order, key))
             if view is None:
                 view = await _make_view(entries, test, encode)
-                self._views[wanted, key] = view
-                if len(self._views) > VIEWS:
+                self._views[order, key] = view
+                if len(self._views) > MAX_VIEWS:
                     self._views.popitem(last=False)
-            self._views.move_to_end((wanted, key))
+            self._views.move_to_end((order, key))
             return view
 
     async def _get_sorted(self, order: Order) -> Selection:
-        """All entries in that order, sorted at its first use."""
+        """Return all entries in an order, sorted at its first use."""
         if order == Order.of(self.mount.storage):
             return self.entries
-        if order not in self._others:
+        if order not in self._other_orders:
             columns = self.entries.columns
-            self._others[order] = Selection(columns, await run_chunked(sort(columns, order)))
-            if len(self._others) > OTHER_ORDERS:
-                oldest, _ = self._others.popitem(last=False)
-                for view in [view for view in self._views if view[0] == oldest]:
-                    del self._views[view]
-        self._others.move_to_end(order)
-        return self._others[order]
+            self._other_orders[order] = Selection(columns, await run_chunked(sort(columns, order)))
+            if len(self._other_orders) > MAX_OTHER_ORDERS:
+                oldest, _ = self._other_orders.popitem(last=False)
+                for view_key in [view_key for view_key in self._views if view_key[0] == oldest]:
+                    del self._views[view_key]
+        self._other_orders.move_to_end(order)
+        return self._other_orders[order]
 
 
 async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, encode: Encode) -> View:
@@ -159,7 +157,70 @@ async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, e
 
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
-    """The listing of all that was read."""
+    """Return the listing of all entries that were read."""
     entries = Selection(columns, await run_chunked(sort(columns, Order.of(mount.storage))))
     by_name = await run_chunked(entries.sort_by_name())
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)
+
+
+class Stamp:
+    """A moment in the life of a folder. It is made before the folder is read."""
+
+    __slots__ = ("_count", "_key", "_total")
+
+    def __init__(self, key: FolderKey) -> None:
+        self._key = key
+        self._total = read_total_changes()
+        self._count = _read_changes(key)
+
+    def is_current(self) -> bool:
+        """True if nothing in the folder changed since, nor any folder above it as a whole."""
+        total = read_total_changes()
+        if total == self._total:
+            return True
+        if _read_changes(self._key) != self._count:
+            return False
+        self._total = total
+        return True
+
+
+def read_total_changes() -> int:
+    """Return a number that is another one after each change of any folder."""
+    return change_counters().read(Topic.ANY_FOLDER)
+
+
+def _read_changes(key: FolderKey) -> int:
+    own = change_counters().read(Topic.FOLDER, key) + change_counters().read(Topic.EVERY_FOLDER)
+    return own + sum(change_counters().read(Topic.TREE, ancestor) for ancestor in _list_ancestors(key))
+
+
+def _list_ancestors(key: FolderKey) -> Iterator[FolderKey]:
+    """Yield the folder and all above it."""
+    storage_id, path = key
+    yield storage_id, "/"
+    end = path.find("/", 1)
+    while end > 0:
+        yield storage_id, path[:end]
+        end = path.find("/", end + 1)
+    if path != "/":
+        yield key
+
+
+def count_folder_changes(keys: Iterable[FolderKey]) -> None:
+    """Note that entries of these folders change, or have changed."""
+    for key in keys:
+        change_counters().bump(Topic.FOLDER, key)
+    change_counters().bump(Topic.ANY_FOLDER)
+
+
+def count_tree_changes(keys: Iterable[FolderKey]) -> None:
+    """Note that these folders change with all that is below them."""
+    for key in keys:
+        change_counters().bump(Topic.TREE, key)
+    change_counters().bump(Topic.ANY_FOLDER)
+
+
+def count_change_of_all() -> None:
+    """Note that no listing is to be trusted any more."""
+    change_counters().bump(Topic.EVERY_FOLDER)
+    change_counters().bump(Topic.ANY_FOLDER)

@@ -70,7 +70,7 @@ async def sort_entries(found: Sequence[Entry], order: Order) -> Selection:
     return Selection(columns, await run_chunked(sort(columns, order)))
 
 
-def find_folder_place(sorted_entries: Selection, order: Order, folder: Entry) -> int:
+def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry) -> int:
     """How many of the entries, which are in that order, come before one more folder."""
     columns, positions = sorted_entries.columns, sorted_entries.positions
     start, stop = 0, len(positions)

@@ -1,4 +1,4 @@
-"""What is inside archives: their tree, one folder of it, the bytes of one file (behaviour 5.19)."""
+"""The contents of archives: their tree, one folder of it, the bytes of one file."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.records.storages import Storage
-from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.listing.browse import Slice, get_content
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.browse import PageRequest, get_content
 from mangrove.tree.listing.folder import View
+from mangrove.tree.listing.lookups import look_up
 from mangrove.tree.listing.orders import Order, sort_entries
+from mangrove.tree.listing.rows import encode_rows, make_row
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import links, objects
+from mangrove.tree.operations import links
 from mangrove.tree.operations.downloads import Download
 from mangrove.tree.operations.links import Purpose
-from mangrove.tree.operations.objects import encode_rows
 
-LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
-DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
-LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
+MAX_TREE_ENTRIES = 10_000  # in one answer; clients read larger archives folder by folder
+MAX_TREE_DEPTH = 100  # folders in each other in one answer: JSON libraries bound it, too
+LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; a task may take longer
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class ArchiveFile:
     """A file of a storage as the source of an archive."""
 
     driver: Driver
@@ -49,83 +50,80 @@ class Packed:
     size: int
 
     async def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`, fewer only at the end."""
+        """Return `length` bytes from `offset`, fewer only at the end."""
         blocks: Any = await self.driver.read(self.path, offset, length)
         async with aclosing(blocks):
             return b"".join([block async for block in blocks])
 
 
 @dataclass(slots=True)
-class Node:
-    """A folder or file of the tree while it is built; folders keep their children by name."""
+class _Node:
+    """A folder or file of the tree while it is built."""
 
     entry: Entry
-    children: dict[str, Node] = field(default_factory=dict)
+    children: dict[str, _Node] = field(default_factory=dict)  # of a folder, by name
 
 
 def make_limits(settings: Settings) -> Limits:
-    """What the settings let an archive hold."""
+    """Return the bounds of an archive from the settings."""
     return Limits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
 
 
 async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
-    """The answer of `fs/archive/meta`; `base` is the address clients reach us at, `caller` who has the share."""
+    """Return the answer of `fs/archive/meta`. `base`: the address of the service; `caller`: whose limits count."""
     storage_path = await _locate(access)
-    must_sign = access.requires_signature()
-    found = {
+    signer = links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE)
+    answer = {
         "comment": "",
         "encrypted": False,
         "content": None,
         "raw_url": links.make_file_url(base, "/ae", access.path),
-        "sign": links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE).sign(access.path)
-        if must_sign
-        else "",
+        "sign": signer.sign(access.path) if access.requires_signature() else "",
     }
     try:
-        entry = await _stat_archive(storage_path)
-        async with _look_into(access, storage_path, entry, password, caller) as archive:
-            tree = await _build_tree(archive, entry.modified)
-            found |= {"comment": archive.comment, "encrypted": archive.encrypted}
+        async with _look_into(access, storage_path, password, caller) as (archive, modified):
+            tree = await _build_tree(archive, modified)
+            answer |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix(f"failed to get {storage_path.path} archive met") from None
     if tree is not None:
         storage = storage_path.mount.storage
-        found["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
-        found["sort"] = {
+        answer["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
+        answer["sort"] = {
             "order_by": storage.order_by,
             "order_direction": storage.order_direction,
             "extract_folder": storage.extract_folder,
         }
-    return found
+    return answer
 
 
-async def list_folder(access: PathAccess, password: str, inside: str, part: Slice, caller: str) -> dict[str, Any]:
-    """The answer of `fs/archive/list`: one folder of the archive."""
+async def list_folder(
+    access: PathAccess, password: str, inside: str, request: PageRequest, caller: str
+) -> dict[str, Any]:
+    """Return the answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
     storage_path = await _locate(access)
     try:
-        entry = await _stat_archive(storage_path)
-        async with _look_into(access, storage_path, entry, password, caller) as archive:
-            found = await _read_folder(archive, folder, entry.modified)
+        async with _look_into(access, storage_path, password, caller) as (archive, modified):
+            entries = await _read_folder(archive, folder, modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {EntryNotFound.text}" if isinstance(problem, EntryNotFound) else ""
-        raise type(problem)(
-            f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
-        ) from None
+        text = f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
+        raise type(problem)(text) from None
     storage = storage_path.mount.storage
-    rows = await sort_entries(found, part.find_order(storage) or Order.of(storage))
+    ordered = await sort_entries(entries, request.find_order(storage) or Order.of(storage))
     codes = access.settings.type_codes
-    view = View(rows, lambda entries: encode_rows(objects.make_row(codes, entry) for entry in entries))
-    return {"content": await get_content(view, part.indices(len(rows))), "total": len(rows)}
+    view = View(ordered, lambda entries: encode_rows(make_row(codes, entry) for entry in entries))
+    return {"content": await get_content(view, request.indices(len(ordered))), "total": len(ordered)}
 
 
 class MemberStream:
-    """The bytes of one member of an archive, which was `archive` when it was opened; to be closed."""
+    """The bytes of one member of an archive. It has to be closed."""
 
     def __init__(
         self, stream: AsyncGenerator[Member | bytes, None], archive: Entry, member: Member, first: bytes
     ) -> None:
-        self.archive = archive
+        self.archive = archive  # as it was when it was opened
         self.member = member
         self._stream = stream
         self._first = first
@@ -147,24 +145,24 @@ class MemberStream:
 
 
 async def open_member(file: Download, inside: str, password: str, caller: str) -> MemberStream:
-    """One file of an archive; EntryNotFound when there is none. A failure up to its first block is raised here."""
+    """Open a file of an archive; EntryNotFound. A failure up to its first block is raised here."""
     try:
         async with _limit_time():
             archive = await _stat_archive(file.storage_path)
             stream = _stream_member(file, archive, TreePath(inside)[1:], password, caller)
-            found = await anext(stream, None)
+            member = await anext(stream, None)
             first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix("failed link") from None
-    if not isinstance(found, Member) or not isinstance(first, bytes):
+    if not isinstance(member, Member) or not isinstance(first, bytes):
         raise EntryNotFound(f"failed link: {EntryNotFound.text}")
-    return MemberStream(stream, archive, found, first)
+    return MemberStream(stream, archive, member, first)
 
 
 async def _stream_member(
     file: Download, entry: Entry, path: str, password: str, caller: str
 ) -> AsyncGenerator[Member | bytes, None]:
-    """The member, then its blocks; nothing when there is none."""
+    """Yield the member, then its blocks; nothing when there is no such member."""
     async with (
         limits().archive_members.hold(caller),
         _open(file.storage_path, entry, file.settings, password) as archive,
@@ -178,7 +176,7 @@ async def _stream_member(
 
 
 async def _locate(access: PathAccess) -> StoragePath:
-    """Where the archive is, if the caller may look into archives and read here."""
+    """Return the archive's path in its storage. AccessDenied unless the caller may read archives, and read here."""
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
         raise AccessDenied
@@ -190,8 +188,8 @@ async def _locate(access: PathAccess) -> StoragePath:
 
 
 async def _stat_archive(storage_path: StoragePath) -> Entry:
-    """The archive's entry; NotSupported for what is none, or when its size is not known: its end is read first."""
-    entry = await lookup(storage_path)
+    """Return the archive's entry. NotSupported for another file, and for an unknown size: its end is read first."""
+    entry = await look_up(storage_path)
     if entry.is_dir:
         raise NotAFile
     if not archives.is_supported(storage_path.path.name):
@@ -212,49 +210,48 @@ async def _limit_time() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _look_into(
-    access: PathAccess, storage_path: StoragePath, entry: Entry, password: str, caller: str
-) -> AsyncIterator[Archive]:
-    """The archive, open for LOOKUP_SECONDS."""
+    access: PathAccess, storage_path: StoragePath, password: str, caller: str
+) -> AsyncIterator[tuple[Archive, float]]:
+    """Open the archive for LOOKUP_SECONDS. Yield it and its modification time."""
+    entry = await _stat_archive(storage_path)
     async with (
         limits().archive_lookups.hold(caller),
         _limit_time(),
         _open(storage_path, entry, access.settings, password) as archive,
     ):
-        yield archive
+        yield archive, entry.modified
 
 
 @asynccontextmanager
 async def _open(storage_path: StoragePath, entry: Entry, settings: Settings, password: str) -> AsyncIterator[Archive]:
-    source = Packed(storage_path.driver, storage_path.path, entry.size or 0)
+    source = ArchiveFile(storage_path.driver, storage_path.path, entry.size or 0)
     encoding = settings.non_efs_zip_encoding
-    async with archives.open_archive(
-        storage_path.path.name, source, password, encoding, make_limits(settings)
-    ) as archive:
+    name = storage_path.path.name
+    async with archives.open_archive(name, source, password, encoding, make_limits(settings)) as archive:
         yield archive
 
 
-async def _build_tree(archive: Archive, modified: float) -> Node | None:
-    """All that can be unpacked, with the folders above it; None when there is more than LARGEST_TREE of it, or it is
-    deeper than DEEPEST_TREE."""
-    root = Node(Entry("", 0, modified, True))
+async def _build_tree(archive: Archive, modified: float) -> _Node | None:
+    """Return the tree of all that can be extracted; None when it is larger or deeper than an answer may be."""
+    root = _Node(Entry("", 0, modified, True))
     count = 0
     async with aclosing(archive.iter_members()) as members:
         async for member in members:
             if member.refused:
                 continue
             node = root
-            *above, name = member.path.split("/")
-            if len(above) > DEEPEST_TREE:
+            *folders, name = member.path.split("/")
+            if len(folders) > MAX_TREE_DEPTH:
                 return None
-            for part in above:
-                if part not in node.children:
-                    node.children[part] = Node(Entry(part, 0, modified, True))
+            for folder in folders:
+                if folder not in node.children:
+                    node.children[folder] = _Node(Entry(folder, 0, modified, True))
                     count += 1
-                node = node.children[part]
+                node = node.children[folder]
             known = node.children.get(name)
-            node.children[name] = Node(_make_entry(name, member, modified), known.children if known else {})
+            node.children[name] = _Node(_make_entry(name, member, modified), known.children if known else {})
             count += known is None
-            if count > LARGEST_TREE:
+            if count > MAX_TREE_ENTRIES:
                 return None
     return root
 
@@ -263,31 +260,31 @@ def _make_entry(name: str, member: Member, modified: float) -> Entry:
     return Entry(name, member.size or 0, member.modified or modified, member.is_dir)
 
 
-async def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
-    rows = []
+async def _make_tree_rows(folder: _Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
+    tree_rows = []
     for entry in await sort_entries([node.entry for node in folder.children.values()], Order.of(storage)):
         children = await _make_tree_rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
-        rows.append(objects.make_row(codes, entry) | {"children": children or None})
-    return rows
+        tree_rows.append(make_row(codes, entry) | {"children": children or None})
+    return tree_rows
 
 
 async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
-    """The entries of one folder; EntryNotFound when it is none."""
+    """Return the entries of one folder; EntryNotFound."""
     prefix = "" if folder == "/" else f"{folder[1:]}/"
-    found: dict[str, Entry] = {}
-    is_known = not prefix
+    entries: dict[str, Entry] = {}
+    is_folder = not prefix
     async with aclosing(archive.iter_members()) as members:
         async for member in members:
             if member.refused or not (member.path + "/").startswith(prefix):
                 continue
             name, deeper, _ = member.path[len(prefix) :].partition("/")
-            is_known = is_known or member.is_dir or bool(name)
+            is_folder = is_folder or member.is_dir or bool(name)
             if not name:
                 continue
             if deeper:
-                found.setdefault(name, Entry(name, 0, modified, True))
+                entries.setdefault(name, Entry(name, 0, modified, True))
             else:
-                found[name] = _make_entry(name, member, modified)
-    if not is_known:
+                entries[name] = _make_entry(name, member, modified)
+    if not is_folder:
         raise EntryNotFound
-    return list(found.values())
+    return list(entries.values())

@@ -1,4 +1,4 @@
-"""Who may download: a file's signature, and whether its bytes pass through us (behaviour 9.2–9.4)."""
+"""Downloads of files: the signature of the link, and the way of the bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from mangrove import configuration
 from mangrove.configuration import users
-from mangrove.configuration.snapshot import Snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, NotSupported, StorageProblem
@@ -15,7 +14,8 @@ from mangrove.tree import mounts
 from mangrove.tree.access import needs_signature
 from mangrove.tree.listing import browse
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import MountTable, StoragePath, select_mount
+from mangrove.tree.mount_table import MountTable
+from mangrove.tree.mounts import StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import Purpose
 from mangrove.tree.rules import Rules, get_rules
@@ -23,13 +23,12 @@ from mangrove.tree.rules import Rules, get_rules
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that may be fetched: its absolute path, the same inside its storage, and the signature it was asked for
-    with, "" where none was needed."""
+    """A file that may be downloaded."""
 
-    path: TreePath
+    path: TreePath  # in the tree
     storage_path: StoragePath
     settings: Settings
-    signature: str = ""
+    signature: str = ""  # of the request, "" where none is required
 
     @property
     def extension(self) -> str:
@@ -37,7 +36,7 @@ class Download:
 
     @property
     def must_proxy(self) -> bool:
-        """Whether the storage has no address of its own for it, or none that may be given out."""
+        """True if the storage has no address of its own for it, or none that may be given out."""
         driver = self.storage_path.driver
         return (
             driver.config.only_proxy
@@ -47,37 +46,34 @@ class Download:
         )
 
     async def require_proxy(self) -> None:
-        """AccessDenied when bytes of this file are not to pass through us, and it can be had elsewhere."""
-        wanted = (
-            self.storage_path.mount.storage.webdav_policy == "use_proxy_url"
-            or self.extension in self.settings.text_types
-        )
-        if not (wanted or self.must_proxy or await self.get_link() is None):
+        """Raise AccessDenied when the service must not pass on the bytes, and the client can get them elsewhere."""
+        is_proxy_set = self.storage_path.mount.storage.webdav_policy == "use_proxy_url"
+        may_proxy = is_proxy_set or self.extension in self.settings.text_types
+        if not (may_proxy or self.must_proxy or await self.get_link() is None):
             raise AccessDenied("proxy not allowed")
 
     async def stat(self, anew: bool = False) -> Entry:
-        """The file's entry, with `anew` one that no cache knew; EntryNotFound or NotSupported in the words of a
-        link."""
+        """Return the file's entry, with `anew` without any cache. Problems have the words of a link."""
         if anew:
             listings().forget(self.storage_path.mount.storage.id, self.storage_path.path.parent)
         return await browse.stat_file(self.storage_path)
 
     async def get_link(self) -> Link | None:
-        """The storage's own address that a browser can follow; None when there is none."""
+        """Return the storage's own address that a browser can follow; None when there is none."""
         entry = await self.stat()
         driver = self.storage_path.driver
         if not driver.capabilities.link:
             return None
         try:
-            found = await driver.link(self.storage_path.path)
+            link = await driver.link(self.storage_path.path)
         except NotSupported:
             return None
-        if found.headers:
+        if link.headers:
             return None
-        return Link(entry.url) if entry.url else Link(found.url, lifetime=found.lifetime)
+        return Link(entry.url) if entry.url else Link(link.url, lifetime=link.lifetime)
 
     def get_down_proxy_url(self) -> str | None:
-        """The address at the storage's download proxy, when it has one."""
+        """Return the address at the storage's download proxy, if it has one."""
         mount = self.storage_path.mount
         if not mount.storage.down_proxy_url.strip():
             return None
@@ -86,7 +82,7 @@ class Download:
 
 
 async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE) -> Download:
-    """The file at an absolute path, its signature checked before anything is looked up."""
+    """Return the file at an absolute path. Its signature is checked before anything is looked up."""
     path = TreePath(raw)
     table = await mounts.ready()
     now = configuration.cached()
@@ -95,21 +91,20 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
         mount, inner = select_mount(table, path)
     except StorageProblem:
         if now.settings.sign_all:
-            await _check_signature(now, rules, table, path, signature, purpose)
+            await _check_signature(now.settings, rules, table, path, signature, purpose)
         raise
     must_sign = needs_signature(now.settings, rules, table, path)
     if must_sign:
-        await _check_signature(now, rules, table, path, signature, purpose)
-    return Download(
-        path, StoragePath(await mount.get_driver(), inner, mount), now.settings, signature if must_sign else ""
-    )
+        await _check_signature(now.settings, rules, table, path, signature, purpose)
+    storage_path = StoragePath(await mount.get_driver(), inner, mount)
+    return Download(path, storage_path, now.settings, signature if must_sign else "")
 
 
 async def _check_signature(
-    now: Snapshot, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
+    settings: Settings, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
 ) -> None:
-    """Unauthorized with the reason unless the signature is good, and the user it was made for may still read."""
-    owner = links.verify(now.settings, path, signature, purpose)
-    if owner is not None and now.settings.link_follows_user:
+    """Raise Unauthorized unless the signature is good, and the user whom it was made for may still read."""
+    owner = links.verify(settings, path, signature, purpose)
+    if owner is not None and settings.link_follows_user:
         user = await users.find_by_id(owner)
-        links.require_reader(user, rules, path, table.find_places(path), purpose)
+        links.require_reader(user, rules, path, table.find_aliased_paths(path), purpose)

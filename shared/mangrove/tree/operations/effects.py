@@ -12,30 +12,35 @@ from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.tree.mount_table import FolderScope, MountTable
 from mangrove.tree.mounts import Mount, Mounts, StoragePath
-from mangrove.tree.places import Place, find_all_places
 
 
 @dataclass(slots=True)
 class Effect:
-    """The effect of a change on an entry.
-
-    `entry`: None where it has to be looked up. `source`: the former place of a folder's content; `is_move`: True if the
-    content has left that place.
-    """
+    """The effect of a change on an entry."""
 
     storage_path: StoragePath
-    entry: Entry | None = None
-    source: StoragePath | None = None
-    is_move: bool = False
-    replaces: bool = False  # what is there already, which has to be looked at before
+    entry: Entry | None = None  # None where it has to be looked up
+    source: StoragePath | None = None  # the former path of a folder's content
+    is_move: bool = False  # the content has left `source`
+    replaces: bool = False  # an entry that may be there already, so that it is looked up before
     is_gone: bool = False
-    is_unknown: bool = False  # what the folder `storage_path` holds; `is_deep`: and all below it
-    is_deep: bool = False
+    is_unknown: bool = False  # what the folder holds
+    is_deep: bool = False  # with `is_unknown`: also what is below
 
 
-async def look_ahead(effect: Effect) -> list[Effect]:
-    """Return the effects of a folder that replaces another one: the way in which the two are joined is not known."""
+def _get_table() -> MountTable:
+    return runtime.get(Mounts).table
+
+
+def _read(scope: FolderScope) -> IndexChange:
+    """Return the change that has a folder read."""
+    return IndexChange(scope.storage_id, ChangeKind.READ, scope.path, scope.deep)
+
+
+async def expand_replacement(effect: Effect) -> list[Effect]:
+    """Return the effects of a folder that may replace another one: it is unknown how the two are joined."""
     if not effect.replaces or effect.source is None:
         return [effect]
     try:
@@ -49,18 +54,21 @@ async def look_ahead(effect: Effect) -> list[Effect]:
 
 
 async def describe_effect(effect: Effect) -> list[IndexChange]:
-    """The changes of all storages that show the entry."""
-    own = Place(effect.storage_path.mount.storage.id, str(effect.storage_path.path), effect.is_deep)
+    """Return the changes of all storages that show the entry."""
+    storage_path = effect.storage_path
     if effect.is_unknown:
-        places = await find_all_places(own.storage_id, effect.storage_path.path, effect.is_deep)
-        return [IndexChange(place.storage_id, ChangeKind.READ, place.path, place.deep) for place in places]
+        storage_id = storage_path.mount.storage.id
+        return [
+            _read(scope) for scope in await _get_table().find_appearances(storage_id, storage_path.path, effect.is_deep)
+        ]
     if effect.source is not None:
-        return await _describe_folder(effect.storage_path, effect.source, effect.is_move)
-    changes = [await _describe_name(effect.storage_path, effect.entry, effect.is_gone)]
-    if effect.storage_path.path != "/":
-        changes += await _describe_elsewhere(effect.storage_path)
-        if changes[0].removed or any(entry.is_dir for entry in changes[0].entries):
-            changes += await _describe_below(effect.storage_path)
+        return await _describe_folder(storage_path, effect.source, effect.is_move)
+    change = await _describe_name(storage_path, effect.entry, effect.is_gone)
+    changes = [change]
+    if storage_path.path != "/":
+        changes += await _describe_elsewhere(storage_path)
+        if change.removed or any(entry.is_dir for entry in change.entries):
+            changes += await _describe_below(storage_path)
     return changes
 
 
@@ -78,97 +86,103 @@ async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone
         return IndexChange(storage_id, ChangeKind.READ, folder)
     if entry is None:
         return IndexChange(storage_id, ChangeKind.NAMES, folder, removed=(name,))
-    return IndexChange(storage_id, ChangeKind.NAMES, folder, entries=(_make_name(entry, name),))
-
-
-def _make_name(entry: Entry, name: str) -> IndexedName:
-    return IndexedName(name, entry.is_dir, entry.size, entry.modified)
+    indexed_name = IndexedName(name, entry.is_dir, entry.size, entry.modified)
+    return IndexChange(storage_id, ChangeKind.NAMES, folder, entries=(indexed_name,))
 
 
 async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
     """Return the effects in other storages that show the entry.
 
-    If its name may be another one there, its folder is to be read.
+    A folder in which the entry may have another name is read.
     """
     changes = []
-    places = await _find_elsewhere(storage_path.parent)
-    are_alike = _have_own_names(storage_path.mount, places)
-    for place in places:
-        mount = runtime.get(Mounts).table.by_id.get(place.storage_id)
-        read = IndexChange(place.storage_id, ChangeKind.READ, place.path)
+    scopes = await _find_elsewhere(storage_path.parent)
+    has_same_names = _have_same_names(storage_path.mount, scopes)
+    for scope in scopes:
+        mount = _get_table().by_id.get(scope.storage_id)
         try:
-            if mount is None or not are_alike:
-                changes.append(read)
+            if mount is None or not has_same_names:
+                changes.append(_read(scope))
                 continue
-            other = StoragePath(await mount.get_driver(), TreePath(place.path) / storage_path.path.name, mount)
-            changes.append(await _describe_name(other, None))
+            shown_path = StoragePath(await mount.get_driver(), TreePath(scope.path) / storage_path.path.name, mount)
+            changes.append(await _describe_name(shown_path, None))
         except Problem:
-            changes.append(read)
+            changes.append(_read(scope))
     return changes
 
 
 async def _describe_below(storage_path: StoragePath) -> list[IndexChange]:
-    """Return the folders of other storages that show the content of a folder under another name: they are read."""
-    names = {
-        (place.storage_id, TreePath(place.path) / storage_path.path.name)
-        for place in await _find_elsewhere(storage_path.parent)
+    """Return the changes of other storages that show the content of a folder under another name: they are read."""
+    name = storage_path.path.name
+    same_names = {
+        (scope.storage_id, TreePath(scope.path) / name) for scope in await _find_elsewhere(storage_path.parent)
     }
     changes = []
-    for place in await _find_elsewhere(storage_path, deep=True):
-        path = TreePath(place.path)
-        if not any(place.storage_id == id and path.within(name) for id, name in names):
-            if path != "/":
-                entry = IndexedName(path.name, True, 0, 0.0)
-                folder = str(path.parent)
-                changes.append(
-                    IndexChange(place.storage_id, ChangeKind.NAMES, folder, False, "", (entry,), (path.name,))
-                )
-            changes.append(IndexChange(place.storage_id, ChangeKind.READ, str(path), True))
+    for scope in await _find_elsewhere(storage_path, deep=True):
+        path = TreePath(scope.path)
+        if any(scope.storage_id == id and path.within(same_name) for id, same_name in same_names):
+            continue
+        if path != "/":
+            entry = IndexedName(path.name, True, 0, 0.0)
+            folder = str(path.parent)
+            changes.append(
+                IndexChange(scope.storage_id, ChangeKind.NAMES, folder, entries=(entry,), removed=(path.name,))
+            )
+        changes.append(_read(FolderScope(scope.storage_id, scope.path, True)))
     return changes
 
 
-async def _find_elsewhere(folder: StoragePath, deep: bool = False) -> list[Place]:
-    """The places at which other storages show a folder."""
-    if not runtime.get(Mounts).table.showing:
+async def _find_elsewhere(folder: StoragePath, deep: bool = False) -> list[FolderScope]:
+    """Return the folders in which other storages show a folder."""
+    table = _get_table()
+    if not table.showing:
         return []
-    own = folder.mount.storage.id, str(folder.path)
-    places = await find_all_places(own[0], folder.path, deep)
-    return sorted(place for place in places if (place.storage_id, place.path) != own)
+    own_key = folder.mount.storage.id, str(folder.path)
+    scopes = await table.find_appearances(own_key[0], folder.path, deep)
+    return sorted(scope for scope in scopes if (scope.storage_id, scope.path) != own_key)
 
 
-def _have_own_names(mount: Mount, places: Iterable[Place]) -> bool:
+def _have_same_names(mount: Mount, scopes: Iterable[FolderScope]) -> bool:
     """True if none of these storages shows names of others in another form."""
-    table = runtime.get(Mounts).table
-    encoding = {one.storage.id for one in table.showing if one.redirects is None}
-    return encoding.isdisjoint({mount.storage.id, *(place.storage_id for place in places)})
+    encoding_ids = {showing.storage.id for showing in _get_table().showing if showing.redirects is None}
+    return encoding_ids.isdisjoint({mount.storage.id, *(scope.storage_id for scope in scopes)})
 
 
 async def _describe_folder(target: StoragePath, source: StoragePath, is_move: bool) -> list[IndexChange]:
-    """A folder that moved, or was copied with all it holds, wherever it is shown."""
-    named = await _describe_name(target, None)
-    is_ignored = any(_is_ignored(storage_path.mount, storage_path.path) for storage_path in (source, target))
-    is_known = bool(named.entries) and not is_ignored
-    own = _describe_transfer(source.mount, [source.path], [target.path], named.entries if is_known else (), is_move)
-    changes = own or [named, IndexChange(named.storage_id, ChangeKind.READ, str(target.path), True)]
-    if is_move and not own:
-        changes.append(await _describe_name(source, None))
-    places = [await _find_elsewhere(storage_path.parent) for storage_path in (source, target)]
-    are_alike = _have_own_names(source.mount, [*places[0], *places[1]])
-    for id in dict.fromkeys(place.storage_id for place in (*places[0], *places[1])):
-        mount = runtime.get(Mounts).table.by_id.get(id)
+    """Return the changes of a folder that moved, or was copied with all it holds, in all storages that show it."""
+    name_change = await _describe_name(target, None)
+    is_ignored = any(_is_ignored(end.mount, end.path) for end in (source, target))
+    entries = () if is_ignored else name_change.entries
+    changes = _describe_transfer(source.mount, [source.path], [target.path], entries, is_move)
+    if not changes:
+        changes = [name_change, IndexChange(name_change.storage_id, ChangeKind.READ, str(target.path), True)]
+        if is_move:
+            changes.append(await _describe_name(source, None))
+    changes += await _describe_transfer_elsewhere(target, source, entries, is_move)
+    for end in (source, target) if is_move else (target,):
+        changes += await _describe_below(end)
+    return changes
+
+
+async def _describe_transfer_elsewhere(
+    target: StoragePath, source: StoragePath, entries: tuple[IndexedName, ...], is_move: bool
+) -> list[IndexChange]:
+    changes: list[IndexChange] = []
+    ends = [(end.path.name, await _find_elsewhere(end.parent)) for end in (source, target)]
+    scopes = [scope for _, end_scopes in ends for scope in end_scopes]
+    has_same_names = _have_same_names(source.mount, scopes)
+    for id in dict.fromkeys(scope.storage_id for scope in scopes):
+        mount = _get_table().by_id.get(id)
         sources, targets = (
-            [TreePath(place.path) / storage_path.path.name for place in folders if place.storage_id == id]
-            for folders, storage_path in zip(places, (source, target), strict=True)
+            [TreePath(scope.path) / name for scope in end_scopes if scope.storage_id == id] for name, end_scopes in ends
         )
-        elsewhere: list[IndexChange] = []
-        if mount is not None and are_alike:
-            elsewhere = _describe_transfer(mount, sources, targets, named.entries if is_known else (), is_move)
-        if not elsewhere:
-            elsewhere = [IndexChange(id, ChangeKind.READ, str(path), True) for path in targets]
-            elsewhere += [IndexChange(id, ChangeKind.READ, str(path.parent)) for path in (*sources, *targets)]
-        changes += elsewhere
-    for storage_path in (source, target) if is_move else (target,):
-        changes += await _describe_below(storage_path)
+        transfer: list[IndexChange] = []
+        if mount is not None and has_same_names:
+            transfer = _describe_transfer(mount, sources, targets, entries, is_move)
+        if not transfer:
+            transfer = [IndexChange(id, ChangeKind.READ, str(path), True) for path in targets]
+            transfer += [IndexChange(id, ChangeKind.READ, str(path.parent)) for path in (*sources, *targets)]
+        changes += transfer
     return changes
 
 
@@ -179,7 +193,7 @@ def _describe_transfer(
     entries: tuple[IndexedName, ...],
     is_move: bool,
 ) -> list[IndexChange]:
-    """The change of a storage that shows the folder once at both ends; nothing where it is not as simple."""
+    """Return the change of a storage that shows the folder once at both ends; nothing for another storage."""
     if not entries or len(sources) != 1 or len(targets) != 1:
         return []
     redirects = mount.redirects
@@ -189,15 +203,15 @@ def _describe_transfer(
     return [IndexChange(mount.storage.id, kind, str(sources[0]), target=str(targets[0]), entries=entries)]
 
 
-async def find_logged(touched: Iterable[tuple[StoragePath, bool]]) -> set[Place]:
-    """The places to be logged: of all storages that show what is touched, and whose names are in the index."""
+async def find_logged_scopes(touched: Iterable[tuple[StoragePath, bool]]) -> set[FolderScope]:
+    """Return the folders to be logged: in all storages that show what is touched, and whose names are in the index."""
     if not is_logged():
         return set()
-    places: set[Place] = set()
+    table = _get_table()
+    scopes: set[FolderScope] = set()
     for storage_path, deep in touched:
-        places |= await find_all_places(storage_path.mount.storage.id, storage_path.path, deep)
-    table = runtime.get(Mounts).table
-    return {place for place in places if _is_indexed(table.by_id.get(place.storage_id), TreePath(place.path))}
+        scopes |= await table.find_appearances(storage_path.mount.storage.id, storage_path.path, deep)
+    return {scope for scope in scopes if _is_indexed(table.by_id.get(scope.storage_id), TreePath(scope.path))}
 
 
 def is_logged() -> bool:
@@ -206,8 +220,8 @@ def is_logged() -> bool:
 
 
 def is_indexed_change(change: IndexChange) -> bool:
-    """True if the index has what a change tells of."""
-    mount = runtime.get(Mounts).table.by_id.get(change.storage_id)
+    """True if the index has the names of a change."""
+    mount = _get_table().by_id.get(change.storage_id)
     path = TreePath(change.target or change.path)
     if mount is None or not _is_indexed(mount, path):
         return False
@@ -226,5 +240,5 @@ def _is_indexed(mount: Mount | None, path: TreePath) -> bool:
 
 
 def _is_ignored(mount: Mount, path: TreePath) -> bool:
-    ignored = configuration.cached().settings.ignore_paths
-    return bool(ignored) and any((mount.path / path).within(folder) for folder in ignored)
+    ignored_paths = configuration.cached().settings.ignore_paths
+    return bool(ignored_paths) and any((mount.path / path).within(folder) for folder in ignored_paths)

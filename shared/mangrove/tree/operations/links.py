@@ -1,4 +1,4 @@
-"""Signed download links: what must be signed, signatures, and the addresses of files (behaviour 9.2, 5.2)."""
+"""Signed download links: files whose links are signed, signatures, and the addresses of files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mangrove.records.store.crypto import derive
 from mangrove.tree.mounts import Mount
 from mangrove.tree.rules import Rules
 
-BUCKET = 600  # seconds: the times in links are rounded up to this, so that a page of them can be kept
-_NUMBER = 5  # bytes of each number in a signature
+TIME_STEP_SECONDS = 600  # the times in links are rounded up to it, so that a page of links can be cached
+NUMBER_BYTES = 5  # of each number in a signature
 
 
 class Purpose(StrEnum):
-    """What a link opens. Each has a key of its own."""
+    """The contents that a link opens. Each has a key of its own."""
 
     FILE = "links"
     ARCHIVE = "links into archives"
@@ -34,21 +34,17 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs links that are given out now. Equal ones sign alike.
-
-    `owner`: the id of the user who asked for the links, 0 for nobody; `issued`, `expires`: unix seconds, `expires` 0
-    for never.
-    """
+    """Signs links that are given out now. Equal signers make equal signatures."""
 
     key: bytes = field(repr=False)
-    owner: int
-    issued: int
-    expires: int
+    owner: int  # the id of the user who requested the links, 0 for nobody
+    issued: int  # unix seconds
+    expires: int  # unix seconds, 0 for never
 
     def sign(self, path: str) -> str:
-        """`<base64url of HMAC-SHA256, issued and owner>:<expires>`, in which the HMAC covers the path and all three."""
+        """Return `<base64url of HMAC-SHA256, issued and owner>:<expires>`. The HMAC covers the path and all three."""
         text = f"{self.issued}:{self.owner}:{path}:{self.expires}"
-        numbers = self.issued.to_bytes(_NUMBER) + self.owner.to_bytes(_NUMBER)
+        numbers = self.issued.to_bytes(NUMBER_BYTES) + self.owner.to_bytes(NUMBER_BYTES)
         return _join(hmac.digest(self.key, text.encode(), "sha256") + numbers, self.expires)
 
 
@@ -57,20 +53,22 @@ def _join(digest: bytes, expires: int) -> str:
 
 
 def make_signer(settings: Settings, owner: int, purpose: Purpose = Purpose.FILE) -> Signer:
-    """What signs the links that a user gets now."""
-    issued = (int(time.time()) // BUCKET + 1) * BUCKET
+    """Return the signer of the links that a user gets now."""
+    issued = (int(time.time()) // TIME_STEP_SECONDS + 1) * TIME_STEP_SECONDS
     expires = issued + settings.link_expiration * 3600 if settings.link_expiration > 0 else 0
     return Signer(_make_key(settings, purpose), owner, issued, expires)
 
 
 def _make_key(settings: Settings, purpose: Purpose) -> bytes:
-    """Out of the master key, so that no link allows guessing the permanent token; a new salt ends all links."""
+    """Derive the key from the master key, not from the permanent token. A new salt ends all links."""
     return derive(f"{purpose} {settings.link_salt}")
 
 
 def verify(settings: Settings, path: str, signature: str, purpose: Purpose = Purpose.FILE) -> int | None:
-    """The id of the user a link was made for, None for a link of old; Unauthorized with the reason unless `signature`
-    is good for `path` now."""
+    """Return the id of the user whom a link was made for; None for a link of an earlier version.
+
+    Unauthorized with the reason unless `signature` is good for `path` now.
+    """
     signature = signature.removesuffix("/")
     expires = _parse_expiry(signature)
     if 0 < expires < time.time():
@@ -97,25 +95,25 @@ def _parse_expiry(signature: str) -> int:
 
 
 def _read_numbers(signature: str) -> tuple[int, int] | None:
-    """The time of issue and the user in a signature; None for one that is not of this form."""
+    """Return the time of issue and the user in a signature; None for another form."""
     try:
         raw = base64.b64decode(signature.rpartition(":")[0], altchars=b"-_", validate=True)
     except ValueError:
         return None
-    if len(raw) != hashlib.sha256().digest_size + 2 * _NUMBER:
+    if len(raw) != hashlib.sha256().digest_size + 2 * NUMBER_BYTES:
         return None
-    return int.from_bytes(raw[-2 * _NUMBER : -_NUMBER]), int.from_bytes(raw[-_NUMBER:])
+    return int.from_bytes(raw[-2 * NUMBER_BYTES : -NUMBER_BYTES]), int.from_bytes(raw[-NUMBER_BYTES:])
 
 
 def sign_with_token(key: str, path: str, expires: int = 0) -> str:
-    """A signature as links had it before they carried a time and a user: HMAC-SHA256 of `path:expires`."""
+    """Return a signature of an earlier version, without time and user: HMAC-SHA256 of `path:expires`."""
     return _join(hmac.digest(key.encode(), f"{path}:{expires}".encode(), "sha256"), expires)
 
 
 def _verify_old(settings: Settings, path: str, signature: str, purpose: Purpose) -> None:
-    """Unauthorized unless it is a link from before this version, and the permanent token was not renewed since.
+    """Raise Unauthorized unless it is a link of an earlier version, and the permanent token was not renewed since.
 
-    Such a link does not tell its age: one without an end of its own is good only while links have none.
+    Such a link has no time of issue. Without an end of its own it is good only while links do not expire.
     """
     expires = _parse_expiry(signature)
     key = f"{settings.token}-archive" if purpose is Purpose.ARCHIVE else settings.token
@@ -131,15 +129,20 @@ def _is_same(expected: str, signature: str) -> bool:
 
 
 def require_reader(
-    user: User | None, rules: Rules, path: TreePath, places: Iterable[TreePath], purpose: Purpose
+    user: User | None, rules: Rules, path: TreePath, aliased_paths: Iterable[TreePath], purpose: Purpose
 ) -> None:
-    """Unauthorized unless the user whom a link was made for may still read what it opens, at all `places` that the path
-    stands for. They knew its password."""
+    """Raise Unauthorized unless the user whom a link was made for may still read the file, at all aliased paths.
+
+    The user knew the folder password.
+    """
     may_read = (
         user is not None
         and not user.disabled
         and path.within(TreePath(user.base_path))
-        and all(one.is_reader and not one.is_hidden for one in (rules.judge(user, place) for place in places))
+        and all(
+            decision.is_reader and not decision.is_hidden
+            for decision in (rules.evaluate(user, aliased) for aliased in aliased_paths)
+        )
         and (purpose is not Purpose.ARCHIVE or bool(user.permission & Right.READ_ARCHIVES))
     )
     if not may_read:
@@ -147,25 +150,24 @@ def require_reader(
 
 
 def requires_signature(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
-    """Whether a link to the file at `path` carries a signature and needs one: also where not all do, what a rule
-    locks, reserves for readers or hides from some."""
+    """True if a link to the file at `path` needs a signature: all do, or a rule locks, reserves or hides the file."""
     return settings.sign_all or mount.storage.enable_sign or rules.is_guarded(path)
 
 
 def signs_folder(settings: Settings, rules: Rules, mount: Mount, folder: TreePath) -> bool:
-    """Whether the links in a listing of `folder` carry a signature: all of them where one of them may need it."""
+    """True if the links in a listing of `folder` are signed: all of them, if one may need it."""
     return requires_signature(settings, rules, mount, folder) or rules.hides_in(folder)
 
 
 def encode_path(path: str) -> str:
-    """`path` percent-encoded for a URL, slashes kept."""
+    """Percent-encode `path` for a URL, without its slashes."""
     return quote(path, safe="/~!$&'()*+,;=:@-._")
 
 
 def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
-    """The address of a file under one of our routes; `query` is encoded.
+    """Return the address of a file under a route of the service; `query` is encoded.
 
-    Where a path may not have a question mark, a path with one is in the query.
+    A path with a question mark is put into the query where the platform does not route it.
     """
     if "?" in path and not platform().routes_question_marks:
         query = f"path={quote(path, safe='/')}" + (f"&{query}" if query else "")
@@ -174,9 +176,9 @@ def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
 
 
 def make_proxy_url(mount: Mount, path: TreePath, base: str, signature: str, must_sign: bool, route: str = "/p") -> str:
-    """The address under which the service, or the storage's download proxy, serves the bytes, under `route`."""
-    down = mount.storage.down_proxy_url.partition("\n")[0].strip()
-    if down:
+    """Return the address at which the service, or the storage's download proxy, serves the bytes."""
+    download_proxy = mount.storage.down_proxy_url.partition("\n")[0].strip()
+    if download_proxy:
         query = "" if mount.storage.disable_proxy_sign else f"?sign={signature}"
-        return f"{down}{encode_path(path)}{query}"
+        return f"{download_proxy}{encode_path(path)}{query}"
     return make_file_url(base, route, path, f"sign={signature}" if must_sign else "")

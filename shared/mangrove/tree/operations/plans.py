@@ -13,7 +13,6 @@ from mangrove.core.problems import (
     EntryNotFound,
     NameConflict,
     NotAFolder,
-    NotReadable,
     NotSupported,
     StorageForbidden,
     StorageProblem,
@@ -21,8 +20,8 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.listing.lookups import Lookups, look_up
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.lookups import Lookups, look_up, look_up_many
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.blind_uploads import choose_name
 
@@ -53,7 +52,7 @@ class TransferRequest:
     target_dir: PathAccess
     names: Sequence[str]
     conflict: OnConflict = OnConflict()
-    target_name: str = ""  # a new name for the only entry
+    target_name: str | None = None  # a new name for the only entry
 
     @classmethod
     def of_entry(cls, right: Right, source: PathAccess, target: PathAccess, overwrite: bool) -> TransferRequest:
@@ -103,18 +102,11 @@ class Plan:
 
 
 def check_count(names: Sized) -> None:
-    """Raise BadRequest for more names than one request may have."""
-    if len(names) > MAX_NAMES_PER_REQUEST:
-        raise BadRequest(f"{len(names)} names in one request, at most {MAX_NAMES_PER_REQUEST} are taken")
-
-
-async def check_names(names: Sequence[str]) -> None:
-    """Raise a problem unless every name is one that an entry of a folder can have."""
+    """Raise BadRequest for no name, and for more names than one request may have."""
     if not names:
         raise BadRequest("Empty file names")
-    check_count(names)
-    async for name in iterate_chunked(names):
-        check_existing_name(name)
+    if len(names) > MAX_NAMES_PER_REQUEST:
+        raise BadRequest(f"{len(names)} names in one request, at most {MAX_NAMES_PER_REQUEST} are taken")
 
 
 async def plan_transfer(request: TransferRequest) -> Plan:
@@ -130,7 +122,9 @@ async def plan_transfer(request: TransferRequest) -> Plan:
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts hold the same files: one of them serves both ends
     names = dict.fromkeys(request.names)
-    checker = _ItemChecker(request, source, target, await look_up(source, names), await look_up(target, names))
+    checker = _ItemChecker(
+        request, source, target, await look_up_many(source, names), await look_up_many(target, names)
+    )
     items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
     await check_target_folder(target)
     return Plan(source, target, items)
@@ -138,12 +132,14 @@ async def plan_transfer(request: TransferRequest) -> Plan:
 
 async def _check_request(request: TransferRequest) -> None:
     """Check all that needs no storage."""
-    if request.target_name:
+    if request.target_name is not None:
         is_renamed = request.target_name != request.names[0]
         if request.right is Right.MOVE and is_renamed and not request.source_dir.caller.has(Right.RENAME):
             raise AccessDenied
         check_name(request.target_name)
-    await check_names(request.names)
+    check_count(request.names)
+    async for name in iterate_chunked(request.names):
+        check_existing_name(name)
     if request.right is Right.MOVE:
         request.source_dir.require(Right.MOVE)
     request.target_dir.require(request.right)
@@ -163,7 +159,8 @@ class _ItemChecker:
         """Return the item with its entry; None when it is to be skipped."""
         request, conflict = self.request, self.request.conflict
         source_dir, target_dir = request.source_dir, request.target_dir
-        source, target = source_dir.child(name), target_dir.child(request.target_name or name)
+        source = source_dir.child(name)
+        target = target_dir.child(name if request.target_name is None else request.target_name)
         if not target.may_read():  # a taken name is answered like a free one
             target, conflict = await self._find_unreadable_target(target), OnConflict()
         may_replace = target_dir.may_replace(target)
@@ -183,7 +180,8 @@ class _ItemChecker:
             target.require_import()
         if not (conflict.merge and request.right is Right.COPY):
             source.require_export(request.right is Right.MOVE)
-            check_hide_rules(source, target, entry.is_dir)
+            if entry.is_dir:
+                source.require_same_hide_rules(target)
         overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
         return TransferItem(name, self.source.path / name, self.target.path / target_name, entry, overwrite)
 
@@ -208,7 +206,7 @@ async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Loo
     try:
         if item.is_hidden():
             raise EntryNotFound
-        return await (lookup(storage_path) if lookups is None else lookups.find(storage_path.path.name))
+        return await (look_up(storage_path) if lookups is None else lookups.find(storage_path.path.name))
     except EntryNotFound as problem:
         raise explain_missing_source(storage_path, problem) from None
 
@@ -222,7 +220,7 @@ def explain_missing_source(storage_path: StoragePath, problem: EntryNotFound) ->
 async def _check_source_folder(storage_path: StoragePath) -> None:
     """Raise EntryNotFound, as for each entry, when the folder is missing."""
     try:
-        await lookup(storage_path)
+        await look_up(storage_path)
     except EntryNotFound as problem:
         raise explain_missing_source(storage_path, problem) from None
 
@@ -230,19 +228,12 @@ async def _check_source_folder(storage_path: StoragePath) -> None:
 async def check_target_folder(storage_path: StoragePath) -> None:
     """Raise EntryNotFound or NotAFolder unless there is a folder."""
     try:
-        entry = await lookup(storage_path)
+        entry = await look_up(storage_path)
     except EntryNotFound as problem:
         prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
         raise EntryNotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
     if not entry.is_dir:
         raise NotAFolder
-
-
-def check_hide_rules(source: PathAccess, target: PathAccess, is_dir: bool) -> None:
-    """Refuse to take a folder out of reach of a rule that hides names in it from the caller."""
-    target_rules = target.find_hide_rules()
-    if is_dir and any(not any(rule is other for other in target_rules) for rule in source.find_hide_rules()):
-        raise NotReadable
 
 
 async def plan_renames(
@@ -264,7 +255,7 @@ async def plan_renames(
         if not item.is_hidden():  # a hidden one is not found, whatever is there
             item.require_export()
     pairs = {old: new async for old, new in iterate_chunked(new_names.items()) if old != new}
-    lookups = await look_up(parent, {*new_names, *pairs.values()})
+    lookups = await look_up_many(parent, {*new_names, *pairs.values()})
     entries = {
         old: await check_source(folder.child(old), parent.child(old), lookups)
         async for old in iterate_chunked(new_names)
@@ -295,12 +286,3 @@ async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable
         taken.add(name)
         if not (overwrite and folder.may_replace(target)) and await lookups.has(name):
             raise NameConflict(f"file [{name}] exists")
-
-
-async def exists(storage_path: StoragePath) -> bool:
-    """True if the storage has an entry at that path."""
-    try:
-        await lookup(storage_path)
-    except EntryNotFound:
-        return False
-    return True

@@ -1,5 +1,8 @@
-"""The verbs as POSIX has them: a folder's parent must be there, what is taken is refused, and `rmdir` takes an empty
-folder only. Rights and rules are those of `changes` and `transfers`, which do the work."""
+"""Operations that refuse what others do on the way, for protocols that require it.
+
+A new folder needs an existing parent and a free name, and only an empty folder is removed. `changes` and `transfers` do
+the work and apply rights and rules.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from mangrove.tree.operations.plans import TransferRequest
 
 
 class NotEmpty(EntryExists):
-    """A folder that is to be removed holds something, shown or not."""
+    """A folder that is to be removed has an entry, visible or not."""
 
     text = "the folder is not empty"
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make one folder; EntryNotFound without the folder above it, EntryExists when the name is taken."""
+    """Make one folder. EntryNotFound without the folder above it, EntryExists when the name is taken."""
     access.parent.require(Right.WRITE)
-    if access.parent.may_read():  # else what is there is not to be known
+    if access.parent.may_read():  # otherwise the caller must not learn what is there
         await entries.require_folder(access.parent)
     if access.may_read():
         try:
@@ -33,7 +36,7 @@ async def mkdir(access: PathAccess) -> None:
 
 
 async def remove_file(access: PathAccess) -> None:
-    """Remove one file; EntryNotFound, or NotAFile for a folder."""
+    """Remove one file. EntryNotFound, or NotAFile for a folder."""
     access.parent.require(Right.DELETE)
     if (await entries.stat(access)).is_dir:
         raise NotAFile
@@ -41,7 +44,7 @@ async def remove_file(access: PathAccess) -> None:
 
 
 async def remove_folder(access: PathAccess) -> None:
-    """Remove one empty folder; EntryNotFound, NotAFolder, NotEmpty."""
+    """Remove one empty folder. EntryNotFound, NotAFolder, NotEmpty."""
     access.parent.require(Right.DELETE)
     if access.is_mount_or_ancestor():
         raise StorageForbidden
@@ -65,19 +68,19 @@ async def remove_folder(access: PathAccess) -> None:
 async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
     """Give an entry another path, in its folder or in another one of its storage.
 
-    Asks for the right to rename, to move, or both; EntryExists or NameConflict where the name is taken and not to be
-    replaced, NotSupported between storages: there only a task can do it.
+    It takes the right to rename, to move, or both. EntryExists or NameConflict where the name is taken and not to be
+    replaced. NotSupported between storages: there only a task can do it.
     """
     if source.path == target.path:
         await entries.stat(source)
     elif source.path.parent == target.path.parent:
         await transfers.rename(source, target.path.name, overwrite)
     elif await transfers.transfer(TransferRequest.of_entry(Right.MOVE, source, target, overwrite)):
-        raise NotSupported(transfers.NEEDS_TASK)
+        raise NotSupported("only a task can do this")
 
 
 async def set_modified(access: PathAccess, modified: float) -> None:
-    """Give an entry another modification time (seconds since the epoch); NotSupported where the storage has none."""
+    """Set the modification time (seconds since the epoch). NotSupported where the storage cannot."""
     access.parent.require(Right.WRITE)
     access.require_read()
     if not access.may_write():

@@ -30,6 +30,7 @@ from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
+from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.name_locks import lock_name
@@ -41,13 +42,10 @@ from mangrove.tree.operations.plans import (
     TransferItem,
     TransferRequest,
     check_count,
-    check_hide_rules,
-    exists,
     plan_renames,
     plan_transfer,
 )
 
-NEEDS_TASK = "only a task can do this"
 MAX_FILES_PER_FLAT_MOVE = 50_000  # of a request; a task moves more
 MAX_PATTERN_LENGTH = 1000  # characters, of a pattern and of its template
 PATTERN_SECONDS = 10.0  # for all names of a folder
@@ -145,9 +143,10 @@ async def _find_missing(
     Entries that the caller may not read are left out; AccessDenied where a rule forbids writing.
     """
     source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
-    if not item.is_dir or not await exists(plan.source.with_path(item.target)):
+    if not item.is_dir or await find_entry(plan.source.with_path(item.target)) is None:
         source.require_export(changes=False)
-        check_hide_rules(source, target, item.is_dir)
+        if item.is_dir:
+            source.require_same_hide_rules(target)
         return [item]
     deadlines.check()
     if not target.may_write():
@@ -160,7 +159,7 @@ async def _find_missing(
                 continue
             child = TransferItem(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
             is_folder = entry.is_dir and not entry.is_link
-            if is_folder or not await exists(plan.source.with_path(child.target)):
+            if is_folder or await find_entry(plan.source.with_path(child.target)) is None:
                 missing += await _find_missing(plan, child, source, target)
     return missing
 
@@ -184,10 +183,10 @@ async def rename_all(
     With a `budget` return those that need a task: the storage cannot rename them at once, or time is up. Without one,
     raise NotSupported for an entry that cannot be renamed at once.
     """
-    check_count(new_names)
     if not new_names:
         folder.require(Right.RENAME)
         return ()
+    check_count(new_names)
     plan = await plan_renames(folder, new_names, overwrite, may_use_task=budget is not None)
     if not plan.source.driver.capabilities.rename:
         return plan.items

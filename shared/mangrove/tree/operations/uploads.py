@@ -1,4 +1,4 @@
-"""The verb that stores a body: checked before the first byte is read, streamed, whole or not at all."""
+"""The operation that stores a body: checked before the first byte is read, streamed, whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from mangrove.core.paths import TreePath, check_name
+from mangrove.core.paths import check_name
 from mangrove.core.problems import (
     AccessDenied,
     BadRequest,
     EntryExists,
-    EntryNotFound,
     NameConflict,
     NotAFile,
     StorageProblem,
@@ -19,8 +18,9 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.mounts import Mount, StoragePath
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.lookups import find_entry
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 from mangrove.tree.operations.blind_uploads import choose_path
 from mangrove.tree.operations.changes import check_missing_folders
@@ -41,17 +41,17 @@ async def write(
 ) -> None:
     """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
 
-    Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
-    not fit its hashes leaves no file and the old one as it was. Without `overwrite` nothing is replaced, whatever
-    appears there meanwhile. It survives a power cut where the setting `durability` says so.
+    Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does not fit
+    its hashes leaves no file, and an old one as it was. Without `overwrite` nothing is replaced, also if it appears
+    meanwhile. The file survives a power cut if the setting `durability` says so.
     """
     access, storage_path = await prepare(access, overwrite)
-    replaceable = overwrite and access.parent.may_replace(access)
-    upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
+    may_replace = overwrite and access.parent.may_replace(access)
+    upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
     try:
         await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
     except EntryExists:
-        if replaceable:
+        if may_replace:
             raise
         raise NameConflict from None
     except StorageProblem as problem:
@@ -59,52 +59,42 @@ async def write(
 
 
 async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
-    """Where an upload goes that is allowed; its folder exists afterwards."""
+    """Return the path of an upload that is allowed. Its folder exists afterwards."""
     access.parent.require(Right.WRITE)
-    mount, inner = _find_mount(access)
+    if access.is_mount_or_ancestor() or access.path == access.base:
+        raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
+    access.find_mount("")
     check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise AccessDenied("system file upload ignored")
-    storage_path = StoragePath(await mount.get_driver(), inner, mount)
+    storage_path = await access.locate()
     if not is_writable(storage_path.driver):
         raise StorageProblem("upload not supported")
     access, storage_path = await choose_path(access, storage_path, is_folder=False)
-    try:
-        found = await lookup(storage_path)
-    except EntryNotFound:
+    entry = await find_entry(storage_path)
+    if entry is None:
         await _make_folder(access.parent, storage_path.parent)
-    else:
-        if not (overwrite and access.parent.may_replace(access)):
-            raise NameConflict
-        if found.is_dir:
-            raise EntryExists
+    elif not (overwrite and access.parent.may_replace(access)):
+        raise NameConflict
+    elif entry.is_dir:
+        raise EntryExists
     return access, storage_path
 
 
 def is_writable(driver: Driver) -> bool:
-    """Whether bodies can be stored in that storage."""
+    """True if bodies can be stored in the storage."""
     return driver.capabilities.write and not driver.config.no_upload
-
-
-def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
-    if access.is_mount_or_ancestor() or access.path == access.base:
-        raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
-    try:
-        return access.find_mount()
-    except StorageProblem as problem:
-        raise problem.with_prefix("failed get storage") from None
 
 
 async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
     """Make the folder and its missing parents, where the storage has folders."""
     if storage_path.path == "/":
         return
-    try:
-        if (await lookup(storage_path)).is_dir:
-            return
-        raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
-    except EntryNotFound:
-        pass
+    entry = await find_entry(storage_path)
+    if entry is not None:
+        if not entry.is_dir:
+            raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
+        return
     if storage_path.driver.capabilities.makedirs:
         await check_missing_folders(access, storage_path)
         try:
@@ -116,7 +106,7 @@ async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
 
 
 async def refuse_form(access: PathAccess) -> None:
-    """The two refusals that only the form upload words in its own way."""
+    """Raise the two refusals that have their own words for a form upload."""
     try:
         mount, _ = access.find_mount()
     except StorageProblem as problem:
@@ -126,12 +116,12 @@ async def refuse_form(access: PathAccess) -> None:
 
 
 async def verify_hashes(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
-    """The body as it is; BadRequest at its end when a hash does not fit, so that nothing is stored."""
-    sums = {kind: hashlib.new(kind) for kind in hashes}
+    """Yield the body. BadRequest at its end when a hash does not fit, so that nothing is stored."""
+    digests = {kind: hashlib.new(kind) for kind in hashes}
     async for chunk in body:
-        for digest in sums.values():
+        for digest in digests.values():
             digest.update(chunk)
         yield chunk
-    for kind, digest in sums.items():
+    for kind, digest in digests.items():
         if digest.hexdigest() != hashes[kind].lower():
             raise BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")

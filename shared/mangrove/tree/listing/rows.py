@@ -1,0 +1,155 @@
+"""The rows of files and folders in answers, with signatures, thumbnails and the folders of mounts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from mangrove.core.chunked import iterate_chunked
+from mangrove.drivers.base import Capacity, Entry
+from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.columns import Selection
+from mangrove.tree.listing.folder import Encode
+from mangrove.tree.listing.orders import Order, find_folder_position
+from mangrove.tree.mounts import Mount
+from mangrove.tree.operations import links
+from mangrove.tree.operations.links import Signer
+
+ZERO_TIME = "0001-01-01T00:00:00Z"
+FOLDER_CODE = 1
+_OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+
+
+def get_type_code(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
+    """Return the type code of an entry: 1 for a folder, else by extension, 0 when unknown."""
+    return FOLDER_CODE if is_dir else codes.get(name.rpartition(".")[2].lower(), 0)
+
+
+def format_time(seconds: float) -> datetime | str:
+    """Return a time for JSON: the zero time when it is unknown, or before the year 1 or after 9999."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
+    except (ValueError, OverflowError, OSError):
+        return ZERO_TIME
+
+
+def make_row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "") -> dict[str, Any]:
+    """Return the row of an entry. An unknown size is 0."""
+    hashes = dict(entry.hashes) if entry.hashes else None
+    modified = format_time(entry.modified)
+    return {
+        "name": entry.name,
+        "size": entry.size or 0,
+        "is_dir": entry.is_dir,
+        "modified": modified,
+        "created": format_time(entry.created) if entry.created else modified,
+        "sign": sign,
+        "thumb": thumb,
+        "type": get_type_code(codes, entry.name, entry.is_dir),
+        "hashinfo": orjson.dumps(hashes).decode() if hashes else "null",
+        "hash_info": hashes,
+    }
+
+
+def make_capacity_row(space: Capacity) -> dict[str, int]:
+    """Return the `mount_details` of a storage."""
+    return {"total_space": space.total, "used_space": space.used, "free_space": space.free}
+
+
+def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Encode rows as JSON with commas between them."""
+    return orjson.dumps(list(rows), option=_OPTIONS)[1:-1]
+
+
+class Rows:
+    """Rows of an answer that are still to be encoded."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self.pieces = pieces  # JSON objects with commas between them; no piece is empty
+
+
+def join_rows(*pieces: bytes) -> orjson.Fragment:
+    """Join pieces of encoded rows to one JSON array, ready to be put into an answer."""
+    return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
+
+
+def make_signer(access: PathAccess) -> Signer:
+    """Return the signer of links for this caller."""
+    return links.make_signer(access.settings, access.caller.user.id)
+
+
+def make_folder_signer(access: PathAccess) -> Signer | None:
+    """Return the signer of links in this folder; None where they carry no signature."""
+    return make_signer(access) if access.signs_folder() else None
+
+
+def make_encoder(access: PathAccess, signer: Signer | None, base: str | None) -> Encode:
+    """Return the function that encodes entries of the folder.
+
+    It signs them if there is a signer, and adds thumbnails if `base`, the service's address, is not None.
+    """
+    codes = access.settings.type_codes
+    prefix = "" if access.path == "/" else str(access.path)
+
+    def make_signed_row(entry: Entry) -> dict[str, Any]:
+        path = f"{prefix}/{entry.name}"
+        sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
+        return make_row(codes, entry, sign, make_thumb_url(path, entry, sign, base))
+
+    return lambda entries: encode_rows(map(make_signed_row, entries))
+
+
+def make_thumb_url(path: str, entry: Entry, sign: str, base: str | None) -> str:
+    """Return the address of the thumbnail of an entry; "" if it has none."""
+    if base is None or not entry.thumb or entry.is_dir:
+        return ""
+    return links.make_file_url(base, "/d", path, f"type=thumb&sign={sign}")
+
+
+def make_mount_entry(name: str, mount: Mount) -> Entry:
+    """Return a mount as a folder."""
+    return Entry(name, 0, mount.storage.modified.timestamp(), True)
+
+
+async def get_mount_details(access: PathAccess, mount: Mount) -> dict[str, Any]:
+    """Return the capacity of a mount, if the caller may know it and the storage reports it."""
+    if access.caller.is_guest or access.settings.hide_storage_details:
+        return {}
+    space = await mounts.get_capacity(mount)
+    return {"mount_details": make_capacity_row(space)} if space else {}
+
+
+class MountFolders:
+    """Folders of mounts among the entries of a folder."""
+
+    def __init__(self, folders: Sequence[tuple[str, Mount]], positions: Sequence[int]) -> None:
+        self._folders = folders
+        self.positions = positions  # the number of entries before each
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    async def make_rows(self, access: PathAccess, numbers: Sequence[int]) -> list[bytes]:
+        """Encode the rows of the folders with these numbers."""
+        return await asyncio.gather(*(_make_mount_row(access, *self._folders[number]) for number in numbers))
+
+
+async def place_folders(folders: dict[str, Mount], entries: Selection, order: Order | None) -> MountFolders:
+    """Place folders of mounts among entries that are in an order; behind them without one."""
+    if order is None:
+        return MountFolders(list(folders.items()), [len(entries)] * len(folders))
+    by_key = sorted(folders.items(), key=lambda item: order.make_key(make_mount_entry(*item)), reverse=order.descending)
+    positions = [
+        find_folder_position(entries, order, make_mount_entry(*item)) async for item in iterate_chunked(by_key)
+    ]
+    return MountFolders(by_key, positions)
+
+
+async def _make_mount_row(access: PathAccess, name: str, mount: Mount) -> bytes:
+    details = await get_mount_details(access, mount) if mount.path == access.path / name else {}
+    return encode_rows([make_row({}, make_mount_entry(name, mount)) | details])
