@@ -14,8 +14,8 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
 from mangrove.drivers.s3 import upload as s3upload
-from mangrove.records.store.integrity import compute_mac
-from mangrove.records.store.upgrade import UPGRADED, VERSION
+from mangrove.records.store.encryption import compute_mac
+from mangrove.records.store.upgrade import UPGRADABLE, VERSION
 from mangrove.standalone import template
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
@@ -80,13 +80,13 @@ def upgrade(cloud: lambdas.Cloud) -> None:
     client, key = cloud.client("dynamodb"), {"key": {"S": "schema"}}
     counters = cloud.refs["Counters"]
     noted = client.get_item(TableName=counters, Key=key)["Item"]
-    note_version(cloud, UPGRADED, "0.3.0")
+    note_version(cloud, UPGRADABLE, "0.3.0")
     client.put_item(TableName=cloud.refs["Tasks"], Item=OLD_TASK)
     client.put_item(TableName=cloud.refs["Uploads"], Item=OLD_UPLOAD)
-    known, before = {"Schema": str(VERSION)}, {"Schema": str(UPGRADED)}
+    known, before = {"Schema": str(VERSION)}, {"Schema": str(UPGRADABLE)}
     answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=before)
     assert answer["Status"] == "SUCCESS", answer
-    note_version(cloud, UPGRADED, "0.3.0")
+    note_version(cloud, UPGRADABLE, "0.3.0")
     answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
     assert answer["Status"] == "FAILED"
     assert "of version 3, but they were of version 4 before" in answer["Reason"]

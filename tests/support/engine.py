@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mangrove.records.store.endpoints import Endpoint, use_socket
+from mangrove.records.store.endpoints import EngineEndpoint, use_socket
 from tests import servers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,7 +119,7 @@ def dynamodb_local() -> Iterator[str]:
 
 
 @contextmanager
-def open_client(endpoint: Endpoint) -> Iterator[Any]:
+def open_client(endpoint: EngineEndpoint) -> Iterator[Any]:
     """A client of boto3 for the records themselves, beside the service."""
     import boto3
 

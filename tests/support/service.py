@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone.data_directory import DataDirectory
 from tests.support.proc import list_servers, read_links
 
@@ -109,11 +109,11 @@ class Service:
         token = Client(self.address).ok("/api/auth/login", username=username, password=password)["token"]
         return Client(self.address, token, self.data)
 
-    def find_records(self) -> Endpoint:
+    def find_records(self) -> EngineEndpoint:
         """Where its records engine answers those who may enter the data directory."""
         holder = DataDirectory(self.data).read_holder()
         assert holder is not None and holder.keeps_records
-        return Endpoint(holder.engine, holder.engine_socket)
+        return EngineEndpoint(holder.engine, holder.engine_socket)
 
     def anonymous(self) -> Client:
         """A client without a token."""

@@ -87,7 +87,7 @@ class TaskEnv:
     """`user` may do everything; `started`: the tasks whose machines are to be run, in their order."""
 
     def __init__(self, folder: Path, endpoint: Callable[[], str]) -> None:
-        from mangrove.records.accounts import users
+        from mangrove.records import users
 
         self.folder = folder
         self.started: list[Task] = []
@@ -108,7 +108,7 @@ class TaskEnv:
 
     def may(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         """Change the user."""
-        from mangrove.records.accounts import users
+        from mangrove.records import users
 
         self.user = users.change(self.user.id, permission=permission, **fields)
 
@@ -327,7 +327,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove.core import runtime
     from mangrove.core.aws import AwsSession
     from mangrove.records.store.base import Connections
-    from mangrove.records.store.crypto import Keyring
+    from mangrove.records.store.encryption import Keyring
     from mangrove.tasks.core.worker_loop import use_loop
 
     kept = runtime.current().keep(AwsSession, Connections, Keyring)

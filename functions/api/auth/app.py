@@ -11,8 +11,8 @@ from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.rights import Caller
-from mangrove.records.accounts import app_passwords as app_password_records
-from mangrove.records.accounts import sshkeys
+from mangrove.records.credentials import app_passwords as app_password_records
+from mangrove.records.credentials import ssh_keys
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -101,7 +101,7 @@ def _require_user(who: Caller) -> int:
 @api.get("/api/me/sshkey/list", data_model=models.Rows[models.SshKeyRow])
 def list_keys(who: Visitor, flavour: RequestFlavour) -> Reply:
     """List the caller's SSH keys."""
-    own = sshkeys.find_by_user(_require_user(who))
+    own = ssh_keys.find_by_user(_require_user(who))
     rows: list[dict[str, Any]] = [flavours.format_sshkey(key, flavour) for key in own]
     return ok({"content": rows, "total": len(rows)})
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from mangrove.configuration import metas, users
 from mangrove.core.problems import ResourceNotFound
 from mangrove.records import metas as records
-from mangrove.records.files import locks
-from mangrove.records.metas import Meta
+from mangrove.records import webdav_locks
+from mangrove.records.metas import PathRule
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -37,7 +37,7 @@ def get(who: Admin, id: Id) -> Reply:
 def create(who: Admin, body: models.MetaReq) -> Reply:
     """Create a rule for a path."""
     require_fields(path=body.path)
-    metas.create(Meta(**body.model_dump()))
+    metas.create(PathRule(**body.model_dump()))
     return ok()
 
 
@@ -45,7 +45,7 @@ def create(who: Admin, body: models.MetaReq) -> Reply:
 def update(who: Admin, body: models.MetaReq) -> Reply:
     """Replace a rule."""
     require_fields(path=body.path)
-    metas.update(Meta(**body.model_dump()))
+    metas.update(PathRule(**body.model_dump()))
     return ok()
 
 
@@ -59,7 +59,7 @@ def delete(who: Admin, id: Id) -> Reply:
 @api.get("/api/admin/lock/list", data_model=models.Rows[models.LockRow])
 def list_locks(who: Admin, page: Page) -> Reply:
     """List the locks of WebDAV clients, by path."""
-    all_locks = locks.find_all()
+    all_locks = webdav_locks.find_all()
     rows = [flavours.format_lock(lock, users.get(lock.user_id)) for lock in page.slice(all_locks)]
     return ok({"content": rows, "total": len(all_locks)})
 
@@ -67,8 +67,8 @@ def list_locks(who: Admin, page: Page) -> Reply:
 @api.post("/api/admin/lock/delete")
 def delete_lock(who: Admin, token: LockToken = "") -> Reply:
     """Delete a lock of any user; its client learns that at its next request."""
-    lock = next((lock for lock in locks.find_all() if lock.token == token), None)
-    if lock is None or not locks.release(lock):
+    lock = next((lock for lock in webdav_locks.find_all() if lock.token == token), None)
+    if lock is None or not webdav_locks.release(lock):
         raise ResourceNotFound("lock not found")
     return ok()
 

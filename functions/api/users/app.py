@@ -7,8 +7,9 @@ from typing import Annotated
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity import accounts, app_passwords, keys, tokens
-from mangrove.records.accounts import app_passwords as app_password_records
-from mangrove.records.accounts import sshkeys, users
+from mangrove.records import users
+from mangrove.records.credentials import app_passwords as app_password_records
+from mangrove.records.credentials import ssh_keys
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -66,7 +67,7 @@ def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, 
 def delete(who: Admin, id: Id) -> Reply:
     """Delete an ordinary user with their sessions, keys and application passwords."""
     accounts.delete(id)
-    for key in sshkeys.find_by_user(id):
+    for key in ssh_keys.find_by_user(id):
         keys.delete(key.id)
     for password in app_password_records.find_by_user(id):
         app_passwords.delete(password.id)
@@ -96,7 +97,7 @@ def _parse_user(uid: str) -> int:
 def list_keys(who: Admin, flavour: RequestFlavour, uid: UserId = "") -> Reply:
     """List the SSH keys of a user."""
     owner = _parse_user(uid)
-    rows = [flavours.format_sshkey(key, flavour) for key in sshkeys.find_by_user(owner)]
+    rows = [flavours.format_sshkey(key, flavour) for key in ssh_keys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
 

@@ -24,8 +24,8 @@ from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.protocols.sessions import Session, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
-from mangrove.records.accounts import sshkeys
-from mangrove.records.accounts.users import User
+from mangrove.records.credentials import ssh_keys
+from mangrove.records.users import User
 from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Mount
@@ -94,7 +94,7 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
     if user is None or user.role == GUEST:
         raise Unauthorized
     session = SFTP.open_session(user, source)
-    found = await asyncio.to_thread(sshkeys.find_by_user, user.id)
+    found = await asyncio.to_thread(ssh_keys.find_by_user, user.id)
     if not found:
         raise Unauthorized
     return session, [key.text for key in found]

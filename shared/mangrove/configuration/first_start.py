@@ -13,8 +13,7 @@ from typing import Any
 
 from mangrove import configuration
 from mangrove.configuration.values import make_link_salt, make_token
-from mangrove.records import settings, storages
-from mangrove.records.accounts import users
+from mangrove.records import settings, storages, users
 from mangrove.records.store.base import NameTaken
 
 PASSWORD_LETTERS = 16

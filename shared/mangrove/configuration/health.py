@@ -12,8 +12,8 @@ from mangrove.core import runtime
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
-from mangrove.records import settings, versions
-from mangrove.records.store import integrity
+from mangrove.records import settings
+from mangrove.records.store import encryption, versions
 
 ANSWER_SECONDS = 2.0  # a look that takes longer counts as a failed one
 FRESH_SECONDS = 1.0  # nobody causes more than one look in this time
@@ -91,7 +91,7 @@ def are_records_away() -> bool:
 
 def are_settings_refused() -> bool:
     """Whether settings have their defaults because what is in the records is not to be trusted."""
-    return integrity.has_refused(settings.KIND)
+    return encryption.refused_records().has(settings.KIND)
 
 
 async def find_faults() -> list[str]:

@@ -9,10 +9,10 @@ from mangrove.core.paths import TreePath
 from mangrove.core.patterns import InvalidPattern, compile_pattern
 from mangrove.core.problems import BadRequest, RecordNotFound
 from mangrove.records import metas as records
-from mangrove.records.metas import Meta
+from mangrove.records.metas import PathRule
 
 
-def get(id: int) -> Meta:
+def get(id: int) -> PathRule:
     """One rule; Problem in the words clients know."""
     try:
         return records.get(id)
@@ -20,12 +20,12 @@ def get(id: int) -> Meta:
         raise RecordNotFound("failed get old meta: record not found") from None
 
 
-def create(meta: Meta) -> Meta:
+def create(meta: PathRule) -> PathRule:
     """A new rule, whatever id it comes with; `path` is cleaned, every hide line must compile."""
     return records.create(**_clean(meta))
 
 
-def update(meta: Meta) -> Meta:
+def update(meta: PathRule) -> PathRule:
     """Replace all of a rule."""
     get(meta.id)
     return records.change(meta.id, **_clean(meta))
@@ -37,7 +37,7 @@ def delete(id: int) -> None:
     records.delete(id)
 
 
-def _clean(meta: Meta) -> dict[str, Any]:
+def _clean(meta: PathRule) -> dict[str, Any]:
     """The fields of the record beside its id; BadRequest."""
     for line in filter(str.strip, meta.hide.splitlines()):
         try:

@@ -24,10 +24,10 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
-from mangrove.records import metas, settings, storages, versions
-from mangrove.records.accounts import users
-from mangrove.records.metas import Meta
+from mangrove.records import metas, settings, storages, users
+from mangrove.records.metas import PathRule
 from mangrove.records.storages import Storage
+from mangrove.records.store import versions
 
 ReadVersion = Callable[[], int]
 """A function that reads the version of the records, for callers that read something else in the same call."""
@@ -41,7 +41,7 @@ class Snapshot:
     version: int
     storages: tuple[Storage, ...]
     """In their order."""
-    metas: Mapping[str, Meta]
+    metas: Mapping[str, PathRule]
     """Rules by path."""
     settings: Settings
 

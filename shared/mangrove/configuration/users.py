@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from mangrove.core import runtime
-from mangrove.records.accounts import app_passwords, sshkeys, users
-from mangrove.records.accounts.users import User
+from mangrove.records import users
+from mangrove.records.credentials import app_passwords, ssh_keys
+from mangrove.records.users import User
 
 MOST = 4096  # users in memory, and names of users
 Key = TypeVar("Key", bound=Hashable)
@@ -21,8 +22,8 @@ Value = TypeVar("Value")
 Credentials = Mapping[int, str]
 """The id of each credential of a user → what proves it."""
 CREDENTIALS: Mapping[str, Callable[[int], Credentials]] = {
-    sshkeys.KIND: lambda user_id: {key.id: key.fingerprint for key in sshkeys.find_by_user(user_id)},
-    app_passwords.KIND: lambda user_id: {one.id: one.digest for one in app_passwords.find_by_user(user_id)},
+    ssh_keys.name: lambda user_id: {key.id: key.fingerprint for key in ssh_keys.find_by_user(user_id)},
+    app_passwords.name: lambda user_id: {one.id: one.digest for one in app_passwords.find_by_user(user_id)},
 }
 """How the credentials of each kind are read."""
 

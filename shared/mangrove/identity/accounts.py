@@ -21,9 +21,8 @@ from mangrove.core.problems import (
 from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
-from mangrove.records import settings
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import SHORT_PASSWORD, User
+from mangrove.records import settings, users
+from mangrove.records.users import SHORT_PASSWORD, User
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting

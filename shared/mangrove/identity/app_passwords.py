@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from hmac import compare_digest
 
 from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
-from mangrove.records.accounts import app_passwords
-from mangrove.records.accounts.app_passwords import AppPassword
+from mangrove.records.credentials import AppPassword, app_passwords
 from mangrove.records.store.base import NameTaken
 
 RANDOM_BYTES = 20
@@ -37,7 +36,7 @@ def add(user_id: int, title: str) -> tuple[AppPassword, str]:
         raise BadRequest("title is too long")
     own = app_passwords.find_by_user(user_id)
     if any(one.title == title for one in own):
-        raise NameTaken(app_passwords.TAKEN)
+        raise NameTaken(app_passwords.taken)
     if len(own) >= MAX_PASSWORDS:
         raise BadRequest(f"a user may have at most {MAX_PASSWORDS} application passwords")
     text = PREFIX + base64.b32encode(secrets.token_bytes(RANDOM_BYTES)).decode().lower()

@@ -7,8 +7,7 @@ import hashlib
 from datetime import UTC, datetime
 
 from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
-from mangrove.records.accounts import sshkeys
-from mangrove.records.accounts.sshkeys import SshKey
+from mangrove.records.credentials import SshKey, ssh_keys
 from mangrove.records.store.base import NameTaken
 
 MAX_LENGTH = 16_384  # characters of a key
@@ -21,15 +20,15 @@ def add(user_id: int, title: str, text: str) -> SshKey:
     text = text.strip()
     if len(title) > MAX_TITLE_LENGTH:
         raise BadRequest("title is too long")
-    own = sshkeys.find_by_user(user_id)
+    own = ssh_keys.find_by_user(user_id)
     if any(key.title == title for key in own):
-        raise NameTaken(sshkeys.TAKEN)
+        raise NameTaken(ssh_keys.taken)
     if len(own) >= MAX_KEYS:
         raise BadRequest(f"a user may have at most {MAX_KEYS} keys")
     blob = _read_blob(text)
     fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     now = datetime.now(UTC)
-    return sshkeys.create(
+    return ssh_keys.create(
         user_id=user_id, title=title, name=f"{user_id}#{title}", text=text, fingerprint=fingerprint, added=now,
         last_used=now,
     )  # fmt: skip
@@ -51,17 +50,17 @@ def _read_blob(text: str) -> bytes:
 def delete_own(user_id: int, id: int) -> None:
     """Remove one of the user's own keys; ResourceNotFound for any other."""
     try:
-        key = sshkeys.get(id)
+        key = ssh_keys.get(id)
     except RecordNotFound:
         raise ResourceNotFound("failed to get public key") from None
     if key.user_id != user_id:
         raise ResourceNotFound("failed to get public key")
-    sshkeys.delete(id)
+    ssh_keys.delete(id)
 
 
 def delete(id: int) -> None:
     """Remove any key; one that is not there counts as removed."""
     try:
-        sshkeys.delete(id)
+        ssh_keys.delete(id)
     except RecordNotFound:
         pass  # already gone

@@ -52,7 +52,7 @@ class Lockout:
         up its tries."""
         subject, source = subject[:MAX_SUBJECT_LENGTH], find_client(source)
         pair, known = self._make_pair_key(subject, source), self._make_known_key(subject, source)
-        if not counters.settle(pair, MAX_FAILURES_PER_PAIR, LOCK_SECONDS, known, KNOWN_SECONDS):
+        if not counters.clear_failures(pair, MAX_FAILURES_PER_PAIR, LOCK_SECONDS, known, KNOWN_SECONDS):
             counters.add_failure(pair, LOCK_SECONDS)
             raise self._make_refusal()
 

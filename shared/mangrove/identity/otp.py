@@ -12,8 +12,8 @@ import pyotp
 import segno
 
 from mangrove.core.problems import BadRequest
-from mangrove.records.accounts.users import User
 from mangrove.records.store import counters
+from mangrove.records.users import User
 
 ISSUER = "Mangrove"
 PERIOD = 30  # seconds

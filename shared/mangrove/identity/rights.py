@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntFlag
 
-from mangrove.records.accounts.users import User
+from mangrove.records.users import User
 
 ADMIN_PERMISSION = 0x71FF
 NORMAL, GUEST, ADMIN = 0, 1, 2

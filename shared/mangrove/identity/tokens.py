@@ -18,10 +18,10 @@ from mangrove.core.config import config
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import versions
-from mangrove.records.accounts import sessions
-from mangrove.records.accounts.users import User
-from mangrove.records.store.crypto import derive
+from mangrove.records import sessions
+from mangrove.records.store import versions
+from mangrove.records.store.encryption import derive
+from mangrove.records.users import User
 
 ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"

@@ -21,8 +21,8 @@ from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
 from mangrove.identity.passwords import run_in_turn
 from mangrove.identity.rights import GUEST, Caller, Right
-from mangrove.records.accounts import app_passwords, sshkeys
-from mangrove.records.accounts.users import User
+from mangrove.records.credentials import app_passwords, ssh_keys
+from mangrove.records.users import User
 
 ENDED = "the session has ended, sign in again"
 
@@ -45,8 +45,8 @@ class Credential:
             pass  # removed meanwhile: the session ends
 
 
-_NAMES = {sshkeys.KIND: "key", app_passwords.KIND: "application password"}
-_CHANGE = {sshkeys.KIND: sshkeys.change, app_passwords.KIND: app_passwords.change}
+_NAMES = {ssh_keys.name: "key", app_passwords.name: "application password"}
+_CHANGE = {ssh_keys.name: ssh_keys.change, app_passwords.name: app_passwords.change}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ class ProtocolAccess:
         user = await _find_user(username)
         if user is None or user.disabled or user.role == GUEST:
             return None
-        keys = await asyncio.to_thread(users.read_credentials, sshkeys.KIND, user.id)
+        keys = await asyncio.to_thread(users.read_credentials, ssh_keys.name, user.id)
         found = next((id for id, own in keys.items() if own == fingerprint), None)
-        return None if found is None else (user, Credential(sshkeys.KIND, found))
+        return None if found is None else (user, Credential(ssh_keys.name, found))
 
 
 async def sign_in_with_password(
@@ -142,10 +142,10 @@ async def sign_in_with_password(
     Unauthorized, SecondFactorRequired, TooMany while locked out; AccessDenied without the right to use the protocol.
     """
     await configuration.get()
-    find_digests = partial(users.read_credentials, app_passwords.KIND)
+    find_digests = partial(users.read_credentials, app_passwords.name)
     check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_digests)
     user, id = await run_in_turn(source, check)
-    return access.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
+    return access.open_session(user, source, None if id is None else Credential(app_passwords.name, id))
 
 
 async def _find_user(username: str) -> User | None:

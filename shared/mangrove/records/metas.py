@@ -1,4 +1,4 @@
-"""Per-path rule records."""
+"""Records of rules for paths, which the API calls metas."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute
 
 from mangrove.core.problems import Problem
 from mangrove.records.store.base import TableMeta, Versioned, table_name
-from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.encryption import EncryptedAttribute
 from mangrove.records.store.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
-    """A rule at `path`; each aspect has a flag that stretches it over sub-folders."""
+class PathRule:
+    """A rule for `path`. Each part has a flag that extends it to the folders below."""
 
     id: int
     path: str
@@ -35,11 +35,11 @@ class Meta:
     header_sub: bool
 
 
-NOBODY = [0]  # an id that no user has
+NO_USERS = [0]  # an id that no user has
 
 
-class MetaRecord(Versioned):
-    """A rule that is refused still locks its folder, as far as it tells which one that was: without it, the folder
+class PathRuleRecord(Versioned):
+    """A rule. A refused one still locks its folder, as far as its path can be decrypted: without a rule, the folder
     would be open."""
 
     class Meta(TableMeta):
@@ -51,7 +51,7 @@ class MetaRecord(Versioned):
     read_users_sub = BooleanAttribute(default=False)
     write_users = JSONAttribute(null=True)
     write_users_sub = BooleanAttribute(default=False)
-    password = Sealed(default="")
+    password = EncryptedAttribute(default="")
     p_sub = BooleanAttribute(default=False)
     write = BooleanAttribute(default=False)
     w_sub = BooleanAttribute(default=False)
@@ -61,10 +61,10 @@ class MetaRecord(Versioned):
     r_sub = BooleanAttribute(default=False)
     header = UnicodeAttribute(default="")
     header_sub = BooleanAttribute(default=False)
-    sealed_path = Sealed(default="")
+    encrypted_path = EncryptedAttribute(attr_name="sealed_path", default="")
 
     def _get_save_args(self, *args: Any, **options: Any) -> Any:
-        self.sealed_path = self.path
+        self.encrypted_path = self.path
         return super()._get_save_args(*args, **options)
 
     @classmethod
@@ -72,14 +72,15 @@ class MetaRecord(Versioned):
         return super().from_raw_data(data) or cls._lock(data)
 
     @classmethod
-    def _lock(cls, data: dict[str, Any]) -> MetaRecord | None:
-        """What stands for a refused rule: nobody reads or writes there until an administrator saves or deletes it."""
+    def _lock(cls, data: dict[str, Any]) -> PathRuleRecord | None:
+        """Return the substitute of a refused rule: nobody reads or writes there until an administrator saves or deletes
+        it."""
         try:
-            (opened,) = cls._open({name: data[name] for name in ("id", "sealed_path")})["sealed_path"].values()
+            (decrypted,) = cls._decrypt({name: data[name] for name in ("id", "sealed_path")})["sealed_path"].values()
             version = int(data["version"]["N"])
         except (KeyError, ValueError, Problem):
             return None
-        record = cls(int(data["id"]["N"]), path=opened.text, read_users=NOBODY, write_users=NOBODY)
+        record = cls(int(data["id"]["N"]), path=decrypted.text, read_users=NO_USERS, write_users=NO_USERS)
         record.read_users_sub = record.write_users_sub = True
         record.version = version
         return record
@@ -87,6 +88,6 @@ class MetaRecord(Versioned):
 
 TAKEN = "the path has a rule already"
 KIND = "metas"
-_repository = ConfigurationRepository(KIND, MetaRecord, Meta, "path", TAKEN)
+_repository = ConfigurationRepository(KIND, PathRuleRecord, PathRule, "path", TAKEN)
 all, get, get_many = _repository.all, _repository.get, _repository.get_many
 create, change, delete = _repository.create, _repository.change, _repository.delete

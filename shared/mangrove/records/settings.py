@@ -1,4 +1,4 @@
-"""Setting values, all encrypted because some are secret; `mangrove.configuration.settings` knows what a key means."""
+"""The values of settings. All are encrypted, since some are secret."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
-from mangrove.records import versions
+from mangrove.records.store import versions
 from mangrove.records.store.base import Protected, TableMeta, table_name, translate_errors
-from mangrove.records.store.integrity import Sealed, accept
+from mangrove.records.store.encryption import EncryptedAttribute, refused_records
 
 KIND = "settings"
-MAX_WRITES = 50  # in one transaction; DynamoDB allows 100
+MAX_WRITES_PER_TRANSACTION = 50  # DynamoDB allows 100
 
 
 class SettingRecord(Protected):
@@ -20,26 +20,26 @@ class SettingRecord(Protected):
         table_name = table_name("settings")
 
     key = UnicodeAttribute(hash_key=True)
-    value = Sealed(default="")
+    value = EncryptedAttribute(default="")
 
 
 def all() -> dict[str, str]:
-    """Every stored value by key."""
+    """Return all stored values by key."""
     with translate_errors():
         return {record.key: record.value for record in SettingRecord.scan(consistent_read=True)}
 
 
 def get_many(keys: Collection[str]) -> dict[str, str]:
-    """The stored values of these keys, as far as there are such."""
+    """Return the stored values of these keys, without the missing ones."""
     with translate_errors():
         return {record.key: record.value for record in SettingRecord.batch_get(keys, consistent_read=True)}
 
 
 def save(values: Mapping[str, str]) -> None:
-    """Store values; up to MAX_WRITES of them at once or not at all."""
+    """Store values, MAX_WRITES_PER_TRANSACTION of them in a transaction."""
     rows = list(values.items())
-    for start in range(0, len(rows), MAX_WRITES):
-        _save_together(dict(rows[start : start + MAX_WRITES]))
+    for start in range(0, len(rows), MAX_WRITES_PER_TRANSACTION):
+        _save_together(dict(rows[start : start + MAX_WRITES_PER_TRANSACTION]))
 
 
 def _save_together(values: Mapping[str, str]) -> None:
@@ -51,6 +51,6 @@ def _save_together(values: Mapping[str, str]) -> None:
 
 
 def delete(key: str) -> None:
-    """Forget a key."""
+    """Delete the value of a key."""
     versions.write(SettingRecord, KIND, [key], lambda write: write.delete(SettingRecord(key)))
-    accept(KIND, key)
+    refused_records().remove(KIND, key)

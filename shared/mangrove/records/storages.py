@@ -16,22 +16,24 @@ from mangrove.records.store.base import (
     table_name,
     translate_errors,
 )
-from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.encryption import EncryptedAttribute
 from mangrove.records.store.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """`addition` is the driver's options as JSON text, sealed in the table; `cache_expiration` minutes."""
+    """A storage."""
 
     id: int
     mount_path: str
     order: int
     driver: str
     cache_expiration: int
+    """In minutes."""
     custom_cache_policies: str
     status: str
     addition: str
+    """The options of the driver as JSON text; encrypted in the table."""
     remark: str
     modified: datetime
     disabled: bool
@@ -58,7 +60,7 @@ class StorageRecord(Versioned):
     cache_expiration = NumberAttribute(default=0)
     custom_cache_policies = UnicodeAttribute(default="")
     status = UnicodeAttribute(default="")
-    addition = Sealed(default="")
+    addition = EncryptedAttribute(default="")
     remark = UnicodeAttribute(default="")
     modified = UTCDateTimeAttribute()
     disabled = BooleanAttribute(default=False)
@@ -84,7 +86,7 @@ change, delete = _repository.change, _repository.delete
 
 @retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
-    """Set the addition if it is still `old`; RecordConflict when it was changed meanwhile, RecordNotFound."""
+    """Set the addition if it still is `old`. Raise RecordConflict if it was changed, or RecordNotFound."""
     record = _repository.get_record(id)
     if record.addition != old:
         raise RecordConflict
@@ -95,7 +97,7 @@ def replace_addition(id: int, old: str, new: str) -> Storage:
 
 @retry_on_conflict
 def set_status(id: int, status: str) -> Storage:
-    """Keep how the driver does; RecordNotFound. A status is no configuration: no snapshot is loaded anew for it."""
+    """Store the status of the driver, which is not a part of the configuration. Raise RecordNotFound."""
     record = _repository.get_record(id)
     record.status = status
     with translate_errors():
@@ -104,14 +106,14 @@ def set_status(id: int, status: str) -> Storage:
 
 
 def read_driver_state(id: int) -> str:
-    """Return what the driver of a storage shares between processes, "" at first; RecordNotFound."""
+    """Return the state that the driver of a storage shares between processes, "" at first. Raise RecordNotFound."""
     state: str = _repository.get_record(id).driver_state
     return state
 
 
 @retry_on_conflict
 def replace_driver_state(id: int, old: str, new: str) -> bool:
-    """Set the driver's state if it is still `old`; True if it was, RecordNotFound. It is no configuration either."""
+    """Set the state of the driver and return True if it still is `old`. Raise RecordNotFound."""
     record = _repository.get_record(id)
     if record.driver_state != old:
         return False
@@ -122,10 +124,10 @@ def replace_driver_state(id: int, old: str, new: str) -> bool:
 
 
 def all() -> list[Storage]:
-    """Every storage, by order, then id."""
+    """Return all storages, by order, then id."""
     return sort(_repository.all())
 
 
 def sort(storages: Iterable[Storage]) -> list[Storage]:
-    """By order, then id."""
+    """Return the storages by order, then id."""
     return sorted(storages, key=lambda storage: (storage.order, storage.id))

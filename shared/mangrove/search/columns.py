@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from mangrove.drivers.base import Entry
-from mangrove.records.files.index_changes import IndexedName
+from mangrove.records.index_changes import IndexedName
 from mangrove.search.names import encode_name, make_legible
 from mangrove.search.words import fold
 

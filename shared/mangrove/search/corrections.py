@@ -18,7 +18,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
-from mangrove.records.files.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
 from mangrove.search.columns import make_columns
 from mangrove.search.database import Database, Rows
 from mangrove.search.names import decode_name, encode_name

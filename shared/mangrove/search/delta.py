@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
-from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search.columns import make_columns
 from mangrove.search.database import Statement
 from mangrove.search.names import encode_name

@@ -12,7 +12,7 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.drivers.base import ROOT, Entry
-from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
 from mangrove.search.database import DamagedSegment, Database
 from mangrove.search.names import decode_name, encode_name

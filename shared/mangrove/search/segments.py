@@ -29,8 +29,8 @@ from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
 from mangrove.drivers.own_storage import start_own_storage
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.database import DamagedSegment
 
 MANIFEST = "manifest.json"

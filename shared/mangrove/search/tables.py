@@ -1,6 +1,6 @@
 """The tables of the database of this process: small indexes whole, and of all others what changed since.
 
-Each search reads what is new in the log of changes (`records.files.index_changes`) and applies it. On one machine it
+Each search reads what is new in the log of changes (`records.index_changes`) and applies it. On one machine it
 asks the log only after another process, or this one, has written to it.
 """
 
@@ -15,8 +15,8 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, IndexChange
 from mangrove.search.database import Database, Statement
 from mangrove.search.delta import apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
@@ -153,7 +153,7 @@ class IndexTables:
         if platform().reports_changes and written == self._written:
             return
         now = time.time()
-        after = index_changes.make_number(self._read_at - VISIBLE_SECONDS) if self._read_at else ""
+        after = index_changes.make_number(self._read_at - MAX_WRITE_DELAY_SECONDS) if self._read_at else ""
         changes = await asyncio.to_thread(index_changes.read, after)
         self._recent = {number for number in self._recent if number > after}
         for change in changes:

@@ -18,7 +18,7 @@ import orjson
 
 from mangrove.core import runtime
 from mangrove.drivers.base import Entry
-from mangrove.records.files.index_changes import IndexChange
+from mangrove.records.index_changes import IndexChange
 from mangrove.search.columns import make_columns
 from mangrove.search.database import TABLES, Database, Statement
 from mangrove.search.delta import apply_changes

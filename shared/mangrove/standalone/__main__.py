@@ -23,7 +23,7 @@ from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem
 from mangrove.core.runtime import Runtime
 from mangrove.core.telemetry import AccessLog, set_level
-from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import backup, engine
 from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError
 from mangrove.standalone.reserve import DiskReserve
@@ -125,7 +125,7 @@ def _listen(host: str, port: str) -> socket.socket:
 
 
 @contextmanager
-def _open_records(directory: DataDirectory) -> Iterator[Endpoint]:
+def _open_records(directory: DataDirectory) -> Iterator[EngineEndpoint]:
     """The endpoint of the records, ready for use in this process."""
     with engine.run_engine(directory.data) as endpoint:
         engine.set_environment(directory, endpoint)
@@ -133,7 +133,7 @@ def _open_records(directory: DataDirectory) -> Iterator[Endpoint]:
         yield endpoint
 
 
-def _open_tables(directory: DataDirectory, endpoint: Endpoint) -> None:
+def _open_tables(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
     from mangrove.standalone import upgrade  # only now: the records' names of tables come from the environment
 
     upgrade.open_tables(directory, endpoint)
@@ -305,7 +305,7 @@ def _change_password(directory: DataDirectory, user: str) -> None:
     except StartupError:
         if holder is None or not holder.engine:
             raise
-        engine.set_environment(directory, Endpoint(holder.engine, holder.engine_socket))
+        engine.set_environment(directory, EngineEndpoint(holder.engine, holder.engine_socket))
         _set_password(user, password)
         os.kill(holder.pid, signal.SIGHUP)
     else:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mangrove.core.telemetry import log_warning
-from mangrove.records.store.endpoints import Endpoint, use_socket
+from mangrove.records.store.endpoints import EngineEndpoint, use_socket
 from mangrove.standalone import records_file
 from mangrove.standalone.children import make_start
 from mangrove.standalone.data_directory import DataDirectory, StartupError, check_space
@@ -44,10 +44,10 @@ def is_elsewhere() -> bool:
 
 
 @contextmanager
-def run_engine(data: Path) -> Iterator[Endpoint]:
+def run_engine(data: Path) -> Iterator[EngineEndpoint]:
     """A records engine on `data`, kept alive as long as the context."""
     if is_elsewhere():
-        yield Endpoint(os.environ["MANGROVE_DYNAMODB_ENDPOINT"])
+        yield EngineEndpoint(os.environ["MANGROVE_DYNAMODB_ENDPOINT"])
         return
     engine = Engine(data)
     try:
@@ -77,10 +77,10 @@ class Engine:
         self._watcher = threading.Thread(target=self._watch, name="engine", daemon=True)
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> EngineEndpoint:
         """Where it answers."""
         host, port = self._address
-        return Endpoint(f"http://{host}:{port}", "" if self._namespace is None else str(self._namespace.path))
+        return EngineEndpoint(f"http://{host}:{port}", "" if self._namespace is None else str(self._namespace.path))
 
     @property
     def _address(self) -> tuple[str, int]:
@@ -226,7 +226,7 @@ class HangDetector:
     scan begin again. One that hangs neither answers nor uses the processor.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: EngineEndpoint) -> None:
         self._endpoint = endpoint
         self._asked = self._alive = time.monotonic()
         self._used = ""
@@ -282,7 +282,7 @@ def _find_binary() -> Path:
     return binary
 
 
-def set_environment(directory: DataDirectory, endpoint: Endpoint) -> None:
+def set_environment(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
     """Give this process the environment that a function has in the cloud."""
     if not is_elsewhere():
         _avoid_proxies(endpoint)
@@ -302,19 +302,19 @@ def set_environment(directory: DataDirectory, endpoint: Endpoint) -> None:
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
 
 
-def _avoid_proxies(endpoint: Endpoint) -> None:
+def _avoid_proxies(endpoint: EngineEndpoint) -> None:
     """Have the records not sent to a proxy that is meant for the network."""
     others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")  # in the order in which they are read
     os.environ["no_proxy"] = ",".join(filter(None, [others, urlsplit(endpoint.url).hostname]))
 
 
-def list_tables(endpoint: Endpoint) -> set[str]:
+def list_tables(endpoint: EngineEndpoint) -> set[str]:
     """The tables that are there; StartupError when the engine is not usable."""
     with _open_client(endpoint) as client:
         return {name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]}
 
 
-def create_tables(endpoint: Endpoint) -> None:
+def create_tables(endpoint: EngineEndpoint) -> None:
     """Make the tables and indexes of the template that are missing; StartupError when the engine is not usable."""
     existing = list_tables(endpoint)
     with _open_client(endpoint) as client:
@@ -339,7 +339,7 @@ def _create_indexes(client: Any, table: dict[str, Any]) -> None:
                 time.sleep(LOOK_SECONDS)
 
 
-def delete_old_indexes(endpoint: Endpoint) -> None:
+def delete_old_indexes(endpoint: EngineEndpoint) -> None:
     """Delete the indexes that the template does not have any more."""
     with _open_client(endpoint) as client:
         for table in read_tables(TABLES):
@@ -357,7 +357,7 @@ def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _open_client(endpoint: Endpoint) -> Iterator[Any]:
+def _open_client(endpoint: EngineEndpoint) -> Iterator[Any]:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -23,7 +23,7 @@ from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
-from mangrove.records.tasks.lists import Following, UnfinishedPage
+from mangrove.records.tasks.lists import UnfinishedPage, UnfinishedStart
 from mangrove.records.tasks.model import Task
 from mangrove.standalone.leader import Message, Queued
 from mangrove.standalone.machines import LoadedMachine, load_machines
@@ -141,9 +141,9 @@ class Runner:
                     one = Queued(kind, owner, id)
                     if one not in self._running:
                         self._enqueue(one)
-                page = await self._read_unfinished(kind, page.following) if page.following else None
+                page = await self._read_unfinished(kind, page.next_start) if page.next_start else None
 
-    async def _read_unfinished(self, kind: str, start: Following | None) -> UnfinishedPage:
+    async def _read_unfinished(self, kind: str, start: UnfinishedStart | None) -> UnfinishedPage:
         """One page, however often it takes."""
         delay = AGAIN_SECONDS
         while True:
@@ -275,7 +275,7 @@ class Runner:
             queue = self._running[one].queue
             starting = (other for other, execution in self._running.items() if execution.is_new)
             following = (other for other in queue if other not in self._running)
-            ids = [other.id for other in islice(chain(starting, following), task_batches.MOST)]
+            ids = [other.id for other in islice(chain(starting, following), task_batches.MAX_TASKS_PER_CALL)]
             try:
                 get_held().add_read(await asyncio.to_thread(task_batches.read, ids))
             except RecordsUnavailable:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mangrove.core.telemetry import log_event, log_warning
 from mangrove.records.store import upgrade
-from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.records.store.upgrade import VERSION, NewerSchema, OlderSchema, Step, UntrustedSchema
 from mangrove.standalone import engine, records_file
 from mangrove.standalone.data_directory import DataDirectory, StartupError
@@ -17,7 +17,7 @@ from mangrove.tasks.upgrade import upgrade_task
 OLD_PIN, PIN = "lent", "pinned"  # names of the file that marks what another program uses
 
 
-def open_tables(directory: DataDirectory, endpoint: Endpoint, steps: Sequence[Step] | None = None) -> None:
+def open_tables(directory: DataDirectory, endpoint: EngineEndpoint, steps: Sequence[Step] | None = None) -> None:
     """Make the tables that are missing, and lead the records to the present version; StartupError for records that are
     newer or too old.
 

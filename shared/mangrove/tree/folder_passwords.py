@@ -17,7 +17,7 @@ from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, name_folder
 from mangrove.records.store import counters
-from mangrove.records.store.crypto import derive
+from mangrove.records.store.encryption import derive
 
 if TYPE_CHECKING:
     from mangrove.tree.access import PathAccess

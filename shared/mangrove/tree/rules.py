@@ -13,8 +13,8 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Right
-from mangrove.records.accounts.users import User
-from mangrove.records.metas import Meta
+from mangrove.records.metas import PathRule
+from mangrove.records.users import User
 
 # a user without any right that a rule could mean
 STRANGER = User(
@@ -27,7 +27,7 @@ STRANGER = User(
 class Rule:
     """One meta with its path parsed and its hide lines compiled."""
 
-    meta: Meta
+    meta: PathRule
     path: TreePath
     hides: tuple[Any, ...]
 
@@ -109,7 +109,7 @@ class RuleDecision:
 class Rules:
     """The rules of one snapshot."""
 
-    def __init__(self, metas: Mapping[str, Meta]) -> None:
+    def __init__(self, metas: Mapping[str, PathRule]) -> None:
         self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
         self.paths: Sequence[TreePath] = sorted(self._by_path)
         self.is_empty = not self._by_path
@@ -190,7 +190,7 @@ def _iterate_below(paths: Sequence[TreePath], folder: TreePath) -> Iterator[Tree
             yield path
 
 
-def _compile_rule(meta: Meta) -> Rule:
+def _compile_rule(meta: PathRule) -> Rule:
     lines = (line for line in meta.hide.splitlines() if line.strip())
     return Rule(meta, TreePath(meta.path), tuple(compile_pattern(line) for line in lines))
 
@@ -199,7 +199,7 @@ class RulesCache:
     """The compiled rules of the last snapshot; a snapshot with the same rules shares them."""
 
     def __init__(self) -> None:
-        self._metas: Mapping[str, Meta] = {}
+        self._metas: Mapping[str, PathRule] = {}
         self._rules = Rules({})
 
     async def get(self, now: configuration.Snapshot) -> Rules:

@@ -12,11 +12,10 @@ from typing import Any, Literal
 from starlette.requests import Request
 
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, NotMounted, Problem
-from mangrove.records.accounts.app_passwords import AppPassword
-from mangrove.records.accounts.sshkeys import SshKey
-from mangrove.records.accounts.users import User
-from mangrove.records.files.locks import Lock
+from mangrove.records.credentials import AppPassword, SshKey
 from mangrove.records.tasks.model import Task, TaskView
+from mangrove.records.users import User
+from mangrove.records.webdav_locks import Lock
 from mangrove.tasks.core.kinds import State
 from mangrove.tree.operations.uploads import FileInPath, FormNotMounted
 

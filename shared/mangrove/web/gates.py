@@ -18,7 +18,7 @@ from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
-from mangrove.records.accounts.users import User
+from mangrove.records.users import User
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.flavours import ApiFlavour, find_flavour
 from mangrove.web.framework import Depends, Header, Query, Request

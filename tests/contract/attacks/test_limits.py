@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[3]
 TESTED_BY = {
     "standalone.connections:": "tests/unit/standalone/test_connections.py",
     "protocols.sftp": "tests/unit/protocols/test_sftp_bounds.py",
-    "core.limits:": "tests/unit/test_limiter.py",
+    "core.limits:": "tests/unit/test_limits.py",
     "protocols.webdav": "tests/unit/protocols",
-    "records.files": "tests/unit/records",
+    "records.webdav": "tests/unit/records",
     "identity.": "tests/unit/identity",
     "archives.": "tests/unit/archives",
     "tools.": "tests/unit/tools",

@@ -24,7 +24,7 @@ from mangrove.core.limits import MAX_WAITING_SIGN_INS, SIGN_IN_CONCURRENCY
 from mangrove.identity import lockout, passwords, tokens
 from mangrove.identity.passwords import Hasher
 from mangrove.identity.rights import ADMIN
-from mangrove.records.accounts import users
+from mangrove.records import users
 from mangrove.standalone.gateway import Gateway
 from tests.support.service import Client, Service
 

@@ -16,8 +16,7 @@ from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity import accounts, app_passwords, keys, passwords
 from mangrove.identity.rights import GUEST, Right
-from mangrove.records import settings
-from mangrove.records.accounts import users
+from mangrove.records import settings, users
 from tests.unit.identity.test_keys import ED25519
 from tests.unit.tree.environment import TreeEnv
 

@@ -10,8 +10,7 @@ import pytest
 from mangrove import configuration
 from mangrove.configuration import first_start
 from mangrove.core.problems import Problem
-from mangrove.records import settings, storages
-from mangrove.records.accounts import users
+from mangrove.records import settings, storages, users
 
 pytestmark = pytest.mark.usefixtures("records")
 

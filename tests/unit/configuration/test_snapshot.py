@@ -14,11 +14,11 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import metas, settings, storages, versions
-from mangrove.records.accounts import users
+from mangrove.records import metas, settings, storages, users
+from mangrove.records.store import versions
 from mangrove.records.store.base import Connections, count_calls
-from mangrove.records.store.crypto import Keyring
-from mangrove.records.versions import MOST_NOTES
+from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.versions import MAX_NOTES
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -146,11 +146,11 @@ def test_who_knows_too_little_of_what_changed_reads_everything() -> None:
     trust(0.0)
     configuration.get_sync()
     with runtime.use(another_process()):
-        for number in range(MOST_NOTES + 1):
+        for number in range(MAX_NOTES + 1):
             settings.save({"site_title": str(number)})
         metas.create(path="/a")
     now = configuration.get_sync()
-    assert (now.settings["site_title"], list(now.metas)) == (str(MOST_NOTES), ["/a"])
+    assert (now.settings["site_title"], list(now.metas)) == (str(MAX_NOTES), ["/a"])
 
 
 def test_a_status_of_a_storage_loads_nothing_anew() -> None:

@@ -17,12 +17,12 @@ from mangrove.configuration.users import KnownUsers
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import User
-from mangrove.records.store import unique
+from mangrove.records import users
+from mangrove.records.store import repository
 from mangrove.records.store.base import Connections, NameTaken, count_calls
-from mangrove.records.store.crypto import Keyring
-from mangrove.records.versions import MOST_NOTES
+from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.versions import MAX_NOTES
+from mangrove.records.users import User
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -102,7 +102,7 @@ def test_what_another_process_changes_is_seen_once_the_snapshot_is_old() -> None
     assert ask("ann") == replace(ann, permission=1)
     assert asyncio.run(known.find_by_role(1)) == replace(guest, username="visitor", disabled=True)
     with runtime.use(another_process()):
-        for number in range(MOST_NOTES):
+        for number in range(MAX_NOTES):
             users.change(guest.id, permission=number)
         users.delete(ann.id)
     assert ask("ann") is None, "when too much has changed, nobody is remembered"
@@ -153,7 +153,7 @@ def test_no_more_are_remembered_than_there_is_room_for(monkeypatch: pytest.Monke
 def test_a_name_that_points_to_another_user_is_nobodys(engine: str) -> None:
     """The names carry no MAC: whoever could write them must not become somebody else by that."""
     admin = create("admin", 2)
-    unique.Claim(unique.make_name(users.KIND, "eve"), owner=admin.id).save()
+    repository.Claim(repository.make_name(users.KIND, "eve"), owner=admin.id).save()
     assert ask("eve") is None and users.find("e" * 3000) is None
     client = boto3.client("dynamodb", endpoint_url=engine)
     forged = {"id": {"N": "1"}, "role": {"N": "2"}, "username": {"S": "eve"}, "version": {"N": "1"}}
@@ -199,7 +199,7 @@ def test_an_older_user_who_looks_like_another_keeps_the_others_claim() -> None:
     ann = create("ann")
     old = create("other")
     for name in users.make_looks("other"):
-        unique.Claim(name, owner=ann.id).save()
+        repository.Claim(name, owner=ann.id).save()
     users.change(old.id, username="third")
     with pytest.raises(Exception, match=users.LOOKS_TAKEN):
         create("Other")

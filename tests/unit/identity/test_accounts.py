@@ -21,10 +21,10 @@ from mangrove.core.problems import (
 from mangrove.identity import accounts, lockout, names, passwords
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import ADMIN, GUEST
-from mangrove.records import settings, versions
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import User
+from mangrove.records import settings, users
+from mangrove.records.store import versions
 from mangrove.records.store.base import NameTaken
+from mangrove.records.users import User
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -10,10 +10,10 @@ import pytest
 from mangrove.core.problems import BadRequest, Problem, ResourceNotFound, SecondFactorRequired, TooMany, Unauthorized
 from mangrove.identity import accounts, app_passwords, lockout, passwords
 from mangrove.identity.accounts import UserFields
-from mangrove.records.accounts import app_passwords as records
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import User
+from mangrove.records import users
+from mangrove.records.credentials import app_passwords as records
 from mangrove.records.store.base import count_calls
+from mangrove.records.users import User
 
 pytestmark = pytest.mark.usefixtures("records")
 SOURCE = "1.2.3.4"

@@ -46,14 +46,14 @@ def test_a_title_is_taken_once_per_user(records: None) -> None:
 
 
 def test_only_the_owner_removes_a_key(records: None) -> None:
-    from mangrove.records.accounts import sshkeys
+    from mangrove.records.credentials import ssh_keys
 
     key = keys.add(7, "mine", ED25519)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(8, key.id)
-    assert [one.id for one in sshkeys.find_by_user(7)] == [key.id]
+    assert [one.id for one in ssh_keys.find_by_user(7)] == [key.id]
     keys.delete_own(7, key.id)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(7, key.id)
     keys.delete(key.id)
-    assert sshkeys.find_by_user(7) == []
+    assert ssh_keys.find_by_user(7) == []

@@ -6,7 +6,7 @@ import pytest
 
 from mangrove.core.problems import BadRequest
 from mangrove.identity import names
-from mangrove.records.accounts.lookalikes import make_skeletons
+from mangrove.records.lookalikes import make_skeletons
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_generated_secret_comes_with_a_readable_picture() -> None:
 
 
 def test_a_code_is_good_once_and_for_its_user_only(records: None) -> None:
-    from mangrove.records.accounts import users
+    from mangrove.records import users
 
     first = users.create(username="a", password_hash="x", otp_secret=RFC_SECRET)
     second = users.create(username="b", password_hash="x", otp_secret=RFC_SECRET)

@@ -19,11 +19,10 @@ from mangrove.core.config import Config
 from mangrove.core.problems import Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
-from mangrove.records import settings
-from mangrove.records.accounts import sessions
-from mangrove.records.accounts.users import User
+from mangrove.records import sessions, settings
 from mangrove.records.store.base import count_calls
-from mangrove.records.store.crypto import derive
+from mangrove.records.store.encryption import derive
+from mangrove.records.users import User
 from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -35,7 +34,7 @@ IN_A_FUNCTION = """
 import sys
 from mangrove.core import runtime
 from mangrove.identity import tokens
-from mangrove.records.store.crypto import Keyring
+from mangrove.records.store.encryption import Keyring
 from tests.unit.tree import builders
 
 issued = tokens.issue(builders.user(username="ann", pwd_ts=5))

@@ -17,10 +17,11 @@ from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import Right
 from mangrove.protocols import sessions
 from mangrove.protocols.sessions import ProtocolAccess, Session, find_ended, sign_in_with_password
-from mangrove.records.accounts import sshkeys, users
-from mangrove.records.accounts.users import User
+from mangrove.records import users
+from mangrove.records.credentials import ssh_keys
 from mangrove.records.store.base import Connections, count_calls
-from mangrove.records.store.crypto import Keyring
+from mangrove.records.store.encryption import Keyring
+from mangrove.records.users import User
 from tests.unit.identity.test_keys import ED25519
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -62,7 +63,7 @@ def test_a_session_ends_with_the_application_password_or_key_it_was_opened_with(
         opened = await open_all(ann)
         used = opened[ending].credential
         assert used is not None
-        delete = sshkeys.delete if used.kind == sshkeys.KIND else app_passwords.delete
+        delete = ssh_keys.delete if used.kind == ssh_keys.name else app_passwords.delete
         await asyncio.to_thread(delete, used.id)
         assert await find_ended(opened) == [opened[ending]]
         with pytest.raises(Unauthorized, match=sessions.ENDED):
@@ -96,7 +97,7 @@ def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
             assert session.credential is not None
             await asyncio.to_thread(session.credential.note_use)
         assert (await configuration.get()).version == version
-        (key, _) = await asyncio.to_thread(sshkeys.find_by_user, ann.id)
+        (key, _) = await asyncio.to_thread(ssh_keys.find_by_user, ann.id)
         assert key.last_used > key.added
         assert await find_ended(opened) == []
 

@@ -15,7 +15,7 @@ from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity.rights import GUEST, Right
 from mangrove.protocols.sftp.protocol import Handler
-from mangrove.records.accounts import users
+from mangrove.records import users
 from tests.contract.attacks.scene import BARE, UPWARDS
 from tests.unit.protocols.sftp_scene import (
     DOOR,

@@ -12,10 +12,8 @@ from pynamodb.exceptions import PutError
 from mangrove.core import runtime
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import metas
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import UserRecord
-from mangrove.records.metas import MetaRecord
+from mangrove.records import metas, users
+from mangrove.records.metas import PathRuleRecord
 from mangrove.records.store import base
 from mangrove.records.store.base import (
     Connections,
@@ -25,11 +23,12 @@ from mangrove.records.store.base import (
     retry_on_conflict,
     translate_errors,
 )
+from mangrove.records.users import UserRecord
 
 
 def test_all_tables_share_one_connection_from_any_thread(records: None) -> None:
     with runtime.use(Runtime()), ThreadPoolExecutor(8) as pool:
-        models = [UserRecord, MetaRecord] * 8
+        models = [UserRecord, PathRuleRecord] * 8
         connections = list(pool.map(get_connection, models))
         assert all(connection is connections[0] for connection in connections)
         assert users.create(username="a", password_hash="x") in users.all()
@@ -82,7 +81,7 @@ def test_another_failure_of_the_library_says_that_the_engine_does_not_answer() -
         raise ValueError("ours")
 
 
-@pytest.mark.parametrize(("conflicts", "calls", "ends"), [(0, 1, True), (2, 3, True), (99, base.ATTEMPTS, False)])
+@pytest.mark.parametrize(("conflicts", "calls", "ends"), [(0, 1, True), (2, 3, True), (99, base.MAX_ATTEMPTS, False)])
 def test_a_change_that_meets_another_is_tried_again_and_not_for_ever(conflicts: int, calls: int, ends: bool) -> None:
     tries: list[str] = []
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mangrove.records.accounts import sessions
+from mangrove.records import sessions
 from mangrove.records.store import counters
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -28,7 +28,7 @@ def test_failures_count_up_and_end() -> None:
     assert count("k", 60) == 0
     assert [counters.add_failure("k", 60) for _ in range(3)] == [1, 2, 3]
     assert count("k", 60) == 3
-    assert counters.settle("k", 4, 60, "known", 60)
+    assert counters.clear_failures("k", 4, 60, "known", 60)
     assert count("k", 60) == 0
     counters.add_failure("past", -1)
     assert count("past", 60) == 0
@@ -39,17 +39,17 @@ def test_what_was_counted_is_forgotten_and_a_mark_made_in_one_step_or_neither() 
     assert not counters.read([], "known", 60)[1]
     for _ in range(3):
         counters.add_failure("k", 60)
-    assert not counters.settle("k", 3, 60, "known", 60)
+    assert not counters.clear_failures("k", 3, 60, "known", 60)
     assert (count("k", 60), counters.read([], "known", 60)[1]) == (3, False)
-    assert counters.settle("k", 4, 60, "known", 60)
+    assert counters.clear_failures("k", 4, 60, "known", 60)
     assert (count("k", 60), counters.read([], "known", 60)[1]) == (0, True)
-    assert counters.settle("k", 3, 60, "past", -1)
+    assert counters.clear_failures("k", 3, 60, "past", -1)
     assert not counters.read([], "past", 60)[1]
 
 
 def test_settling_at_once_waits_for_the_others() -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(lambda _: counters.settle("k", 3, 60, "known", 60), range(16)))
+        assert all(pool.map(lambda _: counters.clear_failures("k", 3, 60, "known", 60), range(16)))
 
 
 def test_a_lock_out_ends_with_its_period_also_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:

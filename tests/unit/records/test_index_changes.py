@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 
 pytestmark = pytest.mark.usefixtures("records")
 

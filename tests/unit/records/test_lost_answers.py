@@ -13,8 +13,7 @@ from botocore.exceptions import ConnectionClosedError
 from mangrove.core import runtime
 from mangrove.core.problems import RecordNotFound
 from mangrove.core.runtime import Runtime
-from mangrove.records import metas, settings
-from mangrove.records.accounts import users
+from mangrove.records import metas, settings, users
 from mangrove.records.store.base import NameTaken, get_connection
 from mangrove.standalone import upgrade
 from mangrove.standalone.data_directory import DataDirectory

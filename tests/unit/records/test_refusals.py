@@ -12,11 +12,10 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import settings, versions
-from mangrove.records.accounts import sessions, users
-from mangrove.records.store import base, crypto
+from mangrove.records import sessions, settings, users
+from mangrove.records.store import base, encryption, versions
 from mangrove.records.store.base import TableMeta
-from mangrove.records.store.crypto import Keyring
+from mangrove.records.store.encryption import Keyring
 from mangrove.records.tasks import batches as task_batches
 from tests.servers.refusing import refusing_server
 
@@ -25,7 +24,7 @@ from tests.servers.refusing import refusing_server
 def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the log was told."""
     said: list[Any] = []
-    for module in (base, crypto):
+    for module in (base, encryption):
         monkeypatch.setattr(module, "log_warning", lambda message, **facts: said.append((message, facts)))
     return said
 
@@ -73,7 +72,7 @@ def test_a_secret_that_cannot_be_read_is_a_problem_in_words(
             runtime.put(Config, replace(Config(), **changes))
             runtime.put(Keyring, Keyring())
             with pytest.raises(Problem) as caught:
-                crypto.derive("jwt")
+                encryption.derive("jwt")
             assert caught.value.message == "the master key cannot be read"
     assert [message for message, _ in said] == ["the master key cannot be read"] * 2
     assert said[0][1]["secret"] == "the key" and "AccessDeniedException" in said[0][1]["reason"]

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import metas, versions
-from mangrove.records.accounts import sshkeys, users
-from mangrove.records.store.base import NameTaken
+from mangrove.records import metas, users
+from mangrove.records.credentials import ssh_keys
+from mangrove.records.store import repository, versions
+from mangrove.records.store.base import NameTaken, RecordConflict, transaction, translate_errors
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -94,9 +95,63 @@ def test_a_key_that_comes_or_goes_changes_its_user_and_its_use_changes_nothing()
 
     now = datetime.now(UTC)
     fields = {"user_id": 1, "title": "t", "text": "x", "fingerprint": "f", "added": now, "last_used": now}
-    key = sshkeys.create(name="1#t", **fields)
+    key = ssh_keys.create(name="1#t", **fields)
     assert versions.get_version() == 1
-    sshkeys.change(key.id, last_used=now)
+    ssh_keys.change(key.id, last_used=now)
     assert versions.get_version() == 1
-    sshkeys.delete(key.id)
+    ssh_keys.delete(key.id)
     assert versions.get_version() == 2
+
+
+pytestmark = pytest.mark.usefixtures("records")
+
+
+def claim(text: str, owner: int) -> None:
+    with translate_errors(), transaction(repository.Claim) as write:
+        repository.claim(write, repository.make_name("kind", text), owner)
+
+
+def test_a_name_is_claimed_once_until_it_is_released() -> None:
+    claim("a", 1)
+    claim("b", 2)
+    with pytest.raises(RecordConflict):
+        claim("a", 3)
+    with translate_errors(), transaction(repository.Claim) as write:
+        repository.release(write, repository.make_name("kind", "a"))
+    claim("a", 3)
+    assert {one.name: int(one.owner) for one in repository.Claim.scan()} == {"kind#a": 3, "kind#b": 2}
+
+
+def test_a_key_has_a_bound_in_bytes() -> None:
+    room = repository.MAX_NAME_KEY_BYTES - len("kind#")
+    claim("é" * (room // 2), 1)
+    with pytest.raises(BadRequest, match="the name or path is too long"):
+        claim("é" * (room // 2 + 1), 2)
+
+
+def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
+    for number in range(15):
+        user = users.create(username=f"u{number}", password_hash="x")
+        with ThreadPoolExecutor(2) as pool:
+            renamed = pool.submit(users.change, user.id, username=f"v{number}")
+            for done in (renamed, pool.submit(users.delete, user.id)):
+                if done.exception() is not None:
+                    assert str(done.exception()) in ("record not found", users.TAKEN)
+    names = {name for user in users.all() for name in (f"users#{user.username}", *users.make_looks(user.username))}
+    assert {claim.name for claim in repository.Claim.scan()} == names
+
+
+def test_new_names_given_at_once_to_one_record_all_count() -> None:
+    user = users.create(username="u", password_hash="x")
+    for number in range(6):
+        names = [f"{number}-{one}" for one in range(3)]
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda name: users.change(user.id, username=name), names))
+        assert users.get(user.id).username in names
+    assert [claim.owner for claim in repository.Claim.scan()] == [user.id] * 3
+
+
+def test_a_name_that_no_key_can_hold_is_refused_as_too_long() -> None:
+    with pytest.raises(Problem, match="too long"):
+        metas.create(path="/" + "a" * 2048)
+    assert metas.create(path="/" + "a" * 2000).id

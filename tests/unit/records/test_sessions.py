@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pynamodb.connection import Connection
 
-from mangrove.records import settings
-from mangrove.records.accounts import sessions
+from mangrove.records import sessions, settings
 from mangrove.records.store.base import count_calls
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.records import settings, versions
+from mangrove.records import settings
+from mangrove.records.store import versions
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -19,7 +20,7 @@ def test_values_are_stored_replaced_and_forgotten() -> None:
 
 
 def test_as_many_values_as_a_transaction_holds_are_one_write_of_the_configuration() -> None:
-    values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES + 1)}
+    values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES_PER_TRANSACTION + 1)}
     settings.save(values)
     assert settings.all() == values
     assert versions.get_version() == 3

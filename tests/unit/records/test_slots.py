@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("records")
 
 
 def take(kind: str, *holders: str, most: int, seconds: float = 60.0) -> list[bool]:
-    return [slots.take(kind, holder, most, seconds) for holder in holders]
+    return [slots.acquire(kind, holder, most, seconds) for holder in holders]
 
 
 def test_there_are_as_many_slots_as_are_asked_for_at_that_time() -> None:
@@ -37,5 +37,5 @@ def test_the_slot_of_who_died_ends() -> None:
 def test_of_many_at_once_no_more_get_a_slot_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = uuid4().hex
     with ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda number: slots.take(kind, str(number), 3, 60.0), range(8)))
+        got = list(pool.map(lambda number: slots.acquire(kind, str(number), 3, 60.0), range(8)))
     assert sum(got) == 3

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import RecordNotFound
-from mangrove.records import storages, versions
+from mangrove.records import storages
 from mangrove.records.storages import Storage
+from mangrove.records.store import versions
 from mangrove.records.store.base import RecordConflict
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -15,21 +15,20 @@ from mangrove.core.config import config
 from mangrove.records.store import base
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
-from mangrove.records.tasks import marks as task_marks
 from mangrove.records.tasks import model as tasks
-from mangrove.records.tasks.keys import Status
-from mangrove.records.tasks.marks import ListName, Mark, TaskMarks
+from mangrove.records.tasks import ordering
 from mangrove.records.tasks.model import NewTask, Task
+from mangrove.records.tasks.ordering import ListName, PageAnchor, PageAnchors, TaskStatus
 from tests.unit.records.test_tasks import ids, make_view
 
-DONE = ListName("copy", Status.DONE, None)
+DONE = ListName("copy", TaskStatus.DONE, None)
 pytestmark = pytest.mark.usefixtures("records")
 
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (task_marks, task_lists):
-        monkeypatch.setattr(module, "SPACING", 5)
+    for module in (ordering, task_lists):
+        monkeypatch.setattr(module, "ANCHOR_SPACING", 5)
 
 
 def create(count: int, kind: str = "copy", owner: int = 7) -> list[Task]:
@@ -170,22 +169,22 @@ def test_running_tasks_share_no_key_of_an_index() -> None:
     assert {record.owner_key for record in keys} == {"7#copy#undone", "8#copy#undone"}
 
 
-def test_marks_are_forgotten_with_the_trust_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anchors_expire_with_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other processes write, too."""
     from mangrove.core.config import Config
 
-    marks = TaskMarks()
-    marks.add(DONE, Mark("key", 5, 0))
-    assert marks.find(DONE, 9) == ("key", 5, 0)
+    anchors = PageAnchors()
+    anchors.add(DONE, PageAnchor("key", 5, 0))
+    assert anchors.find(DONE, 9) == ("key", 5, 0)
     runtime.put(Config, replace(config(), snapshot_seconds=0.0))
-    assert marks.find(DONE, 9) == ("", 0, 0)
+    assert anchors.find(DONE, 9) == ("", 0, 0)
 
 
-def test_a_mark_that_was_counted_before_all_was_forgotten_is_not_taken() -> None:
-    marks = TaskMarks()
-    marks.forget()
-    marks.add(DONE, Mark("key", 5, 0))
-    assert marks.find(DONE, 9) == ("", 0, 1)
+def test_an_anchor_counted_before_all_were_cleared_is_not_added() -> None:
+    anchors = PageAnchors()
+    anchors.clear()
+    anchors.add(DONE, PageAnchor("key", 5, 0))
+    assert anchors.find(DONE, 9) == ("", 0, 1)
 
 
 def test_unfinished_tasks_are_read_page_by_page_those_removed_last() -> None:
@@ -193,9 +192,9 @@ def test_unfinished_tasks_are_read_page_by_page_those_removed_last() -> None:
     tasks.mark_removed(made[0])
     tasks.save(made[1], "one", 0, done=True)
     page = task_lists.list_unfinished("copy", limit=5)
-    found, following = page.ids, page.following
+    found, following = page.ids, page.next_start
     while following is not None:
         page = task_lists.list_unfinished("copy", following, limit=5)
-        found, following = found + page.ids, page.following
+        found, following = found + page.ids, page.next_start
     assert sorted(found[:-1]) == sorted(task.id for task in made[2:])
     assert found[-1] == made[0].id

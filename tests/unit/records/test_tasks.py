@@ -105,7 +105,7 @@ def test_a_removed_task_is_unfinished_and_shown_no_more() -> None:
     tasks.mark_removed(task)
     assert (ids("copy", False), ids("copy", True)) == ([], [])
     first = task_lists.list_unfinished("copy")
-    assert (first.ids, task_lists.list_unfinished("copy", first.following)) == ([], ({task.id: task.owner}, None))
+    assert (first.ids, task_lists.list_unfinished("copy", first.next_start)) == ([], ({task.id: task.owner}, None))
     assert tasks.get(task.id).removed
     with pytest.raises(RecordConflict):
         tasks.save(task, "one", 0, done=True)

@@ -16,10 +16,9 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import metas, settings, storages, versions
-from mangrove.records.accounts import sessions, users
-from mangrove.records.metas import MetaRecord
-from mangrove.records.store import counters
+from mangrove.records import metas, sessions, settings, storages, users
+from mangrove.records.metas import PathRuleRecord
+from mangrove.records.store import counters, versions
 from mangrove.records.store.base import TableMeta
 from tests.support import engine as engines
 
@@ -111,5 +110,6 @@ def test_an_answer_that_breaks_off_or_is_none_is_a_problem_worth_a_retry(
 
 
 def test_a_table_that_is_not_there_is_a_problem_worth_a_retry(records: None) -> None:
-    with patch.object(MetaRecord.Meta, "table_name", "none"), runtime.use(Runtime()), pytest.raises(RecordsUnavailable):
+    broken = patch.object(PathRuleRecord.Meta, "table_name", "none")
+    with broken, runtime.use(Runtime()), pytest.raises(RecordsUnavailable):
         metas.all()

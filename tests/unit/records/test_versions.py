@@ -9,13 +9,12 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import metas, settings, storages, versions
-from mangrove.records.accounts import users
-from mangrove.records.store import counters
+from mangrove.records import metas, settings, storages, users
+from mangrove.records.store import counters, versions
 from mangrove.records.store.base import Connections, NameTaken, RecordConflict
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.crypto import Keyring
-from mangrove.records.versions import MOST_NOTES, read_changes
+from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.versions import MAX_NOTES, read_changes
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -43,7 +42,7 @@ def test_what_changed_is_not_known_for_ever() -> None:
     for number in range(3):
         settings.save({"a": str(number)})
     assert read_changes(0, 3) is not None
-    assert read_changes(3, 3 + MOST_NOTES + 1) is None, "reading everything is cheaper"
+    assert read_changes(3, 3 + MAX_NOTES + 1) is None, "reading everything is cheaper"
     assert read_changes(3, 2) is None, "the records are older than the question"
     Counter("change#2").delete()
     assert read_changes(0, 3) is None
@@ -53,7 +52,7 @@ def test_what_changed_is_not_known_for_ever() -> None:
 def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
     user = users.create(username="ann", password_hash="x")
     monkeypatch.setattr(versions, "get_version", lambda: 7)  # which it never is
-    monkeypatch.setattr(versions, "ATTEMPTS", 2)
+    monkeypatch.setattr(versions, "MAX_ATTEMPTS", 2)
     for work in (
         lambda: users.change(user.id, permission=1),
         lambda: users.change(user.id, username="bob"),

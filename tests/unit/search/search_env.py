@@ -11,7 +11,7 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import list_all
-from mangrove.records.files import index_changes
+from mangrove.records import index_changes
 from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import Found, find

@@ -13,8 +13,8 @@ from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import find

@@ -18,7 +18,7 @@ from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.records.files import index_changes
+from mangrove.records import index_changes
 from mangrove.search import tables, writing
 from mangrove.search.database import Database
 from mangrove.search.segments import Manifest, SegmentStore

@@ -8,9 +8,8 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.identity.rights import Right
-from mangrove.records import storages
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind
+from mangrove.records import index_changes, storages
+from mangrove.records.index_changes import ChangeKind
 from mangrove.search import corrections
 from mangrove.search.corrections import Corrections
 from mangrove.search.segments import SegmentStore

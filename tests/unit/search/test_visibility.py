@@ -12,7 +12,7 @@ from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
-from mangrove.records.metas import Meta
+from mangrove.records.metas import PathRule
 from mangrove.search.query import EVERYTHING, NOTHING, Hit
 from mangrove.search.visibility import JUDGES, FolderJudge, find_judge
 from mangrove.tree import mounts
@@ -98,7 +98,7 @@ def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
     rule = meta("/disk/a", hide="secret", h_sub=True, password=PASSWORD, p_sub=True)
     table, settings = env.run(mounts.ready()), configuration.cached().settings
 
-    def is_needed(top: str, permission: int, *rules: Meta) -> bool:
+    def is_needed(top: str, permission: int, *rules: PathRule) -> bool:
         who = Caller(replace(env.user, permission=permission), Right.READ)
         compiled = Rules({one.path: one for one in rules})
         return FolderJudge(PathAccess.make(who, TreePath(top), PASSWORD, settings, compiled, table)).is_needed

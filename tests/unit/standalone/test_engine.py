@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import engine, namespace
 from mangrove.standalone.data_directory import DataDirectory, StartupError
 from mangrove.standalone.engine import Engine, HangDetector
@@ -58,7 +58,7 @@ def test_an_engine_that_never_starts_is_refused_by_its_log(tmp_path: Path, monke
 def test_an_engine_elsewhere_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANGROVE_DYNAMODB_ENDPOINT", "http://records.example:8000")
     with engine.run_engine(tmp_path) as endpoint:
-        assert endpoint == Endpoint("http://records.example:8000")
+        assert endpoint == EngineEndpoint("http://records.example:8000")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_an_engine_ends_with_its_context_and_keeps_its_tables(tmp_path: Path, mo
 def test_a_process_gets_the_environment_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"AWS_ACCESS_KEY_ID": "own", "PATH": "/bin"}
     monkeypatch.setattr(os, "environ", environment)
-    engine.set_environment(DataDirectory(tmp_path), Endpoint("http://127.1.1.1:1", "/data/engine.sock"))
+    engine.set_environment(DataDirectory(tmp_path), EngineEndpoint("http://127.1.1.1:1", "/data/engine.sock"))
     assert environment["AWS_ENDPOINT_URL_DYNAMODB"] == "http://127.1.1.1:1"
     assert environment["MANGROVE_RECORDS_SOCKET"] == "/data/engine.sock"
     assert (environment["MANGROVE_DATA"], environment["MANGROVE_KEY_FILE"]) == (str(tmp_path), str(tmp_path / "key"))
@@ -165,7 +165,7 @@ def test_an_engine_that_works_hard_and_does_not_answer_is_left_alone(monkeypatch
     monkeypatch.setattr(engine, "PROBE_SECONDS", 0.05)
     monkeypatch.setattr(engine, "HANG_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        busy = HangDetector(Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        busy = HangDetector(EngineEndpoint(f"http://127.0.0.1:{silent.getsockname()[1]}"))
         end = time.monotonic() + 0.8
         while time.monotonic() < end:
             sum(range(200_000))  # this process stands for the engine

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import engine, namespace
 from mangrove.standalone.engine import Engine
 from mangrove.standalone.namespace import Namespace, NamespaceRefused
@@ -48,7 +48,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def ask(endpoint: Endpoint) -> int:
+def ask(endpoint: EngineEndpoint) -> int:
     """The status of a request to the engine."""
     connection = HTTPConnection("localhost")
     connection.sock = endpoint.connect(5)
@@ -59,7 +59,7 @@ def ask(endpoint: Endpoint) -> int:
         connection.close()
 
 
-def answers(endpoint: Endpoint) -> bool:
+def answers(endpoint: EngineEndpoint) -> bool:
     try:
         return ask(endpoint) == 200
     except OSError:
@@ -91,7 +91,7 @@ def get_engine(running: Engine) -> int:
 @needs_namespaces
 def test_the_engine_answers_in_a_network_of_its_own_alone(running: Engine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as ours:
-        here = Endpoint(f"http://127.0.0.1:{ours.getsockname()[1]}", running.endpoint.socket_path)
+        here = EngineEndpoint(f"http://127.0.0.1:{ours.getsockname()[1]}", running.endpoint.socket_path)
         with pytest.raises(ConnectionRefusedError):
             here.connect(5)  # nothing of this machine is in that network
     assert ask(running.endpoint) == 200
@@ -143,7 +143,7 @@ def test_a_data_directory_with_a_long_path_has_a_namespace(tmp_path: Path) -> No
     made = Namespace(folder)
     try:
         with pytest.raises(ConnectionRefusedError):
-            Endpoint(f"http://127.0.0.1:{engine.PORT}", str(made.path)).connect(5)
+            EngineEndpoint(f"http://127.0.0.1:{engine.PORT}", str(made.path)).connect(5)
     finally:
         made.close()
     assert list(folder.iterdir()) == []

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove import configuration
 from mangrove.identity.rights import Caller, Right
-from mangrove.records.accounts import users
+from mangrove.records import users
 from mangrove.records.tasks.model import Task
 from mangrove.standalone import runner
 from mangrove.tasks.core import queue, steps

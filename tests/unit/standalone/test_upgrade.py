@@ -14,12 +14,12 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
-from mangrove.records.accounts import users
+from mangrove.records import users
 from mangrove.records.store import upgrade as versions
 from mangrove.records.store.base import Connections
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.endpoints import Endpoint, use_socket
-from mangrove.records.store.upgrade import UPGRADED, VERSION, SchemaVersion
+from mangrove.records.store.endpoints import EngineEndpoint, use_socket
+from mangrove.records.store.upgrade import UPGRADABLE, VERSION, SchemaVersion
 from mangrove.standalone import engine, upgrade
 from mangrove.standalone.data_directory import DataDirectory, StartupError
 
@@ -27,7 +27,7 @@ from mangrove.standalone.data_directory import DataDirectory, StartupError
 class Records:
     """Records of a data directory, and the endpoint of their engine."""
 
-    def __init__(self, directory: DataDirectory, endpoint: Endpoint) -> None:
+    def __init__(self, directory: DataDirectory, endpoint: EngineEndpoint) -> None:
         self.directory = directory
         self.endpoint = endpoint
         self.done: list[str] = []
@@ -85,8 +85,8 @@ def test_tables_of_a_first_start_that_was_cut_off_are_new(own: Records) -> None:
 
 
 def test_records_of_0_3_0_are_upgraded_once_after_a_copy(own: Records) -> None:
-    own.make(UPGRADED, "0.3.0")
-    own.directory.write_schema(UPGRADED)
+    own.make(UPGRADABLE, "0.3.0")
+    own.directory.write_schema(UPGRADABLE)
     for folder in ("index/1", "staging/task"):
         (own.directory.data / folder).mkdir(parents=True)
     (own.directory.data / "staging" / "task" / "lent").touch()
@@ -103,10 +103,10 @@ def test_records_of_0_3_0_are_upgraded_once_after_a_copy(own: Records) -> None:
 
 
 def test_upgrade_that_was_cut_off_goes_on_and_keeps_the_first_copy(own: Records) -> None:
-    own.make(UPGRADED, "0.3.0")
+    own.make(UPGRADABLE, "0.3.0")
     with pytest.raises(RuntimeError):
         own.open("broken", "step")
-    assert versions.read_version() == UPGRADED
+    assert versions.read_version() == UPGRADABLE
     own.open("again", "step")
     assert own.done == ["broken", "again", "step"]
     assert own.copies() == ["records-version-3.db"]
@@ -143,7 +143,7 @@ def test_older_records_are_refused_by_name_and_stay_as_they_are(own: Records, ve
 def test_version_that_was_lowered_is_not_trusted(own: Records) -> None:
     own.open()
     users.create(username="ann", password_hash="x")
-    SchemaVersion(versions.KEY, value=UPGRADED, program="0.3.0").save()
+    SchemaVersion(versions.KEY, value=UPGRADABLE, program="0.3.0").save()
     with pytest.raises(StartupError) as refusal:
         own.open("step")
     assert str(refusal.value) == (
@@ -157,7 +157,7 @@ def test_version_that_was_lowered_is_not_trusted(own: Records) -> None:
 
 
 def test_indexes_that_the_template_lacks_are_deleted_and_missing_ones_made(own: Records) -> None:
-    own.make(UPGRADED, "0.3.0")
+    own.make(UPGRADABLE, "0.3.0")
     client = boto3.client("dynamodb", endpoint_url=own.endpoint.url)
     use_socket(client, own.endpoint.socket_path)
     client.update_table(

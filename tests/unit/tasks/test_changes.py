@@ -13,9 +13,8 @@ from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.records import storages
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind
+from mangrove.records import index_changes, storages
+from mangrove.records.index_changes import ChangeKind
 from mangrove.tasks import submit
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.plans import TransferRequest

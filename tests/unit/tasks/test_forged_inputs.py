@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import Problem
-from mangrove.records.store.crypto import DecryptionError
+from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.model import Task, TaskRecord

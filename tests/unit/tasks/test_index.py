@@ -16,9 +16,8 @@ from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.scan import FolderScan
 from mangrove.identity.rights import Right
-from mangrove.records import storages
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes, storages
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import words
 from mangrove.search.find import find
 from mangrove.search.query import Filters

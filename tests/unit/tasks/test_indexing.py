@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
-from mangrove.records import storages
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes, storages
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.index import indexing

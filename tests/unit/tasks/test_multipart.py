@@ -20,8 +20,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.records import storages
-from mangrove.records.accounts import users
+from mangrove.records import storages, users
 from mangrove.records.tasks import uploads as records
 from mangrove.tasks.core import sweep
 from mangrove.tasks.upload import completion, multipart
@@ -100,7 +99,7 @@ def test_a_begin_that_was_cut_off_is_gone_on_with(
         cut_at(patch, Session, "begin_parts")
         begin(task_env, f"{side.mount}/f")
     session = begin(task_env, f"{side.mount}/f")  # the intent was recorded: there is one session
-    place = records.make_place(task_env.user.id, f"{side.mount}/f", 5)
+    place = records.make_file_key(task_env.user.id, f"{side.mount}/f", 5)
     assert [one.id for one in records.find(place)] == [session.id]
     send(task_env, session)
     assert complete(task_env, session).is_completed

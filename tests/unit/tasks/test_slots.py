@@ -57,13 +57,13 @@ def test_a_slice_holds_a_slot_until_its_end_also_where_it_fails(task: Task) -> N
     seen: list[bool] = []
 
     async def look(run: CountRun) -> bool:
-        seen.append(await asyncio.to_thread(slots.take, "copy", "another", 1, 60.0))
+        seen.append(await asyncio.to_thread(slots.acquire, "copy", "another", 1, 60.0))
         raise KeyError
 
     with pytest.raises(KeyError):
         run_step(task, look)
     assert seen == [False]
-    assert slots.take("copy", "another", 1, 60.0)
+    assert slots.acquire("copy", "another", 1, 60.0)
     with pytest.raises(NoSlot):
         work(task)
     slots.release("copy", "another")

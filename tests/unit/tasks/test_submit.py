@@ -13,11 +13,10 @@ import pytest
 from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, Problem, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.records import storages
-from mangrove.records.accounts import users
-from mangrove.records.accounts.users import User
+from mangrove.records import storages, users
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.model import Task
+from mangrove.records.users import User
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State

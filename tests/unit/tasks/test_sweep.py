@@ -18,9 +18,8 @@ import pytest
 from mangrove.core.platform import platform
 from mangrove.core.problems import RecordNotFound
 from mangrove.drivers.base import Upload
-from mangrove.records import versions
-from mangrove.records.accounts import sessions
-from mangrove.records.store import counters
+from mangrove.records import sessions
+from mangrove.records.store import counters, versions
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskRecord

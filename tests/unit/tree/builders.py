@@ -10,9 +10,9 @@ from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
 from mangrove.identity.rights import Caller, Right
-from mangrove.records.accounts.users import User
-from mangrove.records.metas import Meta
+from mangrove.records.metas import PathRule
 from mangrove.records.storages import Storage
+from mangrove.records.users import User
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import WORKING, Mount
@@ -38,14 +38,14 @@ def mount(mount_path: str = "/s", **fields: Any) -> Mount:
     return Mount(storage(mount_path, **fields))
 
 
-def meta(path: str, **fields: Any) -> Meta:
+def meta(path: str, **fields: Any) -> PathRule:
     """A rule that says nothing but what is given."""
     blank: dict[str, Any] = {
         "id": next(_ids), "path": path, "read_users": None, "read_users_sub": False, "write_users": None,
         "write_users_sub": False, "password": "", "p_sub": False, "write": False, "w_sub": False, "hide": "",
         "h_sub": False, "readme": "", "r_sub": False, "header": "", "header_sub": False,
     }  # fmt: skip
-    return Meta(**blank | fields)
+    return PathRule(**blank | fields)
 
 
 def user(permission: int = 0, **fields: Any) -> User:
@@ -56,7 +56,7 @@ def user(permission: int = 0, **fields: Any) -> User:
     return User(**blank | fields)
 
 
-def access(driver: Driver, path: str, right: Right, *metas: Meta, permission: int = 0xFFFF) -> PathAccess:
+def access(driver: Driver, path: str, right: Right, *metas: PathRule, permission: int = 0xFFFF) -> PathAccess:
     """What a user with all rights may do at a path, where a running driver is mounted at the root."""
     mounted = mount("/")
     mounted.driver, mounted.status = driver, WORKING

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from mangrove import configuration
 from mangrove.identity.rights import NORMAL, Caller, Right
-from mangrove.records import metas, settings, storages
-from mangrove.records.accounts import users
+from mangrove.records import metas, settings, storages, users
 from mangrove.records.storages import Storage
 from mangrove.tree import access, mounts
 from mangrove.tree.access import PathAccess

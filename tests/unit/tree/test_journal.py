@@ -14,8 +14,8 @@ from mangrove.core.problems import Problem, RecordsUnavailable, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, name_locks, transfers, uploads
@@ -275,7 +275,7 @@ def test_finished_change_is_logged_later_if_it_must(
 
 
 def test_slow_write_has_its_folder_read(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_changes, "VISIBLE_SECONDS", -1.0)
+    monkeypatch.setattr(index_changes, "MAX_WRITE_DELAY_SECONDS", -1.0)
     monkeypatch.setattr(change_log, "TICK_SECONDS", 0.01)
     place = locate(env, "/disk/d/g")
 

@@ -14,7 +14,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, InUse, RecordsUnavailable
 from mangrove.drivers.base import Upload
-from mangrove.records.files import holds
+from mangrove.records import name_locks as lock_records
 from mangrove.records.store import base
 from mangrove.records.store.counters import Counter
 from mangrove.tree.mounts import StoragePath
@@ -168,7 +168,7 @@ def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.
     async def work() -> None:
         with pytest.raises(RecordsUnavailable):
             async with lock_name(locate("/x")):
-                monkeypatch.setattr(holds, "renew", fail)
+                monkeypatch.setattr(lock_records, "send_heartbeat", fail)
                 await asyncio.sleep(60)
 
     asyncio.run(work())

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 from fastapi import Request
 
-from mangrove.records.accounts.sshkeys import SshKey
-from mangrove.records.accounts.users import User
+from mangrove.records.credentials import SshKey
 from mangrove.records.tasks.model import Task, TaskView
+from mangrove.records.users import User
 from mangrove.tasks.core.kinds import State
 from mangrove.web import flavours
 from mangrove.web.flavours import ApiFlavour

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from mangrove.core.problems import BadRequest
 from mangrove.identity.rights import GUEST, Caller, Right
-from mangrove.records.accounts.users import User
+from mangrove.records.users import User
 from mangrove.web.gates import Gate, Paging, name_caller, parse_paging
 
 

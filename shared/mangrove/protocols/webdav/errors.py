@@ -26,9 +26,9 @@ from mangrove.core.problems import (
     Unreachable,
     UploadRefused,
 )
-from mangrove.records.files.locks import LockQuotaExceeded
-from mangrove.records.files.properties import PropertyQuotaExceeded
 from mangrove.records.store.base import RecordRefused
+from mangrove.records.webdav_locks import LockQuotaExceeded
+from mangrove.records.webdav_properties import PropertyQuotaExceeded
 
 XML_HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n'
 XML = "application/xml; charset=utf-8"

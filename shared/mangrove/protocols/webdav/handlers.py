@@ -17,7 +17,7 @@ from mangrove.protocols.webdav import bodies, headers, locking, multistatus, ver
 from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
 from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
-from mangrove.records.files.locks import Lock
+from mangrove.records.webdav_locks import Lock
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations.downloads import Download

@@ -9,8 +9,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav.locked_files import ROOT
-from mangrove.records.accounts.users import User
-from mangrove.records.files.locks import Lock
+from mangrove.records.users import User
+from mangrove.records.webdav_locks import Lock
 from mangrove.tree.access import PathAccess
 
 WEBDAV = Right.WEBDAV_READ | Right.WEBDAV_MANAGE

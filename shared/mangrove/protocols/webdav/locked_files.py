@@ -15,7 +15,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.drivers.context import MAX_REDIRECTS
 from mangrove.protocols.webdav.errors import DavProblem
-from mangrove.records.files.locks import LockedFile
+from mangrove.records.webdav_locks import LockedFile
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import Mount
 

@@ -18,8 +18,8 @@ from mangrove.protocols.webdav.errors import DavProblem, LockedResource, Precond
 from mangrove.protocols.webdav.headers import decode_path, make_href, strip_root
 from mangrove.protocols.webdav.holders import Holders, may_change, require_writer
 from mangrove.protocols.webdav.locked_files import ROOT, CoveringFile, FileLocator
-from mangrove.records.files import locks
-from mangrove.records.files.locks import MAX_FILES_PER_LOCK, Lock, LockConflict
+from mangrove.records import webdav_locks
+from mangrove.records.webdav_locks import MAX_FILES_PER_LOCK, Lock, LockConflict
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 
@@ -113,7 +113,7 @@ async def find_covering(access: PathAccess) -> list[PathLock]:
 
 async def _read_covering(access: PathAccess) -> list[PathLock]:
     files = {each.file: each for each in await FileLocator(access.table).find_covering(access.path)}
-    found = await asyncio.to_thread(locks.read, files)
+    found = await asyncio.to_thread(webdav_locks.read, files)
     covering = [_make_path_lock(lock, files[file]) for file, held in found.items() for lock in held]
     return [held for held in covering if held.lock.is_deep or not held.is_above]
 
@@ -125,9 +125,9 @@ def _make_path_lock(lock: Lock, file: CoveringFile) -> PathLock:
 async def _find_below(access: PathAccess) -> list[PathLock]:
     below: list[PathLock] = []
     for folder in await FileLocator(access.table).find_folders(access.path):
-        found = await asyncio.to_thread(locks.find_below, folder.file)
+        found = await asyncio.to_thread(webdav_locks.find_below, folder.file)
         if folder.is_mount:
-            found += (await asyncio.to_thread(locks.read, [folder.file])).get(folder.file, [])
+            found += (await asyncio.to_thread(webdav_locks.read, [folder.file])).get(folder.file, [])
         below += [PathLock(lock, folder.path / TreePath(lock.file[1]).below(folder.file.path)) for lock in found]
     return await _select_binding(below, Holders(access))
 
@@ -136,7 +136,7 @@ async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
     """Return the locks that bind on the entries of a folder, by name."""
     found: list[PathLock] = []
     for folder in await FileLocator(access.table).find_files(access.path):
-        for lock in await asyncio.to_thread(locks.find_entries, folder):
+        for lock in await asyncio.to_thread(webdav_locks.find_entries, folder):
             found.append(PathLock(lock, access.path / TreePath(lock.file[1]).name))
     by_name: dict[str, list[PathLock]] = {}
     for held in await _select_binding(found, Holders(access)):
@@ -152,7 +152,7 @@ async def _select_binding(found: Sequence[PathLock], holders: Holders) -> list[P
         if await holders.binds(held.lock, held.rest):
             binding.append(held)
         elif held.rest == "/" or not await holders.binds(held.lock):
-            await asyncio.to_thread(locks.release, held.lock)
+            await asyncio.to_thread(webdav_locks.release, held.lock)
         if not number % LOCKS_PER_BREATH:
             await asyncio.sleep(0)
     return binding
@@ -197,7 +197,7 @@ def _is_shown(access: PathAccess, path: TreePath) -> bool:
 async def forget(held: Collection[Lock]) -> None:
     """Remove the locks on what is gone."""
     if held:
-        await asyncio.to_thread(locks.remove, held)
+        await asyncio.to_thread(webdav_locks.remove, held)
 
 
 async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds: int, prefix: str) -> Lock:
@@ -215,12 +215,12 @@ async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds:
     )  # fmt: skip
     await _require_compatible(access, lock, prefix)
     try:
-        await asyncio.to_thread(locks.add, lock)
+        await asyncio.to_thread(webdav_locks.add, lock)
         await _require_compatible(access, lock, prefix)
     except LockConflict:
         raise LockedResource(_make_href(prefix, access, access.path), "no-conflicting-lock") from None
     except BaseException:
-        await asyncio.shield(asyncio.to_thread(locks.release, lock))
+        await asyncio.shield(asyncio.to_thread(webdav_locks.release, lock))
         raise
     return lock
 
@@ -242,7 +242,7 @@ async def refresh(access: PathAccess, conditions: Conditions, seconds: int) -> L
     require_writer(access)
     for lock in _select_own(await find_covering(access), access):
         expires = time.time() + seconds
-        if lock.token in conditions.tokens and await asyncio.to_thread(locks.refresh, lock, expires):
+        if lock.token in conditions.tokens and await asyncio.to_thread(webdav_locks.refresh, lock, expires):
             return replace(lock, expires=expires)
     raise PreconditionFailed("there is no such lock")
 
@@ -257,6 +257,6 @@ async def release(access: PathAccess, token: str) -> None:
         if held.lock.token == token:
             if held.lock.user_id != access.caller.user.id:
                 raise AccessDenied("this lock is somebody else's")
-            await asyncio.to_thread(locks.release, held.lock)
+            await asyncio.to_thread(webdav_locks.release, held.lock)
             return
     raise DavProblem(409, "there is no such lock here", "lock-token-matches-request-uri")

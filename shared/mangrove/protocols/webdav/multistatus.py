@@ -13,8 +13,8 @@ from mangrove.protocols.webdav.headers import INFINITY, make_href, quote_name
 from mangrove.protocols.webdav.holders import Holders, may_change
 from mangrove.protocols.webdav.locking import PathLock, find_covering, find_on_entries
 from mangrove.protocols.webdav.properties import Renderer, Resource, ShownLock, count_names
-from mangrove.records.files import properties
-from mangrove.records.files.properties import Values
+from mangrove.records import webdav_properties
+from mangrove.records.webdav_properties import Values
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -111,7 +111,7 @@ class _Walk:
             batch.append(entry)
             if entry.is_dir and is_deep and not entry.is_link:
                 folders.append(entry.name)
-            if len(batch) == (ENTRIES_PER_BATCH if folder.dead is not None else properties.ENTRIES_PER_READ):
+            if len(batch) == (ENTRIES_PER_BATCH if folder.dead is not None else webdav_properties.ENTRIES_PER_READ):
                 async for piece in self._render(folder, start, batch):
                     yield piece
                 batch = []
@@ -135,7 +135,7 @@ class _Walk:
         except StorageProblem:
             pass  # the folder only leads to mounts
         if mount is not None and renderer.needs_dead:
-            dead = await asyncio.to_thread(properties.find_in, mount.storage.id, inner)
+            dead = await asyncio.to_thread(webdav_properties.find_in, mount.storage.id, inner)
         covering = await _find_deep(access) if renderer.needs_locks else ()
         own = await find_on_entries(access) if renderer.needs_locks else {}
         driver = None if mount is None else mount.driver
@@ -148,7 +148,7 @@ class _Walk:
         if dead is None and folder.mount is not None:
             inner = folder.access.find_mount()[1]
             names = [entry.name for entry in batch]
-            dead = await asyncio.to_thread(properties.get_many, folder.mount.storage.id, inner, names)
+            dead = await asyncio.to_thread(webdav_properties.get_many, folder.mount.storage.id, inner, names)
         depth = count_names(str(folder.access.path.below(folder.access.base))) + 1
         nothing: Values = {}
         pieces: list[str] = []
@@ -192,7 +192,7 @@ async def find_dead(access: PathAccess) -> Values:
         mount, inner = access.find_mount()
     except StorageProblem:
         return {}
-    return await asyncio.to_thread(properties.get, mount.storage.id, inner)
+    return await asyncio.to_thread(webdav_properties.get, mount.storage.id, inner)
 
 
 async def find_space(access: PathAccess) -> Capacity | None:

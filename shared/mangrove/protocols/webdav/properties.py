@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from mangrove.core.http import MAX_HTTP_DATE, MimeGuesser, format_http_date, guess_mime
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.protocols.webdav.bodies import DAV, PropertyRequest, quote_attribute, split_name
-from mangrove.records.files.locks import Lock
+from mangrove.records.webdav_locks import Lock
 from mangrove.tree.listing.entries import format_etag
 
 KIND = DAV + "getcontenttype"

@@ -26,10 +26,10 @@ from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.holders import require_writer
 from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, take
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
-from mangrove.records.files import properties
-from mangrove.records.files.locks import Lock
-from mangrove.records.files.properties import PropertyQuotaExceeded
+from mangrove.records import webdav_properties
 from mangrove.records.tasks.model import Task
+from mangrove.records.webdav_locks import Lock
+from mangrove.records.webdav_properties import PropertyQuotaExceeded
 from mangrove.tasks import submit
 from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
@@ -123,7 +123,7 @@ async def _remove(visit: Visit, access: PathAccess) -> None:
 
 async def _forget_properties(access: PathAccess) -> None:
     mount, inner = access.find_mount()
-    await asyncio.to_thread(properties.remove, mount.storage.id, inner)
+    await asyncio.to_thread(webdav_properties.remove, mount.storage.id, inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +231,16 @@ async def _copy_properties(visit: Visit, source: PathAccess, target: PathAccess,
     other, path = target.find_mount()
     user_id = visit.session.user_id
     if is_deep:
-        await asyncio.to_thread(properties.copy, mount.storage.id, inner, other.storage.id, path, user_id)
+        await asyncio.to_thread(webdav_properties.copy, mount.storage.id, inner, other.storage.id, path, user_id)
     else:
-        values = await asyncio.to_thread(properties.get, mount.storage.id, inner)
-        await asyncio.to_thread(properties.put, other.storage.id, path, values, user_id)
+        values = await asyncio.to_thread(webdav_properties.get, mount.storage.id, inner)
+        await asyncio.to_thread(webdav_properties.put, other.storage.id, path, values, user_id)
 
 
 async def _move_properties(source: PathAccess, target: PathAccess) -> None:
     mount, inner = source.find_mount()
     other, path = target.find_mount()
-    await asyncio.to_thread(properties.move, mount.storage.id, inner, other.storage.id, path)
+    await asyncio.to_thread(webdav_properties.move, mount.storage.id, inner, other.storage.id, path)
 
 
 async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
@@ -271,13 +271,13 @@ async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyCh
 
 async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange], user_id: int) -> None:
     """Apply the steps of a PROPPATCH; PropertyQuotaExceeded."""
-    values = dict(await asyncio.to_thread(properties.get, storage_id, inner))
+    values = dict(await asyncio.to_thread(webdav_properties.get, storage_id, inner))
     for step in steps:
         if step.element is None:
             values.pop(step.name, None)
         else:
             values[step.name] = step.element
-    await asyncio.to_thread(properties.put, storage_id, inner, values, user_id)
+    await asyncio.to_thread(webdav_properties.put, storage_id, inner, values, user_id)
 
 
 async def lock(

@@ -1,4 +1,4 @@
-"""What all tables share: names, time limits, one connection, sealed attributes, and the translation of failures."""
+"""The base of all tables: names, timeouts, the connection, protected records, and the translation of failures."""
 
 from __future__ import annotations
 
@@ -26,66 +26,67 @@ from mangrove.core.config import config
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.telemetry import log_warning
-from mangrove.records.store.endpoints import use_socket
-from mangrove.records.store.integrity import (
+from mangrove.records.store.encryption import (
     MAC,
+    EncryptedAttribute,
     Item,
-    Sealed,
-    accept,
     check_numbers,
     compute_mac,
     describe_key,
     is_authentic,
-    refuse,
+    refused_records,
 )
+from mangrove.records.store.endpoints import use_socket
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
-THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # of a write in a transaction
+THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # reasons of a cancelled transaction
 THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
 MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
 DATA_DISK_FULL = "the data disk is full"
-ATTEMPTS = 5  # at a change that meets another one
+MAX_ATTEMPTS = 5  # of a change that meets another one
 
 
 class RecordConflict(Problem):
-    """A condition on the record did not hold. `failed`: for each write of a transaction, whether its own did not."""
+    """A condition on the record did not hold."""
 
     text = "record changed meanwhile, try again"
 
     def __init__(self, failed: Sequence[bool] = ()) -> None:
         super().__init__()
         self.failed = failed
+        """For each write of a transaction: its own condition did not hold."""
 
 
 class RecordRefused(Problem):
-    """The engine takes no such record, however often it is asked."""
+    """The engine never stores such a record: it is too large or not well-formed."""
 
     text = "the record is too large or not well-formed"
 
 
 class NameTaken(Problem):
-    """Another record has the unique name; the message is the one clients know."""
+    """Another record has the unique name."""
 
 
 class TableMeta:
-    """Meta of every model; the class body of a kind's `Meta` adds `table_name`."""
+    """The base of the Meta of each model, which adds `table_name`."""
 
     connect_timeout_seconds = 2
     read_timeout_seconds = 5
-    max_retry_attempts = 7  # botocore waits 25 ms, then twice as long each time: an engine is started again meanwhile
+    max_retry_attempts = 7  # after 25 ms, then twice as long each time: enough for a restart of the engine
     max_pool_connections = 40
 
 
 class TableName(str):
-    """The name of a table in this deployment. `kind`: what it keeps, which is the same in every deployment."""
+    """The name of a table in this deployment."""
 
     __slots__ = ("kind",)
     kind: str
+    """The name of the table without that of the deployment."""
 
 
 def table_name(kind: str) -> TableName:
-    """The name of a kind's table in this deployment; ValueError when the environment names tables but not this one."""
+    """Return the name of a table in this deployment. Raise ValueError if the environment lists tables without it."""
     tables = config().tables
     names = dict(pair.split("=", 1) for pair in tables.split(",")) if "=" in tables else {kind: f"{tables}-{kind}"}
     if kind not in names:
@@ -96,7 +97,7 @@ def table_name(kind: str) -> TableName:
 
 
 class Connections:
-    """The one connection that all tables share, and how many calls were made of it.
+    """The connection that all tables share, with the number of its calls.
 
     A client for each table would cost 10 MB, 40 ms and sockets of its own.
     """
@@ -108,7 +109,7 @@ class Connections:
         self._tables: dict[type[Record], TableConnection] = {}
 
     def get(self, model: type[Record]) -> TableConnection:
-        """The connection of a model's table."""
+        """Return the connection of the table of a model."""
         table = self._tables.get(model)
         if table is None:
             with self._lock:
@@ -119,24 +120,24 @@ class Connections:
         table = model.make_connection()
         if self._shared is None:
             self._shared = table.connection
-            table.connection._local.session = runtime.get(AwsSession)  # not one of its own
+            table.connection._local.session = runtime.get(AwsSession)
             use_socket(table.connection.client, config().records_socket)
             _refuse_short_answers(table.connection)
         else:
-            if all(known.Meta.table_name != model.Meta.table_name for known in self._tables):
+            if all(other.Meta.table_name != model.Meta.table_name for other in self._tables):
                 self._shared.add_meta_table(table.get_meta_table())
             table.connection = self._shared
         self._tables[model] = table
         return table
 
     def count_call(self) -> None:
-        """One more call."""
+        """Count a call."""
         with self._lock:
             self.calls += 1
 
 
 def _refuse_short_answers(connection: Connection) -> None:
-    """Have an answer that broke off sent again: botocore takes it for a whole one, in which there are no records."""
+    """Repeat a call whose answer is cut off: botocore would read it as a whole answer without records."""
     session = connection.client._endpoint.http_session
 
     def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
@@ -149,21 +150,26 @@ def _refuse_short_answers(connection: Connection) -> None:
     connection.client.meta.events.register("before-send.dynamodb", send)
 
 
+def connections() -> Connections:
+    """Return the connection of this process to the records engine."""
+    return runtime.get(Connections)
+
+
 def count_calls() -> int:
-    """How many calls to the records engine this process has made."""
-    return runtime.get(Connections).calls
+    """Return the number of calls of this process to the records engine."""
+    return connections().calls
 
 
 class Record(Model):
-    """Base of every model."""
+    """The base of every model."""
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        return runtime.get(Connections).get(cls)
+        return connections().get(cls)
 
     @classmethod
     def make_connection(cls) -> TableConnection:
-        """A connection as pynamodb makes it, which keeps the first one on the class."""
+        """Return a new connection, as pynamodb makes it for the first use of the class."""
         cls._connection = None
         table = super()._get_connection()
         cls._connection = None
@@ -171,14 +177,14 @@ class Record(Model):
 
     @classmethod
     def get_kind(cls) -> str:
-        """What the table keeps, by which its records are sealed."""
+        """Return the kind of the table, which is part of the context of encryption."""
         name = cls.Meta.table_name
         assert isinstance(name, TableName)
         return name.kind
 
     @classmethod
     def get_key_name(cls) -> str:
-        """The attribute that is the key."""
+        """Return the name of the key."""
         return cls._get_key_attribute().attr_name
 
     @classmethod
@@ -186,35 +192,43 @@ class Record(Model):
         return cls.get_attributes()[str(cls._hash_keyname)]
 
     @classmethod
-    def find_sealed(cls, item: Item) -> list[Sealed]:
-        """The attributes of a record that are sealed, as far as it has them."""
-        return [one for one in cls.get_attributes().values() if isinstance(one, Sealed) and one.attr_name in item]
+    def find_encrypted(cls, item: Item) -> list[EncryptedAttribute]:
+        """Return the encrypted attributes that a record has."""
+        return [
+            attribute
+            for attribute in cls.get_attributes().values()
+            if isinstance(attribute, EncryptedAttribute) and attribute.attr_name in item
+        ]
 
     def serialize(self, null_check: bool = True) -> dict[str, dict[str, Any]]:
-        """The record as the engine has it, its secrets sealed."""
+        """Return the record as the engine stores it, with its secrets encrypted."""
         item, kind, key = super().serialize(null_check), self.get_kind(), self.get_key_name()
-        return item | {one.attr_name: one.seal(kind, key, item) for one in self.find_sealed(item)}
+        return item | {
+            attribute.attr_name: attribute.encrypt(kind, key, item) for attribute in self.find_encrypted(item)
+        }
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
-        """Take over what the engine answered; Problem for a secret that was sealed for another place."""
-        super().deserialize(self._open(attribute_values))
+        """Read the answer of the engine. Raise DecryptionError for a secret that belongs elsewhere."""
+        super().deserialize(self._decrypt(attribute_values))
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Any:
-        """The record that the engine answered; Problem for a secret that was sealed for another place."""
-        return super().from_raw_data(cls._open(data))
+        """Return the record of an answer. Raise DecryptionError for a secret that belongs elsewhere."""
+        return super().from_raw_data(cls._decrypt(data))
 
     @classmethod
-    def _open(cls, item: dict[str, Any]) -> dict[str, Any]:
+    def _decrypt(cls, item: dict[str, Any]) -> dict[str, Any]:
         kind, key = cls.get_kind(), cls.get_key_name()
-        return item | {one.attr_name: one.open(kind, key, item) for one in cls.find_sealed(item)}
+        return item | {
+            attribute.attr_name: attribute.decrypt(kind, key, item) for attribute in cls.find_encrypted(item)
+        }
 
 
 class Protected(Record):
-    """A record that grants something: it carries a MAC.
+    """A record that grants something and therefore has a MAC.
 
-    One that is not as it was saved counts as missing wherever it is read, and the log names it. It is saved as a whole:
-    an update of some attributes would leave the MAC as it was.
+    A record that another program changed counts as missing and is logged. A record is saved as a whole: an update of
+    some attributes would leave the MAC as it was.
     """
 
     def _get_save_args(
@@ -229,12 +243,12 @@ class Protected(Record):
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Any:
-        """The record that the engine answered, None when it is refused."""
+        """Return the record of an answer, None if it is refused."""
         kind, key = cls.get_kind(), describe_key(data[cls.get_key_name()])
         if not is_authentic(kind, data):
-            refuse(kind, key)
+            refused_records().add(kind, key)
             return None
-        accept(kind, key)
+        refused_records().remove(kind, key)
         return super().from_raw_data(data)
 
     @classmethod
@@ -245,7 +259,7 @@ class Protected(Record):
         return record
 
     @classmethod
-    def scan(cls, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]  # no counts of pages
+    def scan(cls, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]  # without the counts of a page
         return (record for record in super().scan(*args, **options) if record is not None)
 
     @classmethod
@@ -253,7 +267,7 @@ class Protected(Record):
         return (record for record in super().batch_get(*args, **options) if record is not None)
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
-        raise TypeError("a protected record is read anew")
+        raise TypeError("a protected record is read again")
 
     def update(self, *args: Any, **options: Any) -> Any:
         raise TypeError("a protected record is saved as a whole")
@@ -263,16 +277,16 @@ class Protected(Record):
 
 
 class Versioned(Protected):
-    """A mutable record under optimistic locking."""
+    """A record that is changed under optimistic locking."""
 
     version = VersionAttribute()
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Count a call; raise RecordConflict for a failed condition, RecordRefused for what the engine never takes, and
-    RecordsUnavailable for any other failure of it."""
-    runtime.get(Connections).count_call()
+    """Count a call and translate its failure: RecordConflict for a failed condition, RecordRefused for a record that
+    the engine never stores, RecordsThrottled, or else RecordsUnavailable."""
+    connections().count_call()
     try:
         yield
     except (BotoCoreError, ClientError) as error:  # before the library wraps it
@@ -281,46 +295,47 @@ def translate_errors() -> Iterator[None]:
         code = _find_code(error)
         if code == "TransactionCanceledException":
             reasons = getattr(error, "cancellation_reasons", ())
-            if any(one and one.code in THROTTLED for one in reasons):
+            if any(reason and reason.code in THROTTLED for reason in reasons):
                 raise RecordsThrottled from error
-            if any(one and one.code == "ValidationError" for one in reasons):
+            if any(reason and reason.code == "ValidationError" for reason in reasons):
                 raise RecordRefused from error
-            raise RecordConflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
+            failed = [bool(reason) and reason.code == "ConditionalCheckFailed" for reason in reasons]
+            raise RecordConflict(failed) from error
         if "ConditionalCheckFailed" in code:
             raise RecordConflict from error
         if code == "ValidationException":
             raise RecordRefused from error
         if code in THROTTLES:
             raise RecordsThrottled from error
-        if code in MISCONFIGURED:  # no retry helps: whoever runs the service has to know
+        if code in MISCONFIGURED:  # a retry does not help: the operator has to know
             log_warning("the records engine refuses the service", code=code, reason=error.cause_response_message)
         raise make_unavailable() from error
 
 
 def make_unavailable() -> RecordsUnavailable:
-    """Return the problem of a call that failed, which says so where the reason is a full disk."""
+    """Return the problem of a failed call; its message names a full disk if that is the reason."""
     return RecordsUnavailable(DATA_DISK_FULL) if platform().is_data_disk_full() else RecordsUnavailable()
 
 
 def _find_code(error: PynamoDBException) -> str:
-    """The engine's word for a failure; "" when it gave none.
+    """Return the code of a failure in the answer of the engine, "" without one.
 
-    Not the library's own `cause_response_code`, which takes it for granted that there was an answer.
+    The `cause_response_code` of the library fails if there was no answer.
     """
     response = getattr(error.cause, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))
 
 
 def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Repeat a read-and-write that met another writer, at most ATTEMPTS times."""
+    """Repeat a function that reads and writes while it meets other writers, at most MAX_ATTEMPTS times."""
 
     @wraps(change)
     def retry(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 return change(*args, **kwargs)
             except RecordConflict:
-                if attempt == ATTEMPTS - 1:
+                if attempt == MAX_ATTEMPTS - 1:
                     raise
                 time.sleep(0.01 * (attempt + 1))
         raise AssertionError("unreachable")
@@ -329,24 +344,24 @@ def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments
 
 
 def transaction(model: type[Model]) -> TransactWrite:
-    """All writes made in its context happen, or none."""
+    """Return a context in which all writes are done, or none."""
     return TransactWrite(connection=get_connection(model))
 
 
-def read_together(*wanted: tuple[type[Record], str]) -> list[Any]:
-    """Records of several tables by their keys, None for one that is not there; one call, as a rule."""
-    keys = {model: {model.get_key_name(): {STRING: key}} for model, key in wanted}
-    asked = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
+def read_together(*requests: tuple[type[Record], str]) -> list[Any]:
+    """Return records of several tables by their keys, None for a missing one; in one call, as a rule."""
+    keys = {model: {model.get_key_name(): {STRING: key}} for model, key in requests}
+    tables = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
     with translate_errors():
         try:
-            answer = get_connection(wanted[0][0]).dispatch("BatchGetItem", {"RequestItems": asked})
+            answer = get_connection(requests[0][0]).dispatch("BatchGetItem", {"RequestItems": tables})
         except BOTOCORE_EXCEPTIONS as error:
             raise GetError(str(error), error) from error
-    return [_take(model, key, answer) for model, key in wanted]
+    return [_find_in_answer(model, key, answer) for model, key in requests]
 
 
-def _take(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
-    """One of the records of an answer to BatchGetItem, which may leave some to be asked for again."""
+def _find_in_answer(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
+    """Return a record of an answer to BatchGetItem; read it if the answer says that it was left out."""
     name = model.Meta.table_name
     if name not in answer.get("UnprocessedKeys", ()):
         items = answer["Responses"].get(name)
@@ -359,5 +374,5 @@ def _take(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
 
 
 def get_connection(model: type[Model]) -> Any:
-    """The connection of a model's table."""
+    """Return the connection of the table of a model."""
     return model._get_connection().connection

@@ -1,4 +1,4 @@
-"""Numbers that many processes raise together: ids, failures that expire."""
+"""Counters that many processes raise: ids, and failures, which expire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pynamodb.expressions.update import Action
 
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.store.base import (
-    ATTEMPTS,
+    MAX_ATTEMPTS,
     Record,
     RecordConflict,
     TableMeta,
@@ -21,12 +21,11 @@ from mangrove.records.store.base import (
     translate_errors,
 )
 
-CLOCKS_DIFFER = 60.0  # seconds, at most, between two instances; what ends later was counted before a step back
+MAX_CLOCK_DIFFERENCE_SECONDS = 60.0  # between two instances; a later end was set before a clock was set back
 
 
 class Counter(Record):
-    """`expires` ends a counter; one without it stays. `holder`: of a hold (`records.holds`). `changes`: of a note of
-    `records.versions`, kind → ids, or of `records.slots`, holder → end."""
+    """A counter, a name lock, the slots of a kind of tasks, or a note of `versions`."""
 
     class Meta(TableMeta):
         table_name = table_name("counters")
@@ -34,14 +33,14 @@ class Counter(Record):
     key = UnicodeAttribute(hash_key=True)
     value = NumberAttribute(default=0)
     until = NumberAttribute(null=True)
-    holder = UnicodeAttribute(null=True)
-    changes = JSONAttribute(null=True)
-    expires = TTLAttribute(null=True)
-    program = UnicodeAttribute(null=True)  # the oldest version of it that knows the schema, see `records.store.upgrade`
+    holder = UnicodeAttribute(null=True)  # of a name lock
+    changes = JSONAttribute(null=True)  # of a note: kind → ids; of slots: holder → end
+    expires = TTLAttribute(null=True)  # None: never
+    program = UnicodeAttribute(null=True)  # of the schema: the oldest program that knows it
 
 
 def next_id(kind: str) -> int:
-    """An id no other caller gets, rising from 1."""
+    """Return a new id, rising from 1."""
     counter = Counter(f"id#{kind}")
     with translate_errors():
         counter.update(actions=[Counter.value.add(1)])
@@ -49,36 +48,32 @@ def next_id(kind: str) -> int:
 
 
 def read(keys: Collection[str], mark: str, seconds: int) -> tuple[dict[str, int], bool]:
-    """The failures counted under each of the keys, `seconds` each, that have not expired, and whether `mark` is
-    remembered; one call."""
+    """Return the failures under each key that have not expired after `seconds`, and True if `mark` is remembered; in
+    one call."""
     with translate_errors():
-        found = {
-            counter.key: counter
-            for counter in Counter.batch_get(
-                [*(f"failure#{key}" for key in keys), f"mark#{mark}"], consistent_read=True
-            )
-        }
+        stored_keys = [*(f"failure#{key}" for key in keys), f"mark#{mark}"]
+        counters = {counter.key: counter for counter in Counter.batch_get(stored_keys, consistent_read=True)}
     now = time.time()
-    counts = {key: _count(found.get(f"failure#{key}"), now, seconds) for key in keys}
-    marked = found.get(f"mark#{mark}")
+    counts = {key: _count(counters.get(f"failure#{key}"), now, seconds) for key in keys}
+    marked = counters.get(f"mark#{mark}")
     return counts, marked is not None and (marked.until or 0) > now
 
 
 def _count(counter: Counter | None, now: float, seconds: int) -> int:
-    if counter is None or not 0 < (counter.until or 0) - now <= seconds + CLOCKS_DIFFER:
+    if counter is None or not 0 < (counter.until or 0) - now <= seconds + MAX_CLOCK_DIFFERENCE_SECONDS:
         return 0
     return int(counter.value)
 
 
 def add_failure(key: str, seconds: int) -> int:
-    """One more failure under `key`; the count ends `seconds` after the last one. Returns the count."""
+    """Count a failure under `key` and return the count, which expires `seconds` after the last failure."""
     now = time.time()
     counter = Counter(f"failure#{key}")
     try:
         with translate_errors():
             counter.update(
                 actions=[Counter.value.add(1), *_make_end(now, seconds)],
-                condition=Counter.until.between(now, now + seconds + CLOCKS_DIFFER),
+                condition=Counter.until.between(now, now + seconds + MAX_CLOCK_DIFFERENCE_SECONDS),
             )
     except RecordConflict:
         try:
@@ -87,15 +82,17 @@ def add_failure(key: str, seconds: int) -> int:
                     actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=_is_over(now, seconds)
                 )
         except RecordConflict:
-            return add_failure(key, seconds)  # another process began the count at this moment
+            return add_failure(key, seconds)  # another process began the count at the same time
     return int(counter.value)
 
 
 def _is_over(now: float, seconds: int) -> Condition:
-    """That a count has ended, or would end later than any that began by now: it was counted by a clock that was ahead,
-    and must not last longer than one of today."""
+    """Return the condition that a count has expired, or that it would expire too late: a clock that was ahead counted
+    it."""
     over: Condition = (
-        Counter.until.does_not_exist() | (Counter.until < now) | (Counter.until > now + seconds + CLOCKS_DIFFER)
+        Counter.until.does_not_exist()
+        | (Counter.until < now)
+        | (Counter.until > now + seconds + MAX_CLOCK_DIFFERENCE_SECONDS)
     )
     return over
 
@@ -104,26 +101,26 @@ def _make_end(now: float, seconds: int) -> list[Action]:
     return [Counter.until.set(now + seconds), Counter.expires.set(datetime.fromtimestamp(now + seconds + 1, UTC))]
 
 
-def settle(key: str, most: int, seconds: int, mark: str, mark_seconds: int) -> bool:
-    """Forget the failures counted under `key` and remember `mark` from now on; one call. False, and nothing of it,
-    where there are as many as `most`, `seconds` each."""
+def clear_failures(key: str, limit: int, seconds: int, mark: str, mark_seconds: int) -> bool:
+    """Delete the failures under `key` and remember `mark` for `mark_seconds`, in one call. Return False and change
+    nothing if there are `limit` failures or more."""
     now = time.time()
-    few = Counter.value.does_not_exist() | (Counter.value < most) | _is_over(now, seconds)
-    for attempt in range(ATTEMPTS):
+    is_below = Counter.value.does_not_exist() | (Counter.value < limit) | _is_over(now, seconds)
+    for attempt in range(MAX_ATTEMPTS):
         try:
             with translate_errors(), transaction(Counter) as write:
-                write.delete(Counter(f"failure#{key}"), condition=few)
+                write.delete(Counter(f"failure#{key}"), condition=is_below)
                 write.update(Counter(f"mark#{mark}"), actions=[Counter.value.set(1), *_make_end(now, mark_seconds)])
             return True
         except RecordConflict as conflict:
             if any(conflict.failed):
                 return False
-            time.sleep(0.01 * (attempt + 1))  # another one wrote them at this moment
+            time.sleep(0.01 * (attempt + 1))  # another process wrote them at the same time
     raise RecordsUnavailable
 
 
 def sweep() -> None:
-    """Remove what has ended: DynamoDB does so by itself, the engine on one machine does not."""
+    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
     ended = Counter.expires < datetime.now(UTC)
     with translate_errors():
         for counter in Counter.scan(ended):
@@ -131,13 +128,13 @@ def sweep() -> None:
                 with translate_errors():
                     counter.delete(condition=ended)
             except RecordConflict:
-                pass  # counted anew meanwhile
+                pass  # it was written again
 
 
 def claim_once(key: str, seconds: int) -> bool:
-    """Whether this is the first call for `key` within `seconds`."""
+    """Return True if this is the first call for `key` within `seconds`."""
     now = time.time()
-    free = Counter.key.does_not_exist() | (Counter.until < now)  # after a step of the clock rather never than twice
+    free = Counter.key.does_not_exist() | (Counter.until < now)  # if the clock is set back: rather never than twice
     try:
         with translate_errors():
             Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)

@@ -1,7 +1,7 @@
-"""Where a records engine answers: for everybody on the machine, or in a network namespace of its own.
+"""The address of a records engine: for all programs of the computer, or in a network namespace of its own.
 
-A socket belongs to the namespace it was made in. Those of the engine's namespace are given through a Unix socket in
-the data directory, to whoever may enter that; they are connected here, like any other.
+A socket belongs to the namespace in which it was made. A process that may enter the data directory receives sockets of
+the namespace of the engine through a Unix socket there, and connects them like others.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-ATTEMPTS = 3  # at being given a socket: the process that gives them may be killed while it does
+MAX_ATTEMPTS = 3  # to receive a socket: the process that sends it may be killed meanwhile
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """`url`: where it answers; `socket_path`: the Unix socket that gives sockets of its namespace, "" when it has none
-    of its own."""
+class EngineEndpoint:
+    """The address of a records engine."""
 
     url: str
     socket_path: str = ""
+    """The Unix socket that sends sockets of the namespace of the engine; "" if it has no namespace of its own."""
 
     def connect(self, seconds: float | None) -> socket.socket:
-        """A connection; OSError, TimeoutError among them, when there is none within the seconds of one step."""
-        found = urlsplit(self.url)
-        address = (found.hostname or "", found.port or 80)
+        """Return a connection. Raise OSError, or TimeoutError if a step takes longer than `seconds`."""
+        parts = urlsplit(self.url)
+        address = (parts.hostname or "", parts.port or 80)
         if not self.socket_path:
             return socket.create_connection(address, seconds)
         connection = _receive_socket(self.socket_path, seconds)
@@ -45,20 +45,20 @@ class Endpoint:
 
 
 def _receive_socket(path: str, seconds: float | None) -> socket.socket:
-    """A new TCP socket of the namespace, which is not connected yet."""
+    """Return a new TCP socket of the namespace, which is not connected yet."""
     directory, name = os.path.split(path)
     folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for _ in range(ATTEMPTS):
-            with socket.socket(socket.AF_UNIX) as giver:
-                giver.settimeout(seconds)
-                giver.connect(f"/proc/self/fd/{folder}/{name}")  # a path of any length, where 107 bytes is the limit
-                _, handles, _, _ = socket.recv_fds(giver, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        for _ in range(MAX_ATTEMPTS):
+            with socket.socket(socket.AF_UNIX) as sender:
+                sender.settimeout(seconds)
+                sender.connect(f"/proc/self/fd/{folder}/{name}")  # the name of a Unix socket may have 107 bytes
+                _, handles, _, _ = socket.recv_fds(sender, 1, 1, socket.MSG_CMSG_CLOEXEC)
             if handles:
                 return socket.socket(fileno=handles[0])
     finally:
         os.close(folder)
-    raise ConnectionError("no socket was given")
+    raise ConnectionError("no socket was received")
 
 
 class EngineConnection(AWSHTTPConnection):  # type: ignore[misc]  # botocore has no types
@@ -69,7 +69,7 @@ class EngineConnection(AWSHTTPConnection):  # type: ignore[misc]  # botocore has
         self._path = path
 
     def _new_conn(self) -> socket.socket:
-        endpoint = Endpoint(f"http://{self.host}:{self.port}", self._path)
+        endpoint = EngineEndpoint(f"http://{self.host}:{self.port}", self._path)
         try:
             return endpoint.connect(self.timeout)
         except TimeoutError as error:
@@ -78,7 +78,7 @@ class EngineConnection(AWSHTTPConnection):  # type: ignore[misc]  # botocore has
             raise NewConnectionError(self, str(error)) from error
 
 
-class EnginePool(AWSHTTPConnectionPool):  # type: ignore[misc]  # as above
+class EnginePool(AWSHTTPConnectionPool):  # type: ignore[misc]  # botocore has no types
     """Connections to a records engine in a namespace of its own."""
 
     def __init__(self, path: str, *args: Any, **options: Any) -> None:
@@ -87,6 +87,6 @@ class EnginePool(AWSHTTPConnectionPool):  # type: ignore[misc]  # as above
 
 
 def use_socket(client: Any, path: str) -> None:
-    """Have a client of boto3 connect through the Unix socket at `path`; as it would by itself when that is ""."""
+    """Let a client of botocore connect through the Unix socket at `path`, unless that is ""."""
     if path:
         client._endpoint.http_session._pool_classes_by_scheme["http"] = partial(EnginePool, path)

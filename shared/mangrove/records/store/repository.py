@@ -1,4 +1,4 @@
-"""The operations of a kind of record that has an integer id and a unique name, written once."""
+"""Records with an integer id and unique names: their operations, and the names, which conditions keep unique."""
 
 from __future__ import annotations
 
@@ -7,33 +7,83 @@ from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
-from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import versions
-from mangrove.records.store import counters
+from mangrove.records.store import counters, versions
 from mangrove.records.store.base import (
     NameTaken,
+    Record,
     RecordConflict,
+    TableMeta,
     Versioned,
     retry_on_conflict,
+    table_name,
     transaction,
     translate_errors,
 )
-from mangrove.records.store.unique import claim, find_taken, make_name, release
 
 Value = TypeVar("Value")
+MAX_NAME_KEY_BYTES = 2048
+
+
+class Claim(Record):
+    """The claim of a record to a name."""
+
+    class Meta(TableMeta):
+        table_name = table_name("names")
+
+    name = UnicodeAttribute(hash_key=True)  # `<kind>#<text>`
+    owner = NumberAttribute()  # the id of the record
+
+
+def make_name(kind: str, text: str) -> str:
+    """Return the name of a claim. Raise BadRequest if it is too long."""
+    name = f"{kind}#{text}"
+    if len(name.encode()) > MAX_NAME_KEY_BYTES:
+        raise BadRequest("the name or path is too long")
+    return name
+
+
+def claim(write: TransactWrite, name: str, owner: int) -> None:
+    """Claim a name in a transaction, which fails as a whole if the name is taken."""
+    write.save(Claim(name, owner=owner), condition=Claim.name.does_not_exist())
+
+
+def release(write: TransactWrite, name: str) -> None:
+    """Release a name in a transaction."""
+    write.delete(Claim(name))
+
+
+def find_owner(name: str) -> int | None:
+    """Return the id of the record that has a name, None if there is none."""
+    with translate_errors():
+        try:
+            return int(Claim.get(name, consistent_read=True).owner)
+        except DoesNotExist:
+            return None
+
+
+def find_taken(names: Collection[str], owner: int) -> set[str]:
+    """Return the names that belong to records other than `owner`."""
+    with translate_errors():
+        return {claim.name for claim in Claim.batch_get(names, consistent_read=True) if claim.owner != owner}
 
 
 class Repository(Generic[Value]):
-    """Records of one table as values of one dataclass.
+    """Records of one table as values of one dataclass."""
 
-    `unique` is the field whose value no two records may share, `taken` what NameTaken says when they would.
-    """
-
-    def __init__(self, name: str, model: type[Versioned], value: type[Value], unique: str, taken: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: type[Versioned],
+        value: type[Value],
+        unique: str,  # the field whose value only one record may have
+        taken: str,  # the message of NameTaken
+    ) -> None:
         self.name = name
         self.model = model
         self.value = value
@@ -42,16 +92,16 @@ class Repository(Generic[Value]):
         self._fields = [field.name for field in fields_of(value)]  # type: ignore[arg-type]
 
     def to_value(self, record: Any) -> Value:
-        """A record of the table as a value."""
+        """Return the value of a record."""
         return self.value(**{name: getattr(record, name) for name in self._fields})
 
     def all(self) -> list[Value]:
-        """Every record, by id."""
+        """Return all values, by id."""
         with translate_errors():
             return [self.to_value(record) for record in sorted(self.model.scan(consistent_read=True), key=_get_id)]
 
     def get_record(self, id: int) -> Any:
-        """One record of the table; RecordNotFound."""
+        """Return a record. Raise RecordNotFound."""
         with translate_errors():
             try:
                 return self.model.get(id, consistent_read=True)
@@ -59,11 +109,11 @@ class Repository(Generic[Value]):
                 raise RecordNotFound from None
 
     def get(self, id: int) -> Value:
-        """One record; RecordNotFound."""
+        """Return the value of an id. Raise RecordNotFound."""
         return self.to_value(self.get_record(id))
 
     def get_many(self, ids: Collection[int]) -> dict[int, Value]:
-        """The records of these ids, as far as there are such."""
+        """Return the values of these ids, without those that do not exist."""
         with translate_errors():
             return {
                 _get_id(record): self.to_value(record) for record in self.model.batch_get(ids, consistent_read=True)
@@ -71,14 +121,14 @@ class Repository(Generic[Value]):
 
     @retry_on_conflict
     def create(self, **fields: Any) -> Value:
-        """A new record with the next id; NameTaken."""
+        """Create a record with the next id. Raise NameTaken."""
         record = self.model(counters.next_id(self.name), **fields)
         self._save_with_names(record, self.make_names(record), [])
         return self.get(_get_id(record))
 
     @retry_on_conflict
     def change(self, id: int, **fields: Any) -> Value:
-        """Set fields of a record; RecordNotFound, NameTaken."""
+        """Set fields of a record. Raise RecordNotFound or NameTaken."""
         record = self.get_record(id)
         before = self.make_names(record)
         for name, value in fields.items():
@@ -92,13 +142,13 @@ class Repository(Generic[Value]):
         return self.to_value(record)
 
     def save(self, record: Any) -> None:
-        """Write a record whose name is as it was; RecordConflict when it changed since it was read."""
+        """Save a record whose name did not change. Raise RecordConflict if it was changed since it was read."""
         with self._accept_own_write(record), translate_errors():
             record.save()
 
     @contextmanager
     def _accept_own_write(self, record: Any) -> Iterator[None]:
-        """Suppress a RecordConflict with what this very write stored: the engine acted, and its answer was lost."""
+        """Suppress a RecordConflict with this write itself: the engine did it, and its answer was lost."""
         try:
             yield
         except RecordConflict:
@@ -106,22 +156,22 @@ class Repository(Generic[Value]):
             if _read_fields(self._find(record)) != _read_fields(record) | {"version": version}:
                 raise
             record.version = version
-            self.note_change()
+            self.bump()
 
     def _find(self, record: Any) -> Any:
-        """Return a record as it is stored, None when there is none."""
+        """Return the stored record, None if there is none."""
         with translate_errors():
             return next(iter(self.model.batch_get([_get_id(record)], consistent_read=True)), None)
 
-    def note_change(self) -> None:
-        """Have this process read anew what follows the records; nothing does here."""
+    def bump(self) -> None:
+        """Count a change for the caches of this process, if there are any."""
 
     def make_names(self, record: Any) -> list[str]:
-        """The names that no other record may have: the one that is `unique`, and what a kind adds."""
+        """Return the names that no other record may have: the `unique` one, and those that a subclass adds."""
         return [make_name(self.name, getattr(record, self.unique))]
 
     def _find_own(self, record: Any, names: list[str]) -> list[str]:
-        """Those of the names of a record that are no other's: there may be older records that look alike."""
+        """Return the names that belong to the record: an older record may have one that looks alike."""
         taken = find_taken(names[1:], _get_id(record)) if names[1:] else ()
         return [name for name in names if name not in taken]
 
@@ -137,19 +187,19 @@ class Repository(Generic[Value]):
             with self._accept_own_write(record):
                 self._transact(record, add)
         except RecordConflict as conflict:
-            # deletes come first in a transaction, and the record is written after its names
+            # a transaction has deletes first, and the record after its names
             others = any(conflict.failed[:-1]) and not conflict.failed[-1]
             if others or not conflict.failed:
                 raise self._explain(conflict.failed[len(released) :]) from None
             raise
 
     def _explain(self, failed: Sequence[bool]) -> Problem:
-        """Why a record cannot have its names; `failed`: the claims that did."""
+        """Return why a record cannot have its names; `failed` is for each claim."""
         return NameTaken(self.taken)
 
     @retry_on_conflict
     def delete(self, id: int) -> None:
-        """Remove a record and free its name; RecordNotFound."""
+        """Delete a record and release its names. Raise RecordNotFound."""
         record = self.get_record(id)
         names = self._find_own(record, self.make_names(record))
 
@@ -163,24 +213,24 @@ class Repository(Generic[Value]):
         except RecordConflict:
             if self._find(record) is not None:
                 raise
-            self.note_change()
+            self.bump()
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
-        """Make the writes that `add` adds, which concern a record and its name; RecordConflict."""
+        """Do the writes that `add` adds, of a record and its names. Raise RecordConflict."""
         with translate_errors(), transaction(self.model) as write:
             add(write)
 
 
 class ConfigurationRepository(Repository[Value]):
-    """Records that belong to the configuration: every write of one raises its version, so that snapshots follow."""
+    """Records of the configuration: each write raises its version, so that snapshots follow."""
 
     def save(self, record: Any) -> None:
-        """As Repository; raises the configuration's version."""
+        """Save a record as Repository does, and raise the version of the configuration."""
         with self._accept_own_write(record):
             self._transact(record, lambda write: write.save(record))
 
-    def note_change(self) -> None:
-        """Have the next snapshot of this process follow."""
+    def bump(self) -> None:
+        """Count a change of the configuration."""
         change_counters().bump(Topic.CONFIGURATION)
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:

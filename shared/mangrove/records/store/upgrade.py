@@ -1,7 +1,7 @@
-"""The version of the records, and the one upgrade: from what Mangrove 0.3.0 wrote to the present version.
+"""The version of the records, and the upgrade from records of Mangrove 0.3.0 to the present version.
 
-A package that changes the stored form of its records adds a step to `make_steps`. A step may meet records in which it
-was cut off, so it changes nothing that has the new form already.
+A package that changes the stored form of its records adds a step to `make_steps`. A step may be interrupted and run
+again, so it leaves records alone that have the new form.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pynamodb.constants import BINARY, STRING
 from pynamodb.exceptions import DoesNotExist
 
 from mangrove.core.problems import Problem
-from mangrove.records.accounts import users
+from mangrove.records import users
 from mangrove.records.store.base import Protected, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.integrity import Clear, Sealed
-from mangrove.records.tasks.keys import Status
-from mangrove.records.tasks.model import Task, TaskRecord, make_opened_task
+from mangrove.records.store.encryption import EncryptedAttribute, Plaintext
+from mangrove.records.tasks.model import Task, TaskRecord, make_decrypted_task
+from mangrove.records.tasks.ordering import TaskStatus
 from mangrove.records.tasks.uploads import UploadRecord
 
 KEY = "schema"
-VERSION = 4  # of the records, as this program writes them
-PROGRAM = "0.4.0"  # the oldest that knows it
-UPGRADED = 3  # the version that the upgrade leads from
-PROGRAMS = {1: "0.1.0", 2: "0.2.0", UPGRADED: "0.3.0"}
+VERSION = 4  # of the records of this program
+PROGRAM = "0.4.0"  # the oldest program that knows it
+UPGRADABLE = 3  # the version from which the upgrade leads
+PROGRAMS = {1: "0.1.0", 2: "0.2.0", UPGRADABLE: "0.3.0"}
 
 Item = dict[str, Any]
 Step = Callable[[], None]
@@ -38,33 +38,33 @@ Translate = Callable[[Task], Task]
 
 
 class NewerSchema(Problem):
-    """The records were written by a newer version of the program."""
+    """A newer program wrote the records."""
 
 
 class OlderSchema(Problem):
-    """The records were written by a version of the program from which no upgrade leads here."""
+    """A program wrote the records from which there is not an upgrade to this one."""
 
 
 class UntrustedSchema(Problem):
-    """The version in the records was not written by this deployment."""
+    """Another deployment or program wrote the version in the records."""
 
 
 class SchemaVersion(Protected):
-    """`program`: the oldest version of it that knows the schema."""
+    """The version of the records."""
 
     class Meta(TableMeta):
         table_name = table_name("counters")
 
     key = UnicodeAttribute(hash_key=True)
     value = NumberAttribute()
-    program = UnicodeAttribute()
+    program = UnicodeAttribute()  # the oldest one that knows the version
 
 
 def read_version(known: int = 0) -> int | None:
-    """Return the version of the records, None for new ones: those without a version and without a user.
+    """Return the version of the records, None for new records, which have neither a version nor a user.
 
-    `known` is the version that they had before, as noted where only this deployment writes: a process that could lower
-    it in the records would have its own records upgraded. NewerSchema, OlderSchema, UntrustedSchema.
+    `known` is their last version, from a place where only this deployment writes: otherwise a process that lowers the
+    version in the records could have records of its own upgraded. Raise NewerSchema, OlderSchema or UntrustedSchema.
     """
     version, program = _read()
     if version is None and not known:
@@ -76,23 +76,23 @@ def read_version(known: int = 0) -> int | None:
         )
     if version < known:
         raise UntrustedSchema(f"the records are of version {version}, but they were of version {known} before")
-    if version < UPGRADED:
+    if version < UPGRADABLE:
         raise OlderSchema(
             f"the records are of version {version}, which Mangrove {PROGRAMS[version]} wrote: "
-            f"start Mangrove {PROGRAMS[UPGRADED]} with them once, which leads them to version {UPGRADED}"
+            f"start Mangrove {PROGRAMS[UPGRADABLE]} with them once, which leads them to version {UPGRADABLE}"
         )
     return version
 
 
 def _read() -> tuple[int | None, str]:
-    """Return the version, None for new records, and the program that it needs; UntrustedSchema."""
+    """Return the version, None for new records, and the program that it needs. Raise UntrustedSchema."""
     with translate_errors():
         try:
-            if Counter.get(KEY, consistent_read=True).value == 1:  # it had no MAC then
+            if Counter.get(KEY, consistent_read=True).value == 1:  # without a MAC
                 return 1, PROGRAMS[1]
         except DoesNotExist:
             has_users = any(True for role in users.ROLES for _ in users.iter_ids(role, page_size=1))
-            return (1 if has_users else None), PROGRAMS[1]  # the first version noted nothing
+            return (1 if has_users else None), PROGRAMS[1]  # version 1 was not stored
         try:
             record = SchemaVersion.get(KEY, consistent_read=True)
         except DoesNotExist:  # it is refused
@@ -102,7 +102,7 @@ def _read() -> tuple[int | None, str]:
 
 
 def upgrade(version: int | None, steps: Sequence[Step]) -> None:
-    """Lead records of a version to the present one, and note it when all steps are done."""
+    """Upgrade records of a version to the present one, and store that when all steps are done."""
     if version == VERSION:
         return
     if version is not None:
@@ -117,14 +117,14 @@ OLD_REMOVED = "gone"
 
 
 def make_steps(translate: Translate) -> tuple[Step, ...]:
-    """Return the steps of the upgrade; `translate` returns a task with its specification and cursor of today."""
+    """Return the steps of the upgrade. `translate` returns a task with its specification and cursor in the new form."""
     return (partial(upgrade_tasks, translate), upgrade_uploads)
 
 
 def upgrade_tasks(translate: Translate) -> None:
-    """Rename the attributes of tasks, and translate what they hold.
+    """Rename the attributes of tasks, and translate their specifications and cursors.
 
-    In the cloud the tasks of 0.3.0 have a table of their own: CloudFormation changes one index of a table at a time.
+    In the cloud the tasks of 0.3.0 are in another table: CloudFormation changes one index of a table at a time.
     """
     source = os.environ.get("MANGROVE_OLD_TASKS") or TaskRecord.Meta.table_name
     for item in _scan(source, "shelf"):
@@ -132,33 +132,34 @@ def upgrade_tasks(translate: Translate) -> None:
 
 
 def convert_task(item: Item, translate: Translate) -> Item:
-    """Return a task of 0.3.0 as it is stored now. One whose specification cannot be opened or translated is kept as it
-    is: its owner is told that it cannot be read."""
+    """Return a task of 0.3.0 in its new form. A specification that cannot be decrypted or translated stays as it is:
+    the owner sees that the task cannot be read."""
     task = {TASK_NAMES.get(name, name): value for name, value in item.items() if name not in ("shelf", "spread")}
     task["owner_key"] = {STRING: _rename_status(item["shelf"][STRING], 2)}
     task["shard_key"] = {STRING: _rename_status(item["spread"][STRING], 1)}
-    sealed = task.pop("facts")
+    encrypted = task.pop("facts")
     kind, key = TaskRecord.get_kind(), TaskRecord.get_key_name()
     try:
-        clear = Sealed(attr_name="facts", beside=TaskRecord.spec.beside).open(kind, key, item)
-        translated = translate(make_opened_task(task | {"spec": clear}))
+        attribute = EncryptedAttribute(attr_name="facts", bound_to=TaskRecord.spec.bound_to)
+        plaintext = attribute.decrypt(kind, key, item)
+        translated = translate(make_decrypted_task(task | {"spec": plaintext}))
         task["cursor"] = {STRING: orjson.dumps(translated.cursor).decode()}
-        spec = {BINARY: Clear(orjson.dumps(translated.spec).decode())}
-        task["spec"] = TaskRecord.spec.seal(kind, key, task | {"spec": spec})
+        spec = {BINARY: Plaintext(orjson.dumps(translated.spec).decode())}
+        task["spec"] = TaskRecord.spec.encrypt(kind, key, task | {"spec": spec})
     except (Problem, KeyError, TypeError, ValueError):
-        task["spec"] = sealed
+        task["spec"] = encrypted
     return task
 
 
 def _rename_status(text: str, position: int) -> str:
     parts = text.split("#")
     if parts[position] == OLD_REMOVED:
-        parts[position] = Status.REMOVED.value
+        parts[position] = TaskStatus.REMOVED.value
     return "#".join(parts)
 
 
 def _replace_task(task: Item) -> None:
-    """Store a converted task, unless it was stored before."""
+    """Store a converted task, unless it is already stored."""
     condition = "attribute_not_exists(id) OR attribute_exists(shelf)"
     _write("put_item", TaskRecord.Meta.table_name, Item=task, ConditionExpression=condition)
 
@@ -189,7 +190,7 @@ def _scan(table: str, old_name: str) -> Iterator[Item]:
 
 
 def _write(operation: str, table: str, **options: Any) -> None:
-    """Write a record; nothing where the condition does not hold, since the record has the new form then."""
+    """Write a record, unless its condition does not hold: then it has the new form."""
     with translate_errors():
         try:
             getattr(get_connection(TaskRecord).client, operation)(TableName=table, **options)

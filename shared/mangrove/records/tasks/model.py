@@ -1,14 +1,14 @@
-"""Task records: what a piece of long work is, how far it came, and which worker holds it.
+"""Task records: the specification of a task, its progress, and the lease of its worker.
 
-A worker holds a lease under a token of its own; every write of progress names the token, so that a worker whose lease
-went to another one changes nothing. Whether a lease is over is nowhere decided by comparing clocks: see `Lease`.
+A worker holds a lease under a token of its own. Each write of progress names the token, so that a worker that lost its
+lease changes nothing. Clocks are not compared to see that a lease has expired: see `Lease`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,95 +23,89 @@ from pynamodb.models import Model
 
 from mangrove.core.problems import RecordNotFound
 from mangrove.records.store.base import Record, RecordConflict, TableMeta, get_connection, table_name, translate_errors
-from mangrove.records.store.integrity import Clear, Sealed
-from mangrove.records.tasks.keys import (
+from mangrove.records.store.encryption import EncryptedAttribute, Plaintext
+from mangrove.records.tasks.ordering import (
     OWNER_INDEX,
     SHARD_INDEX,
-    Status,
+    TaskStatus,
     find_status,
     make_done_order,
     make_order,
     make_owner_key,
     make_shard_key,
+    page_anchors,
     parse_end,
 )
-from mangrove.records.tasks.marks import get_marks
 
 
 @dataclass(slots=True)
 class TaskView:
-    """What clients see of a task, and the JSON object that is stored of it. `state` is a number of `tasks.kinds.State`,
-    times are ISO 8601, `progress` is in percent; `total_bytes` is 0 when it is not known."""
+    """A task as clients see it; it is stored as a JSON object."""
 
     id: str
     name: str
     creator: str
     creator_role: int
     state: int
+    """A number of `tasks.core.kinds.State`."""
     status: str
     progress: float
+    """In percent."""
     start_time: str | None
+    """In ISO 8601, as `end_time`."""
     end_time: str | None
     total_bytes: int
+    """0 if it is unknown."""
     error: str
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON object; progress is an integer where it is whole."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "creator": self.creator,
-            "creator_role": self.creator_role,
-            "state": self.state,
-            "status": self.status,
-            "progress": self.progress if self.progress % 1 else int(self.progress),
-            "start_time": self.start_time,
-            "end_time": self.end_time,
-            "total_bytes": self.total_bytes,
-            "error": self.error,
-        }
+        """Return the JSON object, in which a whole progress is an integer."""
+        return asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
 
 
 class Lease(NamedTuple):
-    """Who held a task last, and until when by its own clock (seconds since the epoch).
+    """The last lease of a task.
 
-    Every renewal writes another `until`: to everybody else it is a mark that changes as long as the holder lives, and
-    not a time. It is negative, the time of that, after the holder let go; 0 before the first one.
+    Each renewal writes another `until`. To others it is not a time, but a value that changes while the holder lives.
     """
 
     token: str = ""
+    """Of its holder."""
     until: float = 0.0
+    """Its end by the clock of the holder, in seconds since the epoch; after a release the negative time of that; 0
+    before the first lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`view` is what lists show; `spec` what the work is, sealed in the table; `cursor` how far it came (both as
-    stored, see `tasks.specs`).
-
-    `attempt` counts the runs: 0 for the first, one more for each retry. `removed`: it is shown no more, its machine is
-    to clean up. `created` is in seconds since the epoch.
-    """
+    """A task as it is stored."""
 
     id: str
     kind: str
     owner: int
     view: TaskView
     spec: Mapping[str, Any]
+    """The stored form of a `tasks.core.specs.Spec`."""
     cursor: Mapping[str, Any]
+    """The stored form of a `tasks.core.specs.Cursor`."""
     cancel: bool
+    """Its worker has to stop."""
     done: bool
     removed: bool
+    """It is not listed any more; its state machine has to clean up."""
     attempt: int
+    """The number of the run: 0 for the first, one more for each retry."""
     created: float
+    """In seconds since the epoch."""
     lease: Lease
 
     @property
     def touched(self) -> float:
-        """About when a worker last held it, in seconds since the epoch: a hint, as clocks are."""
+        """The approximate time at which a worker last held it, in seconds since the epoch."""
         return max(abs(self.lease.until), self.created)
 
 
-PROJECTED = ["owner", "view", "cancel"]  # what the indexes have beside the keys
+PROJECTED = ["owner", "view", "cancel"]  # the attributes in the indexes beside the keys
 
 
 class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
@@ -148,7 +142,7 @@ class TaskRecord(Record):
     kind = UnicodeAttribute()
     owner = NumberAttribute()
     view = UnicodeAttribute()
-    spec = Sealed(beside=("kind", "owner"))
+    spec = EncryptedAttribute(bound_to=("kind", "owner"))
     cursor = UnicodeAttribute(default="{}")
     cancel = BooleanAttribute(default=False)
     attempt = NumberAttribute(default=0)
@@ -165,12 +159,12 @@ def _dump(value: Mapping[str, Any] | TaskView) -> str:
 
 
 def load_view(text: str) -> TaskView:
-    """The view of its stored JSON object."""
+    """Return the view of a stored JSON object."""
     return TaskView(**orjson.loads(text))
 
 
 def make_task(record: TaskRecord) -> Task:
-    """The task of a record."""
+    """Return the task of a record."""
     status = find_status(record.owner_key)
     return Task(
         id=record.id,
@@ -180,8 +174,8 @@ def make_task(record: TaskRecord) -> Task:
         spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=status is Status.DONE,
-        removed=status is Status.REMOVED,
+        done=status is TaskStatus.DONE,
+        removed=status is TaskStatus.REMOVED,
         attempt=int(record.attempt),
         created=float(record.created),
         lease=Lease(record.lease, float(record.until)),
@@ -189,7 +183,7 @@ def make_task(record: TaskRecord) -> Task:
 
 
 class NewTask(NamedTuple):
-    """What a task is made of; see `Task`."""
+    """A task to be created; see `Task`."""
 
     kind: str
     owner: int
@@ -198,37 +192,37 @@ class NewTask(NamedTuple):
 
 
 def create(new: NewTask) -> Task:
-    """Store a new task that no worker holds; RecordConflict when its id is taken."""
+    """Store a new task. Raise RecordConflict if its id is taken."""
     record = make_record(new)
     with translate_errors():
         record.save(condition=is_free_or_same(record))
-    note_new(record)
+    follow_new(record)
     return make_new_task(new, record)
 
 
-def note_new(record: TaskRecord) -> None:
-    """Move the marks of the lists that a new task is in."""
-    get_marks().move(int(record.owner), record.kind, Status.UNDONE, record.ordered, 1)
+def follow_new(record: TaskRecord) -> None:
+    """Move the anchors of the lists that have a new task."""
+    page_anchors().move(int(record.owner), record.kind, TaskStatus.UNDONE, record.ordered, 1)
 
 
 def is_free_or_same(record: TaskRecord) -> Condition:
-    """That the id is free, or taken by this very write, whose answer was lost."""
+    """Return the condition that the id is free, or taken by this write, whose answer was lost."""
     free: Condition = TaskRecord.id.does_not_exist() | (TaskRecord.ordered == record.ordered)
     return free
 
 
 def make_record(new: NewTask) -> TaskRecord:
-    """The record of a new task, which is not stored yet."""
+    """Return the record of a new task, which is not stored yet."""
     created = time.time()
     return TaskRecord(
-        new.view.id, owner_key=make_owner_key(new.owner, new.kind, Status.UNDONE), kind=new.kind, owner=new.owner,
-        shard_key=make_shard_key(new.view.id, new.kind, Status.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
+        new.view.id, owner_key=make_owner_key(new.owner, new.kind, TaskStatus.UNDONE), kind=new.kind, owner=new.owner,
+        shard_key=make_shard_key(new.view.id, new.kind, TaskStatus.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
         ordered=make_order(new.view.id, created), created=created,
     )  # fmt: skip
 
 
 def make_new_task(new: NewTask, record: TaskRecord) -> Task:
-    """The task of a record that was just made of `new`."""
+    """Return the task of a record that was just made of `new`."""
     return Task(
         id=new.view.id, kind=new.kind, owner=new.owner, view=new.view, spec=new.spec, cursor={}, cancel=False,
         done=False, removed=False, attempt=0, created=record.created, lease=Lease(),
@@ -236,7 +230,7 @@ def make_new_task(new: NewTask, record: TaskRecord) -> Task:
 
 
 def get(id: str) -> Task:
-    """One task; RecordNotFound."""
+    """Return a task. Raise RecordNotFound."""
     with translate_errors():
         try:
             return make_task(TaskRecord.get(id, consistent_read=True))
@@ -245,27 +239,27 @@ def get(id: str) -> Task:
 
 
 def get_unreadable(id: str) -> Task:
-    """A task whose spec or cursor cannot be read, without them; RecordNotFound."""
+    """Return a task without its spec and cursor, which cannot be read. Raise RecordNotFound."""
     with translate_errors():
         answer = get_connection(TaskRecord).get_item(TaskRecord.Meta.table_name, id, consistent_read=True)
     item = answer.get("Item")
     if item is None:
         raise RecordNotFound
-    return make_opened_task(item | {"spec": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}})
+    return make_decrypted_task(item | {"spec": {BINARY: Plaintext("{}")}, "cursor": {STRING: "{}"}})
 
 
-def make_opened_task(item: Mapping[str, Any]) -> Task:
-    """Return the task of a record whose specification is in clear."""
+def make_decrypted_task(item: Mapping[str, Any]) -> Task:
+    """Return the task of an item whose spec is in plaintext."""
     return make_task(Model.from_raw_data.__func__(TaskRecord, dict(item)))  # type: ignore[attr-defined]
 
 
-def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:
-    """Hold the task under `token`, for `seconds` without a sign of life; RecordConflict when there is none, or when
-    another worker holds it, unless that is by the lease `over`, which the caller knows to be at its end."""
+def acquire_lease(id: str, token: str, seconds: float, expired: Lease | None = None) -> Task:
+    """Acquire the lease of a task for `seconds`. Raise RecordConflict if there is no such task, or if another worker
+    holds it by a lease other than `expired`."""
     record = TaskRecord(id)
     free = (TaskRecord.until <= 0) | (TaskRecord.lease == token)
-    if over is not None:
-        free |= _is_lease(over)
+    if expired is not None:
+        free |= _is_lease(expired)
     actions: list[Action] = [TaskRecord.lease.set(token), TaskRecord.until.set(time.time() + seconds)]
     with translate_errors():
         record.update(actions=actions, condition=TaskRecord.id.exists() & free)
@@ -273,13 +267,13 @@ def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None
 
 
 def _is_lease(lease: Lease) -> Condition:
-    same: Condition = (TaskRecord.lease == lease.token) & (TaskRecord.until == lease.until)
-    return same
+    condition: Condition = (TaskRecord.lease == lease.token) & (TaskRecord.until == lease.until)
+    return condition
 
 
 def touch(task: Task, view: TaskView | None = None) -> bool:
-    """Note that somebody looks after a task which no worker holds, and what is to be shown of it. False, and nothing of
-    it, when a worker holds it by now, or somebody else noted something."""
+    """Write the time and the view of a task that no worker holds. Return False, and write nothing, if a worker holds it
+    now or another process wrote it."""
     actions: list[Action] = [TaskRecord.until.set(-time.time())]
     if view is not None:
         actions.append(TaskRecord.view.set(_dump(view)))
@@ -301,11 +295,11 @@ def save(
     done: bool | None = None,
     expires: datetime | None = None,
 ) -> Task:
-    """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it. It may be the
-    first write of a worker that found the lease of `task` to be over.
+    """Write changes as the holder of `token`, and extend the lease by `seconds`; 0 releases it. The lease of `task` may
+    belong to another worker if it has expired.
 
-    RecordConflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes
-    the status, unless the task was removed: a RecordConflict, too. `expires`: when a task that is done may go.
+    Raise RecordConflict if another worker holds the task, or if `done` would change the status of a removed task. A
+    task that is done may be deleted when it `expires`. The result has the present `cancel`.
     """
     record, now = TaskRecord(task.id), time.time()
     actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
@@ -315,30 +309,30 @@ def save(
     condition = (TaskRecord.attempt == task.attempt) & ((TaskRecord.lease == token) | _is_lease(task.lease))
     if done is not None:
         actions += make_done(task, view or task.view, expires) if done else make_undone(task)
-        condition &= TaskRecord.owner_key != make_owner_key(task.owner, task.kind, Status.REMOVED)
+        condition &= TaskRecord.owner_key != make_owner_key(task.owner, task.kind, TaskStatus.REMOVED)
     with translate_errors():
         record.update(actions=actions, condition=condition)
     if done:
-        get_marks().move(task.owner, task.kind, Status.DONE, record.ordered, 1)
-        get_marks().move(task.owner, task.kind, Status.UNDONE, make_order(task.id, task.created), -1)
+        page_anchors().move(task.owner, task.kind, TaskStatus.DONE, record.ordered, 1)
+        page_anchors().move(task.owner, task.kind, TaskStatus.UNDONE, make_order(task.id, task.created), -1)
     elif done is not None:
-        get_marks().forget()
+        page_anchors().clear()
     return make_task(record)
 
 
 def make_done(task: Task, view: TaskView, expires: datetime | None = None) -> list[Action]:
-    """What puts a task among those that are done."""
+    """Return the actions that make a task done."""
     ordered = make_done_order(task.id, parse_end(view.end_time))
-    keys = _make_keys(task, Status.DONE, ordered)
+    keys = _make_keys(task, TaskStatus.DONE, ordered)
     return keys if expires is None else [*keys, TaskRecord.expires.set(expires)]
 
 
-def make_undone(task: Task, status: Status = Status.UNDONE) -> list[Action]:
-    """What puts a task among those that are not, where it was before."""
+def make_undone(task: Task, status: TaskStatus = TaskStatus.UNDONE) -> list[Action]:
+    """Return the actions that make a task undone, in its former position."""
     return [*_make_keys(task, status, make_order(task.id, task.created)), TaskRecord.expires.remove()]
 
 
-def _make_keys(task: Task, status: Status, ordered: str) -> list[Action]:
+def _make_keys(task: Task, status: TaskStatus, ordered: str) -> list[Action]:
     return [
         TaskRecord.owner_key.set(make_owner_key(task.owner, task.kind, status)),
         TaskRecord.shard_key.set(make_shard_key(task.id, task.kind, status)),
@@ -347,37 +341,38 @@ def _make_keys(task: Task, status: Status, ordered: str) -> list[Action]:
 
 
 def mark_cancelled(id: str) -> None:
-    """Ask the worker of a task to stop."""
+    """Request the worker of a task to stop."""
     with translate_errors():
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
 def reopen(task: Task, view: TaskView) -> Task:
-    """Make a task undone once more, as its next run; a worker that holds it loses its lease. RecordConflict when that
-    run was opened before."""
+    """Start the next run of a task. A worker that holds it loses its lease. Raise RecordConflict if another request
+    started that run."""
     record = TaskRecord(task.id)
     with translate_errors():
         record.update(actions=make_reopening(task, view), condition=TaskRecord.attempt == task.attempt)
-    get_marks().forget()
+    page_anchors().clear()
     return make_task(record)
 
 
 def renew(task: Task, new: NewTask) -> Task:
-    """Put a new task in the place of one of the same id that is done, as its next run, which may go on from its cursor.
-    RecordConflict when another one was put there before."""
+    """Replace a task that is done by a new one of the same id, as its next run, with its cursor. Raise RecordConflict
+    if another request replaced it."""
     record = make_record(new)
     record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
-    done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, Status.DONE)
+    done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, TaskStatus.DONE)
     with translate_errors():
         record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.ordered == record.ordered))
-    get_marks().forget()
+    page_anchors().clear()
     return make_task(record)
 
 
 def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
-    """What opens the next run; without a `view` it only cleans up, and the task is shown no more."""
+    """Return the actions that start the next run. Without a `view` it only cleans up, and the task is not listed any
+    more."""
     actions: list[Action] = [
-        *make_undone(task, Status.REMOVED if view is None else Status.UNDONE),
+        *make_undone(task, TaskStatus.REMOVED if view is None else TaskStatus.UNDONE),
         TaskRecord.cancel.set(view is None),
         TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
@@ -387,23 +382,23 @@ def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
 
 
 def mark_removed(task: Task) -> None:
-    """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), *make_undone(task, Status.REMOVED)]
+    """Request the worker of a task to stop, and hide the task. Its state machine deletes it at the end."""
+    actions: list[Action] = [TaskRecord.cancel.set(True), *make_undone(task, TaskStatus.REMOVED)]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
-    get_marks().forget()
+    page_anchors().clear()
 
 
 def mark_done(task: Task, view: TaskView) -> None:
-    """Count a task whose machine could not be started as done."""
+    """Make a task done whose state machine could not be started."""
     actions: list[Action] = [TaskRecord.view.set(_dump(view)), *make_done(task, view)]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
-    get_marks().forget()
+    page_anchors().clear()
 
 
 def delete(id: str) -> None:
     """Delete a task."""
     with translate_errors():
         TaskRecord(id).delete()
-    get_marks().forget()
+    page_anchors().clear()

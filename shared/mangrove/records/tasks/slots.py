@@ -1,6 +1,6 @@
-"""How many tasks of a kind are at work in the cloud: a record for each kind, in which every slot is a lease that ends.
+"""Slots for running tasks in the cloud: a record for each kind of task, in which each slot is a lease that expires.
 
-A slot bounds load, and decides nothing else: when a clock is wrong, there are some more or fewer for a minute.
+Slots limit load and nothing else. With a wrong clock there are a few more or fewer for a minute.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from mangrove.records.store.base import RecordConflict, translate_errors
 from mangrove.records.store.counters import Counter
 
 LIFETIME = timedelta(hours=1)  # of the record, after its last change
-TRIES = 8  # of a change that meets another one
-PAUSE = 0.02  # seconds, at most, before the second try; then twice as long each time
+MAX_ATTEMPTS = 8  # of a change that meets another one
+MAX_FIRST_DELAY_SECONDS = 0.02  # before the second attempt, doubled for each further one
 
-Slots = dict[str, float]  # holder → until when, in seconds since the epoch
+Slots = dict[str, float]
+"""The end of the slot of each holder, in seconds since the epoch."""
 
 
-def take(kind: str, holder: str, most: int, seconds: float) -> bool:
-    """Hold one of the `most` slots of a kind for `seconds`, or go on holding it; whether there was one."""
+def acquire(kind: str, holder: str, limit: int, seconds: float) -> bool:
+    """Acquire one of `limit` slots of a kind, or renew it, for `seconds`. Return False if all are taken."""
 
     def add(slots: Slots) -> bool:
-        if holder not in slots and len(slots) >= most:
+        if holder not in slots and len(slots) >= limit:
             return False
         slots[holder] = round(time.time() + seconds, 3)
         return True
@@ -36,22 +37,23 @@ def take(kind: str, holder: str, most: int, seconds: float) -> bool:
 
 
 def release(kind: str, holder: str) -> None:
-    """Give a slot up. Where that does not come about, it ends by itself."""
+    """Release a slot. If that fails, it expires by itself."""
     _change(kind, lambda slots: slots.pop(holder, None) is not None)
 
 
 def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
-    """Change the slots that have not ended; whether `change` wanted that, and it came about."""
+    """Change the slots that have not expired. Return True if `change` returned True and the write succeeded."""
     key = f"slots#{kind}"
-    for attempt in range(TRIES):
-        found = _find(key)
+    for attempt in range(MAX_ATTEMPTS):
+        record = _find(key)
         now = time.time()
-        slots = {one: until for one, until in ((found.changes if found else None) or {}).items() if until > now}
+        stored: Slots = (record.changes if record else None) or {}
+        slots = {holder: until for holder, until in stored.items() if until > now}
         if not change(slots):
             return False
-        condition = Counter.key.does_not_exist() if found is None else Counter.value == found.value
+        condition = Counter.key.does_not_exist() if record is None else Counter.value == record.value
         actions: list[Action] = [
-            Counter.value.set(int(found.value) + 1 if found else 1),
+            Counter.value.set(int(record.value) + 1 if record else 1),
             Counter.changes.set(slots),
             Counter.expires.set(datetime.now(UTC) + LIFETIME),
         ]
@@ -60,7 +62,7 @@ def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
                 Counter(key).update(actions=actions, condition=condition)
             return True
         except RecordConflict:
-            time.sleep(random.uniform(0, PAUSE * 2**attempt))
+            time.sleep(random.uniform(0, MAX_FIRST_DELAY_SECONDS * 2**attempt))
     return False
 
 

@@ -1,6 +1,6 @@
-"""Sessions of uploads in parts, and the receipts of parts where the storage does not list them itself.
+"""Sessions of uploads in parts, and the receipts of parts, for storages that do not list parts.
 
-The id of a session begins with the key of what it is for (`make_place`), so that one is found again without its id.
+The id of a session begins with the key of its file (`make_file_key`), by which it is found again.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from pynamodb.exceptions import DoesNotExist
 from mangrove.core.problems import RecordNotFound
 from mangrove.records.store.base import Record, TableMeta, table_name, translate_errors
 
-PLACE_LENGTH, NONCE_LENGTH = 32, 24  # hexadecimal digits
-BATCH = 25  # rows that one call deletes
+FILE_KEY_LENGTH, NONCE_LENGTH = 32, 24  # hexadecimal digits
+MAX_DELETES_PER_CALL = 25
 
 
 class UploadRecord(Record):
-    """A session; `facts` is JSON."""
+    """A session."""
 
     class Meta(TableMeta):
         table_name = table_name("uploads")
 
-    place = UnicodeAttribute(hash_key=True)
-    item = UnicodeAttribute(range_key=True)
+    file_key = UnicodeAttribute(hash_key=True, attr_name="place")
+    nonce = UnicodeAttribute(range_key=True, attr_name="item")
     owner = NumberAttribute()
     state = UnicodeAttribute()
     created = NumberAttribute()
-    facts = UnicodeAttribute(attr_name="spec")
+    spec = UnicodeAttribute()  # JSON
     expires = TTLAttribute()
     version = VersionAttribute()
 
 
 class ReceiptRecord(Record):
-    """A part; `place` is the id of its session, `item` the number in five digits."""
+    """A stored part."""
 
     class Meta(TableMeta):
         table_name = table_name("uploads")
 
-    place = UnicodeAttribute(hash_key=True)
-    item = UnicodeAttribute(range_key=True)
+    session_id = UnicodeAttribute(hash_key=True, attr_name="place")
+    number = UnicodeAttribute(range_key=True, attr_name="item")  # in five digits
     size = NumberAttribute()
     receipt = UnicodeAttribute()
     expires = TTLAttribute()
@@ -54,45 +54,48 @@ class ReceiptRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class UploadSession:
-    """`created`, `expires` in seconds since the epoch; `facts` as the module above stored them."""
+    """A session of an upload in parts."""
 
     id: str
     owner: int
     state: str
     created: float
-    facts: Mapping[str, Any]
+    """In seconds since the epoch, as `expires`."""
+    spec: Mapping[str, Any]
     expires: float
     version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A stored part: its number (from 1), its bytes, and what the driver answered."""
+    """A stored part."""
 
     number: int
+    """From 1."""
     size: int
     text: str
+    """The receipt of the driver."""
 
 
-def make_place(owner: int, path: str, size: int) -> str:
-    """The key of all sessions of a user for one path and size."""
-    return sha256(f"{owner}\n{size}\n{path}".encode()).hexdigest()[:PLACE_LENGTH]
+def make_file_key(owner: int, path: str, size: int) -> str:
+    """Return the key of all sessions of a user for one path and size."""
+    return sha256(f"{owner}\n{size}\n{path}".encode()).hexdigest()[:FILE_KEY_LENGTH]
 
 
-def make_id(place: str) -> str:
-    """The id of a new session there."""
-    return place + token_hex(NONCE_LENGTH // 2)
+def make_id(file_key: str) -> str:
+    """Return the id of a new session."""
+    return file_key + token_hex(NONCE_LENGTH // 2)
 
 
 def save(session: UploadSession) -> UploadSession:
-    """Store a session; RecordConflict when it changed, or vanished, since it was read."""
+    """Store a session. Raise RecordConflict if it was changed or deleted since it was read."""
     record = UploadRecord(
-        session.id[:PLACE_LENGTH],
-        session.id[PLACE_LENGTH:],
+        session.id[:FILE_KEY_LENGTH],
+        session.id[FILE_KEY_LENGTH:],
         owner=session.owner,
         state=session.state,
         created=session.created,
-        facts=orjson.dumps(session.facts).decode(),
+        spec=orjson.dumps(session.spec).decode(),
         expires=datetime.fromtimestamp(session.expires, UTC),
     )
     if session.version is not None:
@@ -103,39 +106,39 @@ def save(session: UploadSession) -> UploadSession:
 
 
 def get(id: str) -> UploadSession:
-    """One session; RecordNotFound."""
-    if len(id) != PLACE_LENGTH + NONCE_LENGTH:
+    """Return a session. Raise RecordNotFound."""
+    if len(id) != FILE_KEY_LENGTH + NONCE_LENGTH:
         raise RecordNotFound
     with translate_errors():
         try:
-            return _make_session(UploadRecord.get(id[:PLACE_LENGTH], id[PLACE_LENGTH:], consistent_read=True))
+            return _make_session(UploadRecord.get(id[:FILE_KEY_LENGTH], id[FILE_KEY_LENGTH:], consistent_read=True))
         except DoesNotExist:
             raise RecordNotFound from None
 
 
-def find(place: str) -> list[UploadSession]:
-    """The sessions of that key, the newest first."""
+def find(file_key: str) -> list[UploadSession]:
+    """Return the sessions of a key, the newest first."""
     with translate_errors():
-        found = [_make_session(record) for record in UploadRecord.query(place, consistent_read=True)]
-    return sorted(found, key=lambda session: session.created, reverse=True)
+        sessions = [_make_session(record) for record in UploadRecord.query(file_key, consistent_read=True)]
+    return sorted(sessions, key=lambda session: session.created, reverse=True)
 
 
 def scan() -> Iterator[UploadSession]:
-    """Every session, read lazily."""
+    """Yield all sessions, read lazily."""
     with translate_errors():
         for record in UploadRecord.scan(UploadRecord.state.exists()):
             yield _make_session(record)
 
 
 def delete(id: str) -> None:
-    """Remove a session with its receipts; no error when it is not there."""
+    """Delete a session with its receipts, if there is one."""
     delete_receipts(id)
     with translate_errors():
-        UploadRecord(id[:PLACE_LENGTH], id[PLACE_LENGTH:]).delete(add_version_condition=False)
+        UploadRecord(id[:FILE_KEY_LENGTH], id[FILE_KEY_LENGTH:]).delete(add_version_condition=False)
 
 
 def put_receipt(session: UploadSession, receipt: Receipt) -> None:
-    """Note a part that is stored; what was noted of it before is replaced."""
+    """Store the receipt of a part, or replace it."""
     record = ReceiptRecord(
         session.id,
         f"{receipt.number:05d}",
@@ -147,37 +150,37 @@ def put_receipt(session: UploadSession, receipt: Receipt) -> None:
         record.save()
 
 
-def drop_receipt(id: str, number: int) -> None:
-    """Forget a part that is going to be written again."""
+def delete_receipt(id: str, number: int) -> None:
+    """Delete the receipt of a part that will be stored again."""
     with translate_errors():
         ReceiptRecord(id, f"{number:05d}").delete()
 
 
 def list_receipts(id: str) -> list[Receipt]:
-    """The parts that are noted, by number."""
+    """Return the receipts of a session, by number."""
     with translate_errors():
         return [
-            Receipt(int(record.item), int(record.size), record.receipt)
+            Receipt(int(record.number), int(record.size), record.receipt)
             for record in ReceiptRecord.query(id, consistent_read=True)
         ]
 
 
 def delete_receipts(id: str) -> None:
-    """Forget all parts of a session."""
+    """Delete all receipts of a session."""
     receipts = list_receipts(id)
-    for start in range(0, len(receipts), BATCH):
+    for start in range(0, len(receipts), MAX_DELETES_PER_CALL):
         with translate_errors(), ReceiptRecord.batch_write() as batch:
-            for one in receipts[start : start + BATCH]:
-                batch.delete(ReceiptRecord(id, f"{one.number:05d}"))
+            for receipt in receipts[start : start + MAX_DELETES_PER_CALL]:
+                batch.delete(ReceiptRecord(id, f"{receipt.number:05d}"))
 
 
 def _make_session(record: UploadRecord) -> UploadSession:
     return UploadSession(
-        record.place + record.item,
+        record.file_key + record.nonce,
         int(record.owner),
         record.state,
         float(record.created),
-        orjson.loads(record.facts),
+        orjson.loads(record.spec),
         record.expires.timestamp(),
         int(record.version),
     )

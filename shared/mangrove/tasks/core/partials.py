@@ -23,7 +23,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, NotSupported, Problem, Unreachable
 from mangrove.drivers import registry
 from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Upload, list_all, make_parts_key
-from mangrove.records.store.crypto import seal, unseal
+from mangrove.records.store.encryption import decrypt, encrypt
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
@@ -58,11 +58,11 @@ def _describe(mount: Mount) -> StorageRecord:
 
 def remember_storage(mount: Mount | None) -> str:
     """How to reach a storage later, sealed; "" for staging."""
-    return b64encode(seal(dump(_describe(mount)).decode(), PLACE)).decode() if mount is not None else ""
+    return b64encode(encrypt(dump(_describe(mount)).decode(), PLACE)).decode() if mount is not None else ""
 
 
 def _unseal(storage: str) -> StorageRecord:
-    return parse(StorageRecord, unseal(b64decode(storage), PLACE))
+    return parse(StorageRecord, decrypt(b64decode(storage), PLACE))
 
 
 @asynccontextmanager

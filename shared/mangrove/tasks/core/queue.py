@@ -16,14 +16,14 @@ from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller
-from mangrove.records.accounts.users import User
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
-from mangrove.records.tasks.keys import parse_end
-from mangrove.records.tasks.lists import Row
+from mangrove.records.tasks.lists import TaskRow
 from mangrove.records.tasks.model import NewTask, Task, TaskView
+from mangrove.records.tasks.ordering import parse_end
+from mangrove.records.users import User
 from mangrove.tasks.core import dispatch
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import get_held
@@ -165,7 +165,7 @@ def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 
     )
 
 
-def view(row: Row | Task) -> TaskView:
+def view(row: TaskRow | Task) -> TaskView:
     """What clients see of a task."""
     if row.cancel and row.view.end_time is None:
         return replace(row.view, state=State.CANCELING)
@@ -267,7 +267,7 @@ def _do_batches(work: Callable[[list[Item]], None], batches: Iterable[list[Item]
 
 def clear(kind: str, states: Collection[int], caller: Caller) -> None:
     """Remove all tasks that the caller may see, and that are done, in one of the `states`."""
-    views = list_views(kind, True, caller, page_size=task_lists.MOST_AT_ONCE)
+    views = list_views(kind, True, caller, page_size=task_lists.MAX_ROWS_PER_QUERY)
 
     def clear_some(views: Sequence[TaskView]) -> None:
         task_batches.delete_done(kind, [view.id for view in views if view.state == State.SUCCEEDED])

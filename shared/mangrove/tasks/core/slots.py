@@ -43,7 +43,7 @@ async def hold_slot(id: str) -> AsyncIterator[None]:
         yield
         return
     most = min((await configuration.get()).settings.task_workers(setting), MOST)
-    if not await asyncio.to_thread(slots.take, task.kind, task.id, most, SLOT_SECONDS):
+    if not await asyncio.to_thread(slots.acquire, task.kind, task.id, most, SLOT_SECONDS):
         if time.time() - task.touched > TOUCH_SECONDS:
             await asyncio.to_thread(records.touch, task)
         raise NoSlot
@@ -62,4 +62,4 @@ async def _renew(task: Task, most: int) -> None:
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         with suppress(Problem):
-            await asyncio.to_thread(slots.take, task.kind, task.id, most, SLOT_SECONDS)
+            await asyncio.to_thread(slots.acquire, task.kind, task.id, most, SLOT_SECONDS)

@@ -20,7 +20,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
 from mangrove.records.store.base import RecordConflict, RecordRefused
-from mangrove.records.store.crypto import DecryptionError
+from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases

@@ -14,8 +14,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
-from mangrove.records.accounts import sessions
-from mangrove.records.files import locks
+from mangrove.records import sessions, webdav_locks
 from mangrove.records.store import counters
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
@@ -44,7 +43,7 @@ async def sweep() -> None:
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
-    await asyncio.to_thread(locks.sweep)
+    await asyncio.to_thread(webdav_locks.sweep)
 
 
 def _delete_old_tasks(before: float) -> None:
@@ -66,7 +65,7 @@ def _restart_stalled(now: float) -> float:
                     oldest = max(oldest, _get_age(task, now))
                     if not task.done and abs(now - task.touched) > _get_patience(task):
                         dispatch.start(task, f"-{int(now)}")
-            page = task_lists.list_unfinished(kind, page.following) if page.following else None
+            page = task_lists.list_unfinished(kind, page.next_start) if page.next_start else None
     return oldest
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
 from mangrove.records.store.base import RecordConflict
-from mangrove.records.store.crypto import DecryptionError
+from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Superseded

@@ -19,8 +19,8 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound, SearchUnavailable
 from mangrove.core.telemetry import log_exception
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches

@@ -11,8 +11,8 @@ from secrets import token_hex
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import writing
 from mangrove.search.database import DamagedSegment
 from mangrove.search.segments import Manifest, Segments

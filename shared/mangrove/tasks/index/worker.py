@@ -25,8 +25,8 @@ from mangrove.core.problems import (
     Unreachable,
 )
 from mangrove.drivers.base import Driver, FolderBatch
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind
+from mangrove.records import index_changes
+from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind
 from mangrove.search import writing
 from mangrove.search.scope import IndexScope, find_child
 from mangrove.search.segments import Manifest, Segments
@@ -60,7 +60,7 @@ SAVE_SECONDS = 2.0  # between two looks of clients at how far it came
 BUSY = 0.3  # of the time the event loop works when it works for others, too
 LONGEST_PAUSE = 1.0
 MAX_READS = 10_000  # folders that changes ask for; for more the whole storage is read
-MERGED_SECONDS = 2 * VISIBLE_SECONDS  # the age of a change that a run merges: no earlier one may come after it
+MERGED_SECONDS = 2 * MAX_WRITE_DELAY_SECONDS  # the age of a change that a run merges: no earlier one may come after it
 KEPT_ERRORS = 3  # folders named in the task's error
 
 

@@ -94,13 +94,13 @@ class Session:
 
     def _read(self, record: UploadSession) -> None:
         self._record = record
-        self.facts = SessionFacts.load(record.facts)
+        self.facts = SessionFacts.load(record.spec)
         self.state = SessionState(record.state)
 
     @classmethod
     def make(cls, owner: int, facts: SessionFacts) -> Session:
         """A new one, that is not saved yet."""
-        id, now = records.make_id(records.make_place(owner, facts.path, facts.size)), time.time()
+        id, now = records.make_id(records.make_file_key(owner, facts.path, facts.size)), time.time()
         return cls(UploadSession(id, owner, SessionState.RECEIVING, now, facts.dump(), now + RECORD_SECONDS))
 
     @property
@@ -144,7 +144,7 @@ class Session:
 
     async def save(self, state: SessionState | None = None) -> None:
         """Store it; RecordConflict when another request changed it meanwhile."""
-        record = replace(self._record, state=state or self.state, facts=self.facts.dump())
+        record = replace(self._record, state=state or self.state, spec=self.facts.dump())
         self._record = await asyncio.to_thread(records.save, record)
         self.state = SessionState(self._record.state)
 
@@ -201,7 +201,7 @@ class Session:
         token, offset = self.facts.partial.token, (number - 1) * self.chunk_size
         is_listed = driver.capabilities.direct_uploads
         if not is_listed:
-            await asyncio.to_thread(records.drop_receipt, self.id, number)
+            await asyncio.to_thread(records.delete_receipt, self.id, number)
         text = await driver.write_part(path, token, number, offset, content)
         if not is_listed:
             await asyncio.to_thread(records.put_receipt, self._record, Receipt(number, len(content), text))
@@ -255,7 +255,7 @@ async def find_open(caller: Caller, path: TreePath, size: int) -> list[Session]:
     are found by their id alone."""
     if caller.is_guest:
         return []
-    found = await asyncio.to_thread(records.find, records.make_place(caller.user.id, path, size))
+    found = await asyncio.to_thread(records.find, records.make_file_key(caller.user.id, path, size))
     sessions = [Session(record) for record in found if record.created >= time.time() - SESSION_SECONDS]
     return [session for session in sessions if session.state.is_open]
 

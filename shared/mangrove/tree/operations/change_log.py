@@ -11,8 +11,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_event
-from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange
+from mangrove.records import index_changes
+from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange
 from mangrove.tree.mount_table import FolderScope
 
 INTENT_RENEWAL_SECONDS = 20.0
@@ -135,7 +135,7 @@ class ChangeLog:
                 self._queue, self._deletions = queue + self._queue, deletions + self._deletions
                 self._start_ticker()
                 return
-            if time.monotonic() - began_at > index_changes.VISIBLE_SECONDS / 2:  # a search may have missed them
+            if time.monotonic() - began_at > index_changes.MAX_WRITE_DELAY_SECONDS / 2:  # a search may have missed them
                 self._queue = [read for change in queue for read in _make_reads(change)] + self._queue
                 self._start_ticker()
 

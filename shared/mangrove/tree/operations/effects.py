@@ -11,7 +11,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
-from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.tree.mount_table import FolderScope, MountTable
 from mangrove.tree.mounts import Mount, Mounts, StoragePath
 

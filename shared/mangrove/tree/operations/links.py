@@ -16,8 +16,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
-from mangrove.records.accounts.users import User
-from mangrove.records.store.crypto import derive
+from mangrove.records.store.encryption import derive
+from mangrove.records.users import User
 from mangrove.tree.mounts import Mount
 from mangrove.tree.rules import Rules
 

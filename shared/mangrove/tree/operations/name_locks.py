@@ -20,8 +20,8 @@ from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, InUse, NotSupported, RecordsUnavailable
 from mangrove.drivers.base import Entry, Upload
-from mangrove.records.files import holds
-from mangrove.records.files.holds import Beat
+from mangrove.records import name_locks
+from mangrove.records.name_locks import Heartbeat
 from mangrove.records.store.base import RecordConflict
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
@@ -64,7 +64,7 @@ class NameLock:
         """Take all names in one call if they are free, else one after the other."""
         if len(names) > 1:
             self._requested += names
-            if await _run(holds.take_all, names, self._holder):
+            if await _run(name_locks.acquire_all, names, self._holder):
                 self._taken += names
                 return
             del self._requested[-len(names) :]  # none was taken
@@ -73,13 +73,13 @@ class NameLock:
 
     async def _take(self, name: str) -> None:
         loop = asyncio.get_running_loop()
-        heartbeat: Beat | None = None
+        heartbeat: Heartbeat | None = None
         seen_at = loop.time()
         self._requested.append(name)
         while not await _run(
-            holds.take, name, self._holder, heartbeat if loop.time() - seen_at > TAKEOVER_SECONDS else None
+            name_locks.acquire, name, self._holder, heartbeat if loop.time() - seen_at > TAKEOVER_SECONDS else None
         ):
-            latest = await _run(holds.find, name)
+            latest = await _run(name_locks.find, name)
             if latest != heartbeat:
                 heartbeat, seen_at = latest, loop.time()
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
@@ -92,7 +92,7 @@ class NameLock:
             began_at = loop.time()
             try:
                 for names in _split(self._taken):
-                    await _run(holds.renew, names, self._holder)
+                    await _run(name_locks.send_heartbeat, names, self._holder)
                 end = began_at + LEASE_SECONDS
             except RecordsUnavailable:
                 end = self._limit.when() or began_at
@@ -112,7 +112,7 @@ class NameLock:
             await asyncio.wait([self._renewing])
         try:
             for names in _split(self._requested):
-                await _run(holds.release, names, self._holder)
+                await _run(name_locks.release, names, self._holder)
         except RecordsUnavailable:
             pass  # the work is done, and nobody renews the lock
         finally:
@@ -126,7 +126,10 @@ async def _run(function: Callable[[Unpack[Arguments]], Result], *args: *Argument
 
 def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
     """Split names into batches for one call each."""
-    return (names[start : start + holds.MOST] for start in range(0, len(names), holds.MOST))
+    return (
+        names[start : start + name_locks.MAX_NAMES_PER_CALL]
+        for start in range(0, len(names), name_locks.MAX_NAMES_PER_CALL)
+    )
 
 
 async def _identify(storage_paths: Sequence[StoragePath]) -> list[str]:

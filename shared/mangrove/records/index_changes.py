@@ -1,7 +1,7 @@
-"""Changes of storages that the search index does not have yet: a log that searches read and compaction empties.
+"""The log of changes of storages that the search index does not have yet. Searches read it, and compaction empties it.
 
-All of it lies in one partition, in the order of its numbers: one query reads what is new in every storage. A number
-begins with the time at which it was given. Its row is readable at most VISIBLE_SECONDS later.
+The log is one partition in the order of its numbers: one query reads the new changes of all storages. A number begins
+with the time at which it was assigned. Its row can be read at most MAX_WRITE_DELAY_SECONDS later.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mangrove.records.store.base import Record, TableMeta, get_connection, table
 
 MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
 MAX_NAMES_PER_CHANGE = 200  # of 255 characters each: less than the 400 KB that a record may have
-MAX_WRITE_ATTEMPTS = 6  # of what the engine put off
-VISIBLE_SECONDS = 5.0  # from the time in a number until its row can be read
+MAX_WRITE_ATTEMPTS = 6  # of writes that the engine leaves out
+MAX_WRITE_DELAY_SECONDS = 5.0  # from the time in a number until its row can be read
 LOG = "changes"
 
 
 class IndexChangeRecord(Record):
-    """`content`: JSON, see `_dump`."""
+    """A change in the log."""
 
     class Meta(TableMeta):
         table_name = table_name("index_changes")
@@ -37,24 +37,28 @@ class IndexChangeRecord(Record):
     number = UnicodeAttribute(range_key=True)
     storage = NumberAttribute()
     kind = UnicodeAttribute()
-    content = UnicodeAttribute()
+    content = UnicodeAttribute()  # JSON, see `_dump`
 
 
 class ChangeKind(StrEnum):
-    """INTENT: something at `path` may be changed from now on. NAMES: the folder `path` has `entries`, and `removed` no
-    more. MOVE, COPY: what the folder `path` held is in `target`. READ: what `path` holds is not known, and is to be
-    read. INDEX: the storage has other segments."""
+    """A kind of change."""
 
     INTENT = "intent"
+    """Something at `path` may change from now on."""
     NAMES = "names"
+    """The folder `path` has `entries` now, and no longer `removed`."""
     MOVE = "move"
+    """The content of the folder `path` is in `target` now."""
     COPY = "copy"
+    """The content of the folder `path` is in `target` as well."""
     READ = "read"
+    """The content of `path` is unknown and has to be read."""
     INDEX = "index"
+    """The storage has other segments."""
 
 
 class IndexedName(NamedTuple):
-    """A name in a folder; the rest as in `drivers.base.Entry`."""
+    """An entry of a folder, with fields of `drivers.base.Entry`."""
 
     name: str
     is_dir: bool
@@ -64,20 +68,21 @@ class IndexedName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """One row of the log. Paths are those inside the storage."""
+    """A row of the log. Paths are inside the storage."""
 
     storage_id: int
     kind: ChangeKind
     path: str = "/"
-    deep: bool = False  # of INTENT and READ: with all below
-    target: str = ""  # of MOVE and COPY
-    entries: tuple[IndexedName, ...] = ()  # in the folder; of MOVE and COPY the one entry at `target`
+    deep: bool = False  # for INTENT and READ: with all below
+    target: str = ""  # for MOVE and COPY
+    entries: tuple[IndexedName, ...] = ()  # of the folder; for MOVE and COPY the entry at `target`
     removed: tuple[str, ...] = ()
     number: str = ""
 
 
 def make_number(seconds: float, suffix: str = "") -> str:
-    """The number of a change at a time (seconds since the epoch); without a suffix it is below all of that time."""
+    """Return the number of a change at a time, in seconds since the epoch. Without a suffix it is less than all others
+    of that time."""
     return _format_number(int(seconds * 1e6), suffix)
 
 
@@ -95,7 +100,7 @@ def _read_microseconds(number: str) -> int:
 
 
 def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[IndexChange]:
-    """Give each of the changes a number, in their order; each is above `after`."""
+    """Return the changes with numbers, in their order, all greater than `after`."""
     start = max(int(time.time() * 1e6), _read_microseconds(after) + 1 if after else 0)
     suffix = token_hex(3)
     return [
@@ -108,7 +113,7 @@ def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[Inde
 
 
 def write(changes: Sequence[IndexChange], delete: Collection[str] = ()) -> None:
-    """Store numbered changes, and delete those with other numbers; RecordsUnavailable."""
+    """Store numbered changes, and delete the changes with the numbers `delete`. Raise RecordsUnavailable."""
     requests: list[dict[str, Any]] = [{"PutRequest": {"Item": _dump(change)}} for change in changes]
     keys = ({"log": {"S": LOG}, "number": {"S": number}} for number in delete)
     requests += [{"DeleteRequest": {"Key": key}} for key in keys]
@@ -146,12 +151,12 @@ def _dump(change: IndexChange) -> dict[str, dict[str, Any]]:
         "number": {"S": change.number},
         "storage": {"N": str(change.storage_id)},
         "kind": {"S": change.kind.value},
-        "content": {"S": json.dumps(content, separators=(",", ":"))},  # which escapes what is not UTF-8
+        "content": {"S": json.dumps(content, separators=(",", ":"))},  # it escapes what is not UTF-8
     }
 
 
 def read(after: str = "", limit: int | None = None) -> list[IndexChange]:
-    """The changes with higher numbers, in order; no more than `limit`."""
+    """Return at most `limit` changes with numbers greater than `after`, in order."""
     changes: list[IndexChange] = []
     arguments: dict[str, Any] = {
         "TableName": IndexChangeRecord.Meta.table_name,
@@ -171,7 +176,7 @@ def read(after: str = "", limit: int | None = None) -> list[IndexChange]:
 
 
 def read_of(storage_id: int) -> list[IndexChange]:
-    """The changes of one storage, in order."""
+    """Return the changes of one storage, in order."""
     return [change for change in read() if change.storage_id == storage_id]
 
 
@@ -190,6 +195,6 @@ def _load(item: dict[str, dict[str, Any]]) -> IndexChange:
 
 
 def delete_of(storage_id: int) -> None:
-    """Delete all changes of a storage but those that say which segments it has."""
+    """Delete all changes of a storage except those of the kind INDEX."""
     changes = read_of(storage_id)
     write([], [change.number for change in changes if change.kind is not ChangeKind.INDEX])

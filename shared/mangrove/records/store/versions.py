@@ -1,8 +1,7 @@
 """The version of the configuration: users, storages, rules and settings.
 
-Every write of one of them raises the version in the same transaction, and leaves a note of what changed, which the
-sweep of the counters removes in the end. Whoever knows version 7 reads the notes of 8 and later to learn which
-records to read anew.
+Each write raises the version in the same transaction and adds a note of the records that changed, which expires. A
+process that has version 7 reads the notes of version 8 and later to know which records to read again.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from mangrove.records.store.base import RecordConflict, transaction, translate_e
 from mangrove.records.store.counters import Counter
 
 KEY = "configuration"
-KEPT_HOURS = 1  # a process that asks later reads everything
-MOST_NOTES = 50  # that are read one by one
-ATTEMPTS = 20  # at a version that others raise at the same time
+NOTE_LIFETIME_HOURS = 1  # a process that is older reads everything
+MAX_NOTES = 50  # of more, a process reads everything
+MAX_ATTEMPTS = 20  # while others raise the version at the same time
 
 
 def get_version() -> int:
-    """The present version; 0 before the first change."""
+    """Return the present version, 0 before the first change."""
     with translate_errors():
         try:
             return int(Counter.get(KEY, consistent_read=True).value)
@@ -38,12 +37,12 @@ def get_version() -> int:
 
 
 def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callable[[TransactWrite], object]) -> None:
-    """Make the writes that `add` adds to a transaction, and raise the version; all of it happens or nothing.
+    """Do the writes that `add` adds to a transaction, and raise the version: all of it or nothing.
 
-    `ids`: the records of `kind` that change. RecordConflict with `failed` of the writes that were added.
+    `ids` are the records of `kind` that change. RecordConflict is about the writes of `add`.
     """
     with limits().configuration_writes:
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 with translate_errors(), transaction(model) as transact:
                     add(transact)
@@ -52,16 +51,16 @@ def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callab
                 return
             except RecordConflict as conflict:
                 own = conflict.failed[:-2]  # the last two are those of the version
-                if any(own) or not conflict.failed or attempt == ATTEMPTS - 1:
+                if any(own) or not conflict.failed or attempt == MAX_ATTEMPTS - 1:
                     raise RecordConflict(own) from None
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))
 
 
 def _raise_version(transact: TransactWrite, version: int, changes: Mapping[str, list[int | str]]) -> None:
-    """Add the next version and its note to a transaction, which fails when `version` is no longer the present one."""
+    """Add the next version and its note to a transaction, which fails unless `version` is the present one."""
     condition = Counter.value == version if version else Counter.key.does_not_exist()
     transact.update(Counter(KEY), actions=[Counter.value.set(version + 1)], condition=condition)
-    expires = datetime.now(UTC) + timedelta(hours=KEPT_HOURS)
+    expires = datetime.now(UTC) + timedelta(hours=NOTE_LIFETIME_HOURS)
     transact.save(Counter(_make_key(version + 1), changes=changes, expires=expires))
 
 
@@ -70,8 +69,8 @@ def _make_key(version: int) -> str:
 
 
 def read_changes(known: int, version: int) -> Mapping[str, set[int | str]] | None:
-    """What changed after the version `known` up to `version`, kind → ids; None when that is not known any more."""
-    if not 0 < version - known <= MOST_NOTES:
+    """Return the changes after the version `known` up to `version`, kind → ids; None if not all notes are there."""
+    if not 0 < version - known <= MAX_NOTES:
         return None
     keys = [_make_key(number) for number in range(known + 1, version + 1)]
     with translate_errors():

@@ -14,8 +14,8 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttrib
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
-from mangrove.records.accounts.lookalikes import make_skeletons
-from mangrove.records.store import unique
+from mangrove.records.lookalikes import make_skeletons
+from mangrove.records.store import repository
 from mangrove.records.store.base import (
     TableMeta,
     Versioned,
@@ -24,37 +24,38 @@ from mangrove.records.store.base import (
     table_name,
     translate_errors,
 )
-from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.encryption import EncryptedAttribute
 from mangrove.records.store.repository import ConfigurationRepository
 
 SHORT_PASSWORD = 8
-NORMAL, *OTHER_ROLES = ROLES = (0, 1, 2)  # there is one guest and one administrator
+NORMAL, *OTHER_ROLES = ROLES = (0, 1, 2)  # there is one guest, and one administrator
 INDEX = "role"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`role` 0 normal, 1 guest, 2 administrator; `permission` bits; `pwd_ts` microseconds of the last new password.
-
-    `has_short_password`: of an administrator, that the last new password had fewer than SHORT_PASSWORD characters.
-    """
+    """A user."""
 
     id: int
     username: str
     password_hash: str
     base_path: str
     role: int
+    """0 normal, 1 guest, 2 administrator."""
     permission: int
+    """Bits, see `identity.rights`."""
     disabled: bool
     sso_id: str
     allow_ldap: bool
     otp_secret: str
     pwd_ts: int
+    """The time of the last new password, in microseconds since the epoch."""
     has_short_password: bool = False
+    """The last new password of an administrator had fewer than SHORT_PASSWORD characters."""
 
 
 class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-call]
-    """The ids of a role, in their order."""
+    """The ids of the users of a role, in their order."""
 
     class Meta:
         index_name = INDEX
@@ -70,14 +71,14 @@ class UserRecord(Versioned):
 
     id = NumberAttribute(hash_key=True)
     username = UnicodeAttribute()
-    password_hash = Sealed()
+    password_hash = EncryptedAttribute()
     base_path = UnicodeAttribute(default="/")
     role = NumberAttribute(default=0)
     permission = NumberAttribute(default=0)
     disabled = BooleanAttribute(default=False)
     sso_id = UnicodeAttribute(default="")
     allow_ldap = BooleanAttribute(default=True)
-    otp_secret = Sealed(default="")
+    otp_secret = EncryptedAttribute(default="")
     pwd_ts = NumberAttribute(default=0)
     has_short_password = BooleanAttribute(default=False)
 
@@ -87,15 +88,15 @@ class UserRecord(Versioned):
 TAKEN = "the username is taken"
 LOOKS_TAKEN = "username looks like that of another user"
 KIND = "users"
-MOST_AT_ONCE = 1000  # ids of one answer
-LOOKS = "looks"  # the kind of the names of skeletons
+MAX_IDS_PER_QUERY = 1000
+LOOKS = "looks"  # the kind of the claims to skeletons
 
 
 class UserRepository(ConfigurationRepository[User]):
-    """Users; no two of them have names that look alike."""
+    """Users, whose names must not look alike."""
 
     def make_names(self, record: Any) -> list[str]:
-        """The username, and what looks like it."""
+        """Return the username and its skeletons."""
         return [*super().make_names(record), *make_looks(record.username)]
 
     def _explain(self, failed: Sequence[bool]) -> Problem:
@@ -104,7 +105,7 @@ class UserRepository(ConfigurationRepository[User]):
 
 
 def make_looks(username: str) -> list[str]:
-    """The names of the claims that keep users apart who look alike."""
+    """Return the names of the claims to the skeletons of a username."""
     skeletons = enumerate(make_skeletons(username))
     return [f"{LOOKS}#{number}#{hashlib.sha256(text.encode()).hexdigest()}" for number, text in skeletons]
 
@@ -116,7 +117,7 @@ create, change, delete = _repository.create, _repository.change, _repository.del
 
 @retry_on_conflict
 def replace_hash(id: int, old: str, new: str) -> None:
-    """Store another hash of the same password; nothing where the password is another one by now. RecordNotFound."""
+    """Store another hash of the same password, unless the password was changed. Raise RecordNotFound."""
     record = _repository.get_record(id)
     if record.password_hash == old:
         record.password_hash = new
@@ -124,9 +125,9 @@ def replace_hash(id: int, old: str, new: str) -> None:
 
 
 def find(username: str) -> User | None:
-    """The user of a name; None when there is none."""
+    """Return the user of a name, None if there is none."""
     try:
-        id = unique.find_owner(unique.make_name(KIND, username))
+        id = repository.find_owner(repository.make_name(KIND, username))
     except BadRequest:
         return None
     user = None if id is None else find_by_id(id)
@@ -134,7 +135,7 @@ def find(username: str) -> User | None:
 
 
 def find_by_id(id: int) -> User | None:
-    """One user; None when there is none."""
+    """Return a user, None if there is none."""
     try:
         return get(id)
     except RecordNotFound:
@@ -142,14 +143,13 @@ def find_by_id(id: int) -> User | None:
 
 
 def find_by_role(role: int) -> User | None:
-    """The first user of a role; None when there is none."""
-    found = (find_by_id(id) for id in iter_ids(role))
-    return next((user for user in found if user is not None and user.role == role), None)
+    """Return the first user of a role, None if there is none."""
+    candidates = (find_by_id(id) for id in iter_ids(role))
+    return next((user for user in candidates if user is not None and user.role == role), None)
 
 
 def iter_ids(role: int, after: int = 0, page_size: int | None = None) -> Iterator[int]:
-    """The ids of a role above one of them, read lazily, `page_size` at a time. Users who were made at this moment may
-    not be among them yet."""
+    """Yield the ids of a role above `after`, `page_size` per query. A user who was just created may be missing."""
     start = _make_start(role, after)
     while True:
         with translate_errors():
@@ -163,15 +163,14 @@ def iter_ids(role: int, after: int = 0, page_size: int | None = None) -> Iterato
             return
 
 
-def count(role: int, after: int = 0, most: int | None = None) -> tuple[int, int]:
-    """How many users of a role there are with an id above `after`, and the id of the last that was counted; at most
-    `most` of them."""
+def count(role: int, after: int = 0, limit: int | None = None) -> tuple[int, int]:
+    """Count at most `limit` users of a role with ids above `after`. Return their number and the last id."""
     total, last, start = 0, after, _make_start(role, after)
-    while most is None or total < most:
+    while limit is None or total < limit:
         with translate_errors():
             page = get_connection(UserRecord).query(
                 UserRecord.Meta.table_name, str(role), index_name=INDEX, select="COUNT", exclusive_start_key=start,
-                limit=None if most is None else most - total,
+                limit=None if limit is None else limit - total,
             )  # fmt: skip
         total += int(page["Count"])
         start = page.get("LastEvaluatedKey")
@@ -182,22 +181,22 @@ def count(role: int, after: int = 0, most: int | None = None) -> tuple[int, int]
 
 
 def list_page(start: int, size: int | None) -> tuple[list[User], int]:
-    """`size` users (None: all) from the `start`-th one, in the order of their ids, and how many users there are."""
+    """Return `size` users (None: all) from the position `start`, by id, and the number of all users."""
     if size is None:
-        found = all()
-        return found[start:], len(found)
+        users = all()
+        return users[start:], len(users)
     others = sorted(id for role in OTHER_ROLES for id in iter_ids(role))
     total = count(NORMAL)[0] + len(others)
     if start >= total:
         return [], total
-    passed, last = count(NORMAL, most=max(min(start, total) - len(others), 0))
-    passed += bisect_right(others, last)
-    normal = iter_ids(NORMAL, last, min(size + len(others), MOST_AT_ONCE))
+    skipped, last = count(NORMAL, limit=max(min(start, total) - len(others), 0))
+    skipped += bisect_right(others, last)
+    normal = iter_ids(NORMAL, last, min(size + len(others), MAX_IDS_PER_QUERY))
     following = heapq.merge(others[bisect_right(others, last) :], normal)
-    users = get_many(list(islice(following, start - passed, start - passed + size)))
-    return [users[id] for id in sorted(users)], total
+    page = get_many(list(islice(following, start - skipped, start - skipped + size)))
+    return [page[id] for id in sorted(page)], total
 
 
 def _make_start(role: int, after: int) -> Any:
-    """What DynamoDB would answer as the last key; whether that user is still there does not matter."""
+    """Return a last key as DynamoDB would return it; the user need not exist."""
     return {"id": {"N": str(after)}, "role": {"N": str(role)}} if after else None

@@ -1,6 +1,7 @@
-"""Exclusive holds on names: taken and given up by conditional writes, and nobody's once their holder is dead.
+"""Exclusive locks on names of files, acquired and released by conditional writes.
 
-No clock is trusted: a holder raises `value` while it lives, and who sees the same `value` for long enough takes over.
+The holder of a lock sends heartbeats. Clocks are not compared: a process that sees the same heartbeat for long enough
+takes the lock over.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.store.base import RecordConflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
 
-LIFETIME = timedelta(hours=1)  # until the record of a dead holder is removed, if nobody takes over before
-MOST = 100  # names that one call is about: the limit of DynamoDB
+LIFETIME = timedelta(hours=1)  # until the lock of a dead holder is deleted, unless another one takes it over
+MAX_NAMES_PER_CALL = 100  # the limit of DynamoDB
 
 
-class Beat(NamedTuple):
-    """Who holds a name, and how often the hold was renewed."""
+class Heartbeat(NamedTuple):
+    """The last heartbeat of the holder of a lock."""
 
     holder: str
-    renewals: int
+    number: int
 
 
-def take(name: str, holder: str, dead: Beat | None = None) -> bool:
-    """Hold a name that nobody holds, or whose hold still is `dead`; whether `holder` holds it now."""
+def acquire(name: str, holder: str, dead: Heartbeat | None = None) -> bool:
+    """Lock a name that is free, or whose last heartbeat still is `dead`. Return True if `holder` holds it now."""
     free = _is_free_for(holder)
     if dead is not None:
-        free |= (Counter.holder == dead.holder) & (Counter.value == dead.renewals)
+        free |= (Counter.holder == dead.holder) & (Counter.value == dead.number)
     try:
         with translate_errors():
-            _make_record(name).update(actions=_make_beginning(holder), condition=free)
+            _make_record(name).update(actions=_make_first_actions(holder), condition=free)
     except RecordConflict:
         return False
     return True
 
 
-def take_all(names: Sequence[str], holder: str) -> bool:
-    """Hold names that nobody holds, at most MOST: all of them, or none. Whether `holder` holds them now."""
+def acquire_all(names: Sequence[str], holder: str) -> bool:
+    """Lock free names, at most MAX_NAMES_PER_CALL: all of them, or none. Return True if `holder` holds them now."""
 
     def add(write: TransactWrite, record: Counter) -> None:
-        write.update(record, actions=_make_beginning(holder), condition=_is_free_for(holder))
+        write.update(record, actions=_make_first_actions(holder), condition=_is_free_for(holder))
 
     try:
         _write_all(names, add)
@@ -60,44 +61,44 @@ def _is_free_for(holder: str) -> Condition:
     return condition
 
 
-def _make_beginning(holder: str) -> list[Action]:
+def _make_first_actions(holder: str) -> list[Action]:
     return [Counter.holder.set(holder), Counter.value.set(0), _make_end()]
 
 
-def find(name: str) -> Beat | None:
-    """The present hold on a name; None when it is free."""
+def find(name: str) -> Heartbeat | None:
+    """Return the last heartbeat for a name, None if it is free."""
     with translate_errors():
         try:
-            found = Counter.get(_make_record(name).key, consistent_read=True)
+            record = Counter.get(_make_record(name).key, consistent_read=True)
         except DoesNotExist:
             return None
-    return Beat(found.holder, int(found.value))
+    return Heartbeat(record.holder, int(record.value))
 
 
-def renew(names: Sequence[str], holder: str) -> None:
-    """Show that the holder lives; RecordConflict when one of the names is not theirs any more. At most MOST."""
+def send_heartbeat(names: Sequence[str], holder: str) -> None:
+    """Show that the holder lives. Raise RecordConflict if it lost one of the names; at most MAX_NAMES_PER_CALL."""
 
     def add(write: TransactWrite, record: Counter) -> None:
-        write.update(record, actions=_make_renewal(), condition=Counter.holder == holder)
+        write.update(record, actions=_make_heartbeat(), condition=Counter.holder == holder)
 
     if len(names) == 1:
         with translate_errors():
-            _make_record(names[0]).update(actions=_make_renewal(), condition=Counter.holder == holder)
+            _make_record(names[0]).update(actions=_make_heartbeat(), condition=Counter.holder == holder)
         return
     try:
         _write_all(names, add)
     except RecordConflict as conflict:
         if not any(conflict.failed):
-            raise RecordsUnavailable from conflict  # it met another transaction: worth a retry
+            raise RecordsUnavailable from conflict  # another transaction was at work: worth a retry
         raise
 
 
-def _make_renewal() -> list[Action]:
+def _make_heartbeat() -> list[Action]:
     return [Counter.value.add(1), _make_end()]
 
 
 def release(names: Sequence[str], holder: str) -> None:
-    """Give names up; nothing of those that somebody else holds. At most MOST."""
+    """Unlock names that `holder` holds; at most MAX_NAMES_PER_CALL."""
 
     def add(write: TransactWrite, record: Counter) -> None:
         write.delete(record, condition=Counter.holder == holder)
@@ -107,7 +108,7 @@ def release(names: Sequence[str], holder: str) -> None:
             _write_all(names, add)
             return
         except RecordConflict:
-            pass  # one was never theirs, or was taken over: each by itself
+            pass  # the holder does not have one of them: each by itself
     for name in names:
         try:
             with translate_errors():

@@ -1,4 +1,4 @@
-"""Tokens that were logged out before their end, and those that outlive what ended the others of their user."""
+"""Tokens that were revoked before they expired, and tokens that stay valid when the others of their user end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.records import versions
+from mangrove.records.store import versions
 from mangrove.records.store.base import Record, TableMeta, read_together, table_name, translate_errors
 from mangrove.records.store.counters import Counter
 
@@ -22,34 +22,34 @@ class SessionRecord(Record):
 
 
 def revoke(jti: str, expires: int) -> None:
-    """No longer accept the token `jti`, which would end at `expires` (unix seconds)."""
-    _note(jti, expires)
+    """Revoke the token `jti`, which would end at `expires` (seconds since the epoch)."""
+    _save(jti, expires)
 
 
-def _note(key: str, expires: int) -> None:
+def _save(key: str, expires: int) -> None:
     with translate_errors():
         SessionRecord(key, expires=datetime.fromtimestamp(expires, UTC)).save()
 
 
 def sweep() -> None:
-    """Remove what has ended: DynamoDB does so by itself, the engine on one machine does not."""
+    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
     with translate_errors():
         for record in SessionRecord.scan(SessionRecord.expires < datetime.now(UTC)):
             record.delete()
 
 
 def is_revoked(jti: str) -> bool:
-    """Whether the token was logged out."""
-    return _is_noted(jti)
+    """True if the token was revoked."""
+    return _exists(jti)
 
 
 def read_with_version(jti: str) -> tuple[int, bool]:
-    """The version of the configuration, and whether the token `jti` was logged out; one call."""
+    """Return the version of the configuration, and True if the token `jti` was revoked; in one call."""
     counter, record = read_together((Counter, versions.KEY), (SessionRecord, jti))
     return int(counter.value) if counter is not None else 0, record is not None and _is_valid(record)
 
 
-def _is_noted(key: str) -> bool:
+def _exists(key: str) -> bool:
     with translate_errors():
         try:
             return _is_valid(SessionRecord.get(key, consistent_read=True))
@@ -62,13 +62,13 @@ def _is_valid(record: SessionRecord) -> bool:
 
 
 def keep(jti: str, pwd_ts: int, expires: int) -> None:
-    """Let the token `jti` go on when its user's `pwd_ts` becomes this one, which ends all others."""
-    _note(_make_kept_key(jti, pwd_ts), expires)
+    """Keep the token `jti` valid when the `pwd_ts` of its user becomes this one, which ends all others."""
+    _save(_make_kept_key(jti, pwd_ts), expires)
 
 
 def is_kept(jti: str, pwd_ts: int) -> bool:
-    """Whether the token goes on under this `pwd_ts`."""
-    return _is_noted(_make_kept_key(jti, pwd_ts))
+    """True if the token is still valid with this `pwd_ts`."""
+    return _exists(_make_kept_key(jti, pwd_ts))
 
 
 def _make_kept_key(jti: str, pwd_ts: int) -> str:

@@ -19,7 +19,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
-from mangrove.records.files.path_keys import make_entries_prefix, make_entry_key, make_prefix
+from mangrove.records.path_keys import make_entries_prefix, make_entry_key, make_prefix
 from mangrove.records.store.base import (
     Record,
     RecordConflict,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
 from mangrove.core import runtime
+from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordNotFound
-from mangrove.records import metas, settings, storages
-from mangrove.records.accounts import app_passwords, sshkeys, users
-from mangrove.records.store import integrity
+from mangrove.core.runtime import Runtime
+from mangrove.records import metas, settings, storages, users
+from mangrove.records.credentials import app_passwords, ssh_keys
+from mangrove.records.store import encryption
 from mangrove.records.store.base import Protected, Record
-from mangrove.records.store.integrity import Refusals
+from mangrove.records.store.encryption import Keyring, RefusedRecords, decrypt, derive, encrypt
 from mangrove.records.store.upgrade import SchemaVersion
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import NewTask, TaskView
@@ -51,7 +55,9 @@ def make_storage(path: str) -> None:
 
 
 def make_key(user_id: int) -> None:
-    sshkeys.create(user_id=user_id, title="t", name=f"{user_id}#t", text="x", fingerprint="f", added=NOW, last_used=NOW)
+    ssh_keys.create(
+        user_id=user_id, title="t", name=f"{user_id}#t", text="x", fingerprint="f", added=NOW, last_used=NOW
+    )
 
 
 def make_app_password(user_id: int) -> None:
@@ -64,7 +70,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "metas": (lambda: metas.create(path="/a", password="p", read_users=[1]), metas.all),
     "settings": (lambda: settings.save({"token": "t"}), settings.all),
     "storages": (lambda: make_storage("/s"), storages.all),
-    "sshkeys": (lambda: make_key(1), sshkeys.all),
+    "sshkeys": (lambda: make_key(1), ssh_keys.all),
     "app_passwords": (lambda: make_app_password(1), app_passwords.all),
 }
 
@@ -91,7 +97,7 @@ def test_a_record_in_which_any_attribute_was_changed_removed_or_added_is_refused
     for one in forged:
         table.write(one)
         found = read_all()
-        assert not found or (kind == "metas" and found[0].read_users == metas.NOBODY), one
+        assert not found or (kind == "metas" and found[0].read_users == metas.NO_USERS), one
     table.write(item)
     assert read_all() == before
 
@@ -103,7 +109,7 @@ def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
     table = open_table("users")
     (first,) = (item for item in table.read() if item["id"] == {"N": str(ann.id)})
     named: list[object] = []
-    monkeypatch.setattr(integrity, "log_warning", lambda message, **facts: named.append(facts))
+    monkeypatch.setattr(encryption, "log_warning", lambda message, **facts: named.append(facts))
     table.write(first | {"role": {"N": "2"}})
     for _ in range(2):
         assert users.all() == [bob]
@@ -112,11 +118,11 @@ def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
             users.get(ann.id)
         with pytest.raises(RecordNotFound):
             users.change(ann.id, permission=1)
-    assert integrity.has_refused("users")
+    assert encryption.refused_records().has("users")
     assert named == [{"table": "users", "key": str(ann.id)}]
     table.write(first)
     assert users.all() == [ann, bob]
-    assert not integrity.has_refused("users")
+    assert not encryption.refused_records().has("users")
 
 
 @pytest.mark.parametrize("kind", ["users", "storages"])
@@ -139,11 +145,11 @@ def test_a_refused_rule_locks_its_folder_until_an_administrator_saves_it(open_ta
     (item,) = table.read()
     table.write(item | {"path": {"S": "/else"}, "password": {"B": b""}})
     (locked,) = metas.all()
-    assert (locked.path, locked.read_users, locked.read_users_sub) == ("/a", metas.NOBODY, True)
-    assert (locked.write_users, locked.write_users_sub) == (metas.NOBODY, True)
+    assert (locked.path, locked.read_users, locked.read_users_sub) == ("/a", metas.NO_USERS, True)
+    assert (locked.write_users, locked.write_users_sub) == (metas.NO_USERS, True)
     saved = metas.change(rule.id, read_users=None, write_users=None, password="q")
     assert metas.all() == [saved]
-    assert (saved.path, saved.password, integrity.has_refused("metas")) == ("/a", "q", False)
+    assert (saved.path, saved.password, encryption.refused_records().has("metas")) == ("/a", "q", False)
 
 
 @pytest.mark.parametrize("item", [
@@ -210,14 +216,88 @@ def test_what_grants_something_is_protected() -> None:
     def list_models(base: type[Record]) -> set[str]:
         return {name for one in base.__subclasses__() for name in {one.__name__, *list_models(one)}}
 
-    protected = {"UserRecord", "MetaRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
+    protected = {"UserRecord", "PathRuleRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
     protected |= {SchemaVersion.__name__}
     assert list_models(Protected) == protected | {"Versioned"}
 
 
 def test_refused_names_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integrity, "MAX_NAMED", 3)
+    monkeypatch.setattr(encryption, "MAX_REFUSED_RECORDS", 3)
     for number in range(10):
-        integrity.refuse("users", str(number))
-    assert len(runtime.get(Refusals)._refused) <= 3
-    assert integrity.has_refused("users")
+        encryption.refused_records().add("users", str(number))
+    assert len(runtime.get(RefusedRecords)._refused) <= 3
+    assert encryption.refused_records().has("users")
+
+
+HERE = b"where it is kept"
+
+
+@pytest.fixture
+def key(tmp_path: Path, own_runtime: Runtime) -> Path:
+    """The file of the master key of a process that has not read it yet."""
+    path = tmp_path / "master"
+    path.write_bytes(b"k" * 32)
+    runtime.put(Config, replace(Config(), key_file=path))
+    runtime.put(Keyring, Keyring())
+    return path
+
+
+def test_a_derived_key_belongs_to_its_purpose_and_to_the_master_key(key: Path) -> None:
+    first = derive("jwt")
+    assert len({first, derive("records"), derive("search")}) == 3
+    assert len(first) == encryption.KEY_BYTES
+    assert derive("jwt") == Keyring().derive("jwt") == first
+    key.write_bytes(b"l" * 32)
+    assert Keyring().derive("jwt") != first
+
+
+def test_the_master_key_is_read_once(key: Path) -> None:
+    first = derive("jwt")
+    key.unlink()
+    assert derive("jwt") == first
+    assert derive("another purpose") != first
+
+
+def test_what_is_sealed_is_opened_again_and_never_looks_the_same(key: Path) -> None:
+    text = "secret \N{SNOWMAN}"
+    first, second = encrypt(text, HERE), encrypt(text, HERE)
+    assert first != second
+    assert text.encode() not in first
+    assert decrypt(first, HERE) == decrypt(second, HERE) == text
+    assert decrypt(encrypt("", HERE), HERE) == ""
+
+
+@pytest.mark.parametrize("flaw", ["another key", "another byte", "cut", "empty", "another place"])
+def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw: str) -> None:
+    sealed = encrypt("secret", b"elsewhere" if flaw == "another place" else HERE)
+    if flaw == "another key":
+        key.write_bytes(b"l" * 32)
+        runtime.put(Keyring, Keyring())
+    elif flaw == "another byte":
+        sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    elif flaw in ("cut", "empty"):
+        sealed = sealed[: -1 if flaw == "cut" else 0]
+    with pytest.raises(Problem, match="it was sealed with another key"):
+        decrypt(sealed, HERE)
+
+
+def test_without_a_master_key_nothing_is_sealed() -> None:
+    runtime.put(Config, replace(Config(), key_file=None, key_secret=""))
+    runtime.put(Keyring, Keyring())
+    with pytest.raises(Problem, match="no master key"):
+        encrypt("secret", HERE)
+
+
+def test_secrets_are_sealed_in_the_table(records: None, engine: str) -> None:
+    from mangrove.records import metas, settings, users
+
+    users.create(username="u", password_hash="hash-in-clear", otp_secret="otp-in-clear")
+    metas.create(path="/x", password="folder-in-clear")
+    settings.save({"token": "token-in-clear"})
+    client = boto3.client("dynamodb", endpoint_url=engine)
+    for kind in ("users", "metas", "settings"):
+        items = client.scan(TableName=f"mangrove-{kind}")["Items"]
+        assert items
+        assert "in-clear" not in str(items)
+    assert users.all()[0].otp_secret == "otp-in-clear"
+    assert settings.all() == {"token": "token-in-clear"}

@@ -1,11 +1,13 @@
-"""Letters and signs that look like ASCII text, by that text.
+"""Names that look alike (UTS 39).
 
-From Unicode's confusables.txt (UTS 39), as the package confusable_homoglyphs 3.3.1 carries it: of the scripts that
-UAX 31 recommends for identifiers, and of punctuation, what has an ASCII prototype and is not folded by NFKD. With the
-rule that a name is written in one script (`identity.names`) the rest of that file is not needed.
+The table is from Unicode's confusables.txt, in the version of the package confusable_homoglyphs 3.3.1. It has the
+characters of the scripts that UAX 31 recommends for identifiers, and punctuation, as far as they look like ASCII text
+and NFKD does not fold them. The rest is not needed, since a name is written in one script (`identity.names`).
 """
 
 from __future__ import annotations
+
+import unicodedata
 
 LOOK_ALIKES = {
     "!": "\u01c3",
@@ -125,7 +127,17 @@ LOOK_ALIKES = {
     "}": "\u2775",
     "~": "\u2053\u301c",
 }
-"""ASCII text → the characters, each of which looks like it."""
+"""ASCII text → the characters that look like it."""
 
 ASCII_LOOK_ALIKES = {"I": "l", "1": "l", "|": "l", "0": "O", "m": "rn"}
-"""Of ASCII characters: what each looks like."""
+"""ASCII character → the ASCII text that it looks like."""
+
+_FROM_OTHERS = str.maketrans({look: text for text, looks in LOOK_ALIKES.items() for look in looks})
+_FROM_ASCII = str.maketrans(ASCII_LOOK_ALIKES)
+
+
+def make_skeletons(name: str) -> tuple[str, str]:
+    """Return two texts for a name. Names that look alike have the first in common, or the second, which ignores
+    case."""
+    text = unicodedata.normalize("NFKD", " ".join(unicodedata.normalize("NFKD", name).translate(_FROM_OTHERS).split()))
+    return text.translate(_FROM_ASCII), text.casefold()

@@ -1,0 +1,128 @@
+"""Credentials of users beside their password: SSH keys and application passwords. Each belongs to one user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.transactions import TransactWrite
+
+from mangrove.records import users
+from mangrove.records.store import versions
+from mangrove.records.store.base import TableMeta, Versioned, get_connection, table_name, translate_errors
+from mangrove.records.store.repository import Repository
+
+INDEX = "user"
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class SshKey:
+    """A public key."""
+
+    id: int
+    user_id: int
+    title: str
+    name: str
+    """`<user id>#<title>`, unique."""
+    text: str
+    """The line of authorized_keys."""
+    fingerprint: str
+    added: datetime
+    last_used: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AppPassword:
+    """An application password: a program signs in with it instead of the password of its user."""
+
+    id: int
+    user_id: int
+    title: str
+    name: str
+    """`<user id>#<title>`, unique."""
+    digest: str
+    """The hexadecimal SHA-256 of the password."""
+    added: datetime
+    last_used: datetime
+
+
+class UserIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
+    """The ids of the credentials of a user."""
+
+    class Meta:
+        index_name = INDEX
+        projection = KeysOnlyProjection()
+
+    user_id = NumberAttribute(hash_key=True)
+    id = NumberAttribute(range_key=True)
+
+
+class SshKeyRecord(Versioned):
+    class Meta(TableMeta):
+        table_name = table_name("sshkeys")
+
+    id = NumberAttribute(hash_key=True)
+    user_id = NumberAttribute()
+    title = UnicodeAttribute()
+    name = UnicodeAttribute()
+    text = UnicodeAttribute()
+    fingerprint = UnicodeAttribute()
+    added = UTCDateTimeAttribute()
+    last_used = UTCDateTimeAttribute()
+
+    by_user = UserIndex()
+
+
+class AppPasswordRecord(Versioned):
+    class Meta(TableMeta):
+        table_name = table_name("app_passwords")
+
+    id = NumberAttribute(hash_key=True)
+    user_id = NumberAttribute()
+    title = UnicodeAttribute()
+    name = UnicodeAttribute()
+    digest = UnicodeAttribute()
+    added = UTCDateTimeAttribute()
+    last_used = UTCDateTimeAttribute()
+
+    by_user = UserIndex()
+
+
+class CredentialRepository(Repository[Value]):
+    """Credentials of one kind.
+
+    A new or deleted credential counts as a change of its user in the configuration, so that caches of users follow. A
+    change of its last use does not count.
+    """
+
+    def find_by_user(self, user_id: int) -> list[Value]:
+        """Return the credentials of a user, by id. One that was just created may not be among them yet; a deleted one
+        never is."""
+        values: list[Value] = []
+        start = None
+        while True:
+            with translate_errors():
+                page = get_connection(self.model).query(
+                    self.model.Meta.table_name, str(user_id), index_name=INDEX, attributes_to_get=["id"],
+                    exclusive_start_key=start,
+                )  # fmt: skip
+            ids = [int(item["id"]["N"]) for item in page["Items"]]
+            present = self.get_many(ids) if ids else {}
+            values += [present[id] for id in ids if id in present]
+            start = page.get("LastEvaluatedKey")
+            if not start:
+                return values
+
+    def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
+        versions.write(self.model, users.KIND, [int(record.user_id)], add)
+
+
+ssh_keys = CredentialRepository("sshkeys", SshKeyRecord, SshKey, "name", "key with the same title already exists")
+app_passwords = CredentialRepository(
+    "app_passwords", AppPasswordRecord, AppPassword, "name", "application password with the same title already exists"
+)

@@ -1,0 +1,229 @@
+"""Protection of the records against other programs that can write them: keys, encrypted attributes, MACs.
+
+An encrypted attribute can be decrypted only in its table, record and attribute. A record that grants something has a
+MAC over all of it, with its key and version. A MAC does not show that a record was deleted, or that an older version of
+it was put back as a whole.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pynamodb.attributes import Attribute
+from pynamodb.constants import BINARY, NUMBER
+
+from mangrove.core import aws, runtime
+from mangrove.core.config import config
+from mangrove.core.problems import Problem
+from mangrove.core.telemetry import log_warning
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+MAC = "mac"  # the attribute
+MAX_LOGGED_KEY_LENGTH = 200  # characters
+MAX_REFUSED_RECORDS = 10_000  # that are remembered, so that each is logged once
+
+Item = Mapping[str, Mapping[str, Any]]
+"""A record as the engine has it: attribute → {type: value}."""
+
+
+class DecryptionError(Problem):
+    """A secret that cannot be decrypted, now or later."""
+
+    text = "a stored secret cannot be read: it was sealed with another key, or elsewhere"
+
+
+class Keyring:
+    """The master key, read when it is first needed, and the keys derived from it."""
+
+    def __init__(self) -> None:
+        self._master = b""
+        self._derived: dict[str, bytes] = {}
+
+    def derive(self, purpose: str) -> bytes:
+        """Return a key for one purpose."""
+        key = self._derived.get(purpose)
+        if key is None:
+            self._master = self._master or _read_master_key()
+            hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode())
+            key = self._derived[purpose] = hkdf.derive(self._master)
+        return key
+
+    @cached_property
+    def cipher(self) -> AESGCM:
+        """The cipher for secrets in records."""
+        return AESGCM(self.derive("records"))
+
+
+def _read_master_key() -> bytes:
+    """Read the key from its file (mode 0600), or from Secrets Manager in the cloud."""
+    settings = config()
+    if settings.key_file is not None:
+        try:
+            return settings.key_file.read_bytes()
+        except OSError as error:
+            log_warning("the master key cannot be read", reason=error.strerror)
+            raise Problem("the master key cannot be read") from None
+    if settings.key_secret:
+        return _read_secret(settings.key_secret)
+    raise Problem("no master key: set MANGROVE_KEY_FILE or MANGROVE_KEY_SECRET")
+
+
+def _read_secret(name: str) -> bytes:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        answer = aws.create_client("secretsmanager").get_secret_value(SecretId=name)
+        return str(answer["SecretString"]).encode()
+    except (BotoCoreError, ClientError, KeyError) as error:
+        log_warning("the master key cannot be read", secret=name, reason=str(error))
+        raise Problem("the master key cannot be read") from None
+
+
+def keyring() -> Keyring:
+    """Return the keys of this process."""
+    return runtime.get(Keyring)
+
+
+def derive(purpose: str) -> bytes:
+    """Return a key of KEY_BYTES for one purpose."""
+    return keyring().derive(purpose)
+
+
+def encrypt(text: str, context: bytes) -> bytes:
+    """Encrypt a text with AES-GCM for the context in which it is stored. The nonce comes first."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return nonce + keyring().cipher.encrypt(nonce, text.encode(), context)
+
+
+def decrypt(encrypted: bytes, context: bytes) -> str:
+    """Return the text. Raise DecryptionError if the key or the context is another one."""
+    try:
+        return keyring().cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], context).decode()
+    except (InvalidTag, ValueError):  # ValueError: too short for a nonce
+        raise DecryptionError from None
+
+
+@dataclass(frozen=True, slots=True)
+class Plaintext:
+    """Text in an item before its encryption or after its decryption. The client of the engine refuses to send it."""
+
+    text: str
+
+
+class EncryptedAttribute(Attribute[str]):
+    """Text that is encrypted before it leaves the process.
+
+    It can be decrypted only in its table, record and attribute, with the same values of the attributes `bound_to`,
+    which never change. It is written with its whole record, or encrypted before.
+    """
+
+    attr_type = BINARY
+
+    def __init__(self, *, bound_to: Collection[str] = (), **options: Any) -> None:
+        super().__init__(**options)
+        self.bound_to = tuple(bound_to)
+
+    def serialize(self, value: str | bytes) -> Plaintext | bytes:
+        return value if isinstance(value, bytes) else Plaintext(value)
+
+    def deserialize(self, value: Plaintext) -> str:
+        return value.text
+
+    def encrypt(self, kind: str, key: str, item: Item) -> dict[str, Any]:
+        """Return the attribute of a record, encrypted; `key` is the name of the key of the record."""
+        plaintext: Plaintext = item[self.attr_name][BINARY]
+        return {BINARY: encrypt(plaintext.text, self._make_context(kind, key, item))}
+
+    def decrypt(self, kind: str, key: str, item: Item) -> dict[str, Any]:
+        """Return the attribute of a record, decrypted. Raise DecryptionError if it belongs elsewhere."""
+        encrypted = item[self.attr_name].get(BINARY, b"")
+        return {BINARY: Plaintext(decrypt(encrypted, self._make_context(kind, key, item)))}
+
+    def _make_context(self, kind: str, key: str, item: Item) -> bytes:
+        return orjson.dumps([kind, item[key], self.attr_name, [item.get(name) for name in self.bound_to]])
+
+
+def compute_mac(kind: str, item: Item) -> bytes:
+    """Return the MAC of a record of a kind, over all attributes except the MAC."""
+    return hmac.digest(derive("record integrity"), _encode(kind, item), "sha256")
+
+
+def is_authentic(kind: str, item: Item) -> bool:
+    """True if a record has the MAC with which it was saved."""
+    mac = item.get(MAC, {}).get(BINARY)
+    if not isinstance(mac, bytes):
+        return False
+    try:
+        return hmac.compare_digest(mac, compute_mac(kind, item))
+    except TypeError:  # a value of a type that no attribute of ours has
+        return False
+
+
+def _encode(kind: str, item: Item) -> bytes:
+    """Return a text for the record alone: the attributes by name, each with its type."""
+    attributes = {name: value for name, value in item.items() if name != MAC}
+    return orjson.dumps([kind, attributes], default=_encode_bytes, option=orjson.OPT_SORT_KEYS)
+
+
+def _encode_bytes(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError
+
+
+def describe_key(key: Mapping[str, Any]) -> str:
+    """Return the key of a record for the log."""
+    return str(next(iter(key.values())))[:MAX_LOGGED_KEY_LENGTH]
+
+
+def check_numbers(item: Item) -> None:
+    """Raise TypeError unless all numbers of a record are integers: the engine may write any other number in another
+    way, and the MAC would not fit."""
+    for name, value in item.items():
+        if NUMBER in value and not value[NUMBER].removeprefix("-").isdecimal():
+            raise TypeError(f"{name} is no whole number")
+
+
+class RefusedRecords:
+    """The records that were refused, each logged once."""
+
+    def __init__(self) -> None:
+        self._refused: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def add(self, kind: str, key: str) -> None:
+        """Remember and log a record that is not as it was saved."""
+        with self._lock:
+            is_new = (kind, key) not in self._refused
+            if len(self._refused) >= MAX_REFUSED_RECORDS:
+                self._refused.clear()
+            self._refused.add((kind, key))
+        if is_new:
+            log_warning("a record that another program wrote is refused", table=kind, key=key)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Forget a record that was saved or read as it should be."""
+        if self._refused:
+            with self._lock:
+                self._refused.discard((kind, key))
+
+    def has(self, kind: str) -> bool:
+        """True if there are refused records of a kind."""
+        return any(refused == kind for refused, _ in self._refused.copy())
+
+
+def refused_records() -> RefusedRecords:
+    """Return the refused records of this process."""
+    return runtime.get(RefusedRecords)
