@@ -90,7 +90,7 @@ def records(tables: engines.Tables) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One real `mangrove serve` for the whole run; a test works in names of its own."""
-    with run_service(tmp_path_factory.mktemp("service") / "data") as service:
+    with run_service(tmp_path_factory.mktemp("service") / "data", "tests.support.quick") as service:
         yield service
 
 

@@ -16,8 +16,9 @@ REASON = built.find_reason_to_skip()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = str(Path(__file__).parent)
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.long)
             item.add_marker(pytest.mark.skipif(bool(REASON), reason=REASON))
             item.add_marker(pytest.mark.xdist_group("lambda"))

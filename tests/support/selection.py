@@ -2,7 +2,8 @@
 
 The others have the marker `rest` and run in `make test-rest`. Of the products of many inputs a random sample runs in
 `make test`; these tests have the marker `sample`, and `make test-rest` runs the whole product. The seed of the sample
-is in the header of the run, and MANGROVE_TEST_SEED repeats it.
+is in the header of the run, and MANGROVE_TEST_SEED repeats it. Of a test that has a parameter `seed`, seed 0 runs in
+`make test`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def mark_item(item: pytest.Item) -> None:
     elif path in PRODUCTS:
         chance = random.Random(f"{get_seed()} {item.nodeid}").random()
         item.add_marker("sample" if chance < SAMPLE_SHARE else "rest")
-    elif path.startswith(REST) and path not in KEPT:
+    elif (path.startswith(REST) and path not in KEPT) or _get_parameters(item).get("seed") not in (None, 0):
         item.add_marker("rest")
 
 

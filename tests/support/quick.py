@@ -1,0 +1,24 @@
+"""The service with cheap hashes of passwords: `python -m tests.support.quick serve …`.
+
+Tests make some thousand users and sign in as each: a hash as it is stored takes longer than most requests.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from argon2 import PasswordHasher
+
+from mangrove.identity import passwords
+from mangrove.standalone.__main__ import main
+
+
+class QuickHasher(passwords.Hasher):
+    def __init__(self) -> None:
+        super().__init__()
+        self.argon2 = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+if __name__ == "__main__":
+    passwords.Hasher = QuickHasher  # type: ignore[misc]
+    sys.exit(main())
