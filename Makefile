@@ -29,7 +29,7 @@ test-rest: $(TEST_SET_UP)
 
 test-all: test test-rest crash
 
-check: .venv/test page/node_modules/ready
+check: .venv/test page/node_modules/ready docs
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
