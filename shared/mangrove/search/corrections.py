@@ -142,7 +142,7 @@ def _make_changes(
         yield IndexChange(id, ChangeKind.NAMES, str(path), removed=names)
     for start in range(0, len(changed), MAX_NAMES_PER_CHANGE):
         entries = changed[start : start + MAX_NAMES_PER_CHANGE]
-        names_there = tuple(IndexedName(one.name, one.is_dir, one.size, one.modified) for one in entries)
+        names_there = tuple(IndexedName(entry.name, entry.is_dir, entry.size, entry.modified) for entry in entries)
         yield IndexChange(id, ChangeKind.NAMES, str(path), entries=names_there)
     for name in unknown:
         child = find_child(path, name)

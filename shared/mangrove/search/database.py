@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, SearchTooSlow
 from mangrove.core.telemetry import log_warning
-from mangrove.search.places import make_spill_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,9 +31,11 @@ Rows = list[tuple[Any, ...]]
 SEARCH_SECONDS = 2.0
 WRITE_SECONDS = 3600.0
 SEARCH_THREADS = 2
-SEARCH_MEMORY, WRITE_MEMORY, SPILL = "112MiB", "112MiB", "4GiB"
-CLOSE_SECONDS = 0.005
-AGAIN_SECONDS = 0.05  # an interrupt that comes before the statement begins is lost
+SEARCH_MEMORY, WRITE_MEMORY = "112MiB", "112MiB"
+MAX_SPILL = "4GiB"
+SPILL_PREFIX = "spill-"  # before the process id
+CLOSE_POLL_SECONDS = 0.005
+INTERRUPT_INTERVAL_SECONDS = 0.05  # an interrupt that comes before the statement begins is lost
 TABLES = """
 create sequence numbers;
 create table folders(base uinteger, number uinteger, id uinteger, path varchar);
@@ -125,7 +128,7 @@ class Database:
             "threads": threads,
             "memory_limit": memory,
             "temp_directory": str(make_spill_folder(folder)),
-            "max_temp_directory_size": SPILL,
+            "max_temp_directory_size": MAX_SPILL,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
@@ -157,7 +160,7 @@ class Database:
         while self._running:
             for call in list(self._running):
                 call.interrupt()
-            time.sleep(CLOSE_SECONDS)
+            time.sleep(CLOSE_POLL_SECONDS)
         for threads in pools:
             threads.shutdown()
         if self._shared is not None:
@@ -173,7 +176,7 @@ def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]]
         if not future.cancelled():
             future.exception()  # retrieved, so that asyncio does not report it
     else:
-        loop.call_later(AGAIN_SECONDS, _give_up, loop, future, call)
+        loop.call_later(INTERRUPT_INTERVAL_SECONDS, _give_up, loop, future, call)
 
 
 class _Call:
@@ -238,10 +241,10 @@ class _Call:
         try:
             if self._is_change:
                 connection.begin()
-            found = [self._run_one(connection, one) for one in self._statements]
+            results = [self._run_one(connection, statement) for statement in self._statements]
             if self._is_change:
                 connection.commit()
-            return found
+            return results
         finally:
             with self._using:
                 self._connection = None
@@ -281,9 +284,29 @@ class _WriteCall(_Call):
 
 def _find_files(statements: Sequence[Statement]) -> list[str]:
     """The Parquet files among the parameters; what is written is not there yet, or torn, and never to blame."""
-    found: list[str] = []
+    files: list[str] = []
     for text, parameters in statements:
-        lists = [one if isinstance(one, list | tuple) else [one] for one in parameters]
-        paths = [one for listed in lists for one in listed if isinstance(one, str) and one.endswith(".parquet")]
-        found += paths[:-1] if text.startswith("copy") else paths
-    return found
+        lists = [value if isinstance(value, list | tuple) else [value] for value in parameters]
+        paths = [value for listed in lists for value in listed if isinstance(value, str) and value.endswith(".parquet")]
+        files += paths[:-1] if text.startswith("copy") else paths
+    return files
+
+
+def make_spill_folder(folder: Path) -> Path:
+    """A folder of this process below that of the index, after those of ended processes are removed. DuckDB makes it
+    when it needs it, and removes it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.glob(f"{SPILL_PREFIX}*"):
+        if not _is_running(path.name.removeprefix(SPILL_PREFIX).partition("-")[0]):
+            shutil.rmtree(path, ignore_errors=True)
+    return Path(tempfile.mktemp(prefix=f"{SPILL_PREFIX}{os.getpid()}-", dir=folder))  # noqa: S306  a folder of mode 700
+
+
+def _is_running(process_id: str) -> bool:
+    try:
+        os.kill(int(process_id), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True

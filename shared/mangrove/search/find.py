@@ -16,12 +16,12 @@ from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
 from mangrove.search.database import DamagedSegment, Database
 from mangrove.search.names import decode_name, encode_name
-from mangrove.search.query import Filters, Hit, Place
+from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.statements import SegmentsPart, TablesPart, unite
 from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
-from mangrove.search.visibility import find_judge
+from mangrove.search.visibility import find_visibility
 from mangrove.search.words import Condition
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import check_folder
@@ -56,14 +56,14 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
     """
     require_search(access.settings)
     await check_folder(access)
-    judge = await find_judge(access)
+    evaluator = await find_visibility(access)
     searched = await _find_storages(access)
     for attempt in range(ATTEMPTS):
         opened: OpenedIndex | None = None
         try:
             opened = await runtime.get(IndexTables).open(searched)
             virtual = await _find_virtual(access, opened.places)
-            hits, total = await query.run([virtual, *opened.places], filters, judge, start, count)
+            hits, total = await query.run([virtual, *opened.places], filters, evaluator, start, count)
             break
         except DamagedSegment as damaged:
             await _drop_damaged(searched, damaged)
@@ -128,7 +128,7 @@ async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSeg
             await store.drop_damaged(segments)
 
 
-async def _find_virtual(access: PathAccess, places: Sequence[Place]) -> Place:
+async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> SearchSource:
     """The names of the tree that no storage has, as listings show them: folders that are mounts or lead to some.
 
     A folder on the way to a mount that a storage has is in the index of that one.
@@ -139,12 +139,12 @@ async def _find_virtual(access: PathAccess, places: Sequence[Place]) -> Place:
     for folder, name, _ in table.virtual_folders:
         if folder / name not in table.by_path and (holding := table.find_mounts(folder)):
             inside[holding[0].path].append((folder, name))
-    asked = {path: names for path, names in inside.items() if path in by_mount}
-    key = table, scope, tables.get_versions(by_mount[path].storage_id for path in asked)
+    requested_names = {path: names for path, names in inside.items() if path in by_mount}
+    key = table, scope, tables.get_versions(by_mount[path].storage_id for path in requested_names)
     place = tables.get_virtual(key)
     if place is None:
         known: set[tuple[str, str]] = set()
-        for path, names in asked.items():
+        for path, names in requested_names.items():
             known |= await _find_known(by_mount[path], [name for _, name in names])
         changes = [
             IndexChange(VIRTUAL, ChangeKind.NAMES, folder, entries=(IndexedName(name, True, 0, modified),))
@@ -157,11 +157,11 @@ async def _find_virtual(access: PathAccess, places: Sequence[Place]) -> Place:
     return replace(place, root=access.path)
 
 
-async def _find_known(place: Place, names: Sequence[str]) -> set[tuple[str, str]]:
+async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[str, str]]:
     """The tree paths of folders of a storage, and these names in them, as far as it has them."""
     place = replace(place, root=ROOT)
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
     rows = unite(part.select(named) for part in parts)
-    found = await runtime.get(Database).run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
-    return {(decode_name(parent), decode_name(name)) for parent, name in found}
+    known_rows = await runtime.get(Database).run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
+    return {(decode_name(parent), decode_name(name)) for parent, name in known_rows}

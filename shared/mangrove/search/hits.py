@@ -30,11 +30,11 @@ class Seen(Enum):
 NOTHING: Literal[Seen.NOTHING] = Seen.NOTHING
 EVERYTHING: Literal[Seen.EVERYTHING] = Seen.EVERYTHING
 
-Verdict = Seen | Callable[[Hit], bool]
+Visibility = Seen | Callable[[Hit], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
+class HidableRows:
     """Which hits tests may refuse at all: those whose names one of the `patterns` matches, which are RE2, and with
     `folders` all folders, too."""
 
@@ -42,7 +42,7 @@ class Doubts:
     folders: bool
 
 
-class Judge(Protocol):
+class VisibilityEvaluator(Protocol):
     """Who says what a caller may see. Asked in another thread than the event loop's, one folder after the other."""
 
     @property
@@ -51,10 +51,10 @@ class Judge(Protocol):
         ...
 
     @property
-    def doubts(self) -> Doubts | None:
+    def hidable(self) -> HidableRows | None:
         """None: every hit in a folder that may be seen in part has to be tested."""
         ...
 
-    def judge(self, parent: TreePath) -> Verdict:
+    def evaluate(self, parent: TreePath) -> Visibility:
         """NOTHING, EVERYTHING, or a test of each hit in the folder of that tree path."""
         ...

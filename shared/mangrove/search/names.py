@@ -16,16 +16,16 @@ _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 def encode_name(name: str) -> str:
     """A name or path of a storage as `name` and `path` of the index hold it."""
-    return _REFUSED.sub(lambda found: f"{MARK}{ord(found[0]):04x}", name)
+    return _REFUSED.sub(lambda match: f"{MARK}{ord(match[0]):04x}", name)
 
 
 def decode_name(stored: str) -> str:
     """The name or path that `encode_name` was given."""
     if MARK not in stored:
         return stored
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), stored)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), stored)
 
 
 def make_legible(text: str) -> str:
     """A folded name as `folded` of the index holds it: found by what is legible of it."""
-    return _REFUSED.sub(lambda found: repr(found[0])[1:-1], text)
+    return _REFUSED.sub(lambda match: repr(match[0])[1:-1], text)

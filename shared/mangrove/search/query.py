@@ -20,10 +20,10 @@ from mangrove.core.problems import SearchTooSlow
 from mangrove.search.database import Database
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
-from mangrove.search.hits import Doubts
+from mangrove.search.hits import HidableRows
 from mangrove.search.hits import Hit as Hit
-from mangrove.search.hits import Judge as Judge
-from mangrove.search.hits import Verdict as Verdict
+from mangrove.search.hits import Visibility as Visibility
+from mangrove.search.hits import VisibilityEvaluator as VisibilityEvaluator
 from mangrove.search.names import decode_name
 from mangrove.search.statements import (
     ALL,
@@ -33,11 +33,11 @@ from mangrove.search.statements import (
     SegmentsPart,
     Share,
     TablesPart,
-    find_doubtful,
+    find_hidable,
     unite,
 )
 from mangrove.search.statements import Filters as Filters
-from mangrove.search.statements import Place as Place
+from mangrove.search.statements import SearchSource as SearchSource
 from mangrove.search.words import Condition, join_conditions
 
 MAX_HITS_FETCHED = 2000  # at once, before more is known of them
@@ -79,7 +79,7 @@ class _Group(NamedTuple):
     folder: int
     parent: str
     hits: int
-    doubtful: int
+    hidable: int
 
 
 class _Test(NamedTuple):
@@ -96,7 +96,13 @@ def _decode_path(stored: str) -> TreePath:
 
 
 async def run(
-    places: Sequence[Place], filters: Filters, judge: Judge, start: int, count: int, *, seconds: float = 2.0
+    places: Sequence[SearchSource],
+    filters: Filters,
+    evaluator: VisibilityEvaluator,
+    start: int,
+    count: int,
+    *,
+    seconds: float = 2.0,
 ) -> tuple[list[Hit], int]:
     """The hits from `start` (0 is the first) on, no more than `count`, and how many there are in all.
 
@@ -106,27 +112,27 @@ async def run(
     await search.leave_out_segments()
     few = await search.fetch_few()
     if few is not None:
-        rows = few if not judge.is_needed else await run_chunked(_select_visible(few, judge, search))
+        rows = few if not evaluator.is_needed else await run_chunked(_select_visible(few, evaluator, search))
         rows.sort(key=lambda row: row.key)
         return [row.hit for row in rows[start : start + count]], len(rows)
-    if not judge.is_needed:
+    if not evaluator.is_needed:
         return await search.fetch_counted_page(start, count)
-    visibility = _Visibility(search, judge)
+    visibility = _Visibility(search, evaluator)
     await visibility.run()
     page = await search.fetch_page(visibility.hidden, start, count)
     # the tree may have changed since its folders were tested
-    page = await run_chunked(_select_visible(page, judge, search))
+    page = await run_chunked(_select_visible(page, evaluator, search))
     return [row.hit for row in page], visibility.total
 
 
 class _Search:
     """The statements of one search, which end together at `end` (of `time.monotonic`)."""
 
-    def __init__(self, places: Sequence[Place], filters: Filters, end: float) -> None:
+    def __init__(self, places: Sequence[SearchSource], filters: Filters, end: float) -> None:
         self._database = runtime.get(Database)
         self.filters = filters
         self._end = end
-        self._doubtful = ALL
+        self._hidable = ALL
         tables = [place for place in places if place.segments is None or place.has_delta]
         stored = [place for place in places if place.segments is not None and place.segments.manifest.count]
         self.parts: list[Part] = [TablesPart(0, tables)]
@@ -232,26 +238,26 @@ class _Search:
         [(total,)] = await self.run(Condition(f"SELECT count(*) FROM ({hits.text})", hits.parameters))
         return int(total)
 
-    async def find_doubtful(self, doubts: Doubts | None) -> None:
-        """Let only those hits be tested that are in doubt, where the database can tell them."""
-        if doubts is not None and len(doubts.patterns) <= MAX_PATTERNS:
-            doubtful = find_doubtful(doubts)
-            statement = f"SELECT {doubtful.text} FROM (SELECT 'x' AS name, FALSE AS is_dir)"
-            if await self._database.accepts(statement, doubtful.parameters, seconds=self.check_time()):
-                self._doubtful = doubtful
+    async def find_hidable(self, rows: HidableRows | None) -> None:
+        """Let only hits be tested that tests may hide, where the database can select them."""
+        if rows is not None and len(rows.patterns) <= MAX_PATTERNS:
+            hidable = find_hidable(rows)
+            statement = f"SELECT {hidable.text} FROM (SELECT 'x' AS name, FALSE AS is_dir)"
+            if await self._database.accepts(statement, hidable.parameters, seconds=self.check_time()):
+                self._hidable = hidable
 
     async def count_by_folder(self) -> AsyncIterator[list[tuple[Any, ...]]]:
         """How many hits there are in each folder, some folders at a time: fields of _Group, in the order of files."""
         [(folders,)] = await self.run(Condition("SELECT count(*) FROM folders"))
         for part in chain.from_iterable(self._batches):
             for chosen in part.make_ranges(folders, FOLDERS_PER_COUNT):
-                groups = part.count_by_folder(self.filters, chosen, self._doubtful)
+                groups = part.count_by_folder(self.filters, chosen, self._hidable)
                 yield await self.run(Condition(f"SELECT * FROM ({groups.text}) ORDER BY 2", groups.parameters))
 
     async def fetch_tested(self, tests: Sequence[_Test], share: Share) -> list[tuple[Any, ...]]:
         """The doubtful hits in folders of one part; the number of the folder first."""
         part, numbers = self.parts[tests[0].group.part], [test.group.folder for test in tests]
-        more = join_conditions((share.condition, self._doubtful))
+        more = join_conditions((share.condition, self._hidable))
         return await self.run(part.select_in_folders(self.filters, numbers, more))
 
 
@@ -259,15 +265,17 @@ def _sort(rows: Iterable[_Row]) -> list[_Row]:
     return sorted(rows, key=lambda row: row.key)
 
 
-def _select_visible(rows: Sequence[_Row], judge: Judge, search: _Search) -> Generator[None, None, list[_Row]]:
+def _select_visible(
+    rows: Sequence[_Row], evaluator: VisibilityEvaluator, search: _Search
+) -> Generator[None, None, list[_Row]]:
     """The rows that the caller may see."""
-    verdicts: dict[str, Verdict] = {}
+    visibilities: dict[str, Visibility] = {}
     visible = []
     for row in rows:
-        if row.parent not in verdicts:
-            verdicts[row.parent] = judge.judge(_decode_path(row.parent))
-        verdict = verdicts[row.parent]
-        if verdict is EVERYTHING or (callable(verdict) and verdict(row.hit)):
+        if row.parent not in visibilities:
+            visibilities[row.parent] = evaluator.evaluate(_decode_path(row.parent))
+        visibility = visibilities[row.parent]
+        if visibility is EVERYTHING or (callable(visibility) and visibility(row.hit)):
             visible.append(row)
         search.check_time()
         yield
@@ -277,9 +285,9 @@ def _select_visible(rows: Sequence[_Row], judge: Judge, search: _Search) -> Gene
 class _Visibility:
     """The hits that a caller may see: their number, and the hidden rows of each part, by its number."""
 
-    def __init__(self, search: _Search, judge: Judge) -> None:
+    def __init__(self, search: _Search, evaluator: VisibilityEvaluator) -> None:
         self._search = search
-        self._judge = judge
+        self._evaluator = evaluator
         self._name_count = 0
         self.total = 0
         self.hidden: defaultdict[int, HiddenRows] = defaultdict(HiddenRows)
@@ -288,7 +296,7 @@ class _Visibility:
 
     async def run(self) -> None:
         """Test all folders with hits."""
-        await self._search.find_doubtful(self._judge.doubts)
+        await self._search.find_hidable(self._evaluator.hidable)
         async for groups in self._search.count_by_folder():
             tests = await run_chunked(self._test_folders(groups))
             for batch in _make_batches(tests):
@@ -299,21 +307,21 @@ class _Visibility:
         tests = []
         for group in (_Group(*fields) for fields in groups):
             parent = _decode_path(group.parent)
-            verdict = self._judge.judge(parent)
-            if verdict is EVERYTHING:
+            visibility = self._evaluator.evaluate(parent)
+            if visibility is EVERYTHING:
                 self.total += group.hits
-            elif verdict is NOTHING:
+            elif visibility is NOTHING:
                 self.hidden[group.part].hide_folder(group.folder)
             else:
                 self.total += group.hits
-                if group.doubtful:
-                    tests.append(_Test(group, parent, verdict))
+                if group.hidable:
+                    tests.append(_Test(group, parent, visibility))
             self._search.check_time()
             yield
         return tests
 
     async def _test(self, batch: Sequence[_Test]) -> None:
-        shares = sum(test.group.doubtful for test in batch) // HITS_PER_TEST + 1
+        shares = sum(test.group.hidable for test in batch) // HITS_PER_TEST + 1
         for number in range(shares):
             rows = await self._search.fetch_tested(batch, Share(number, shares))
             for group, names in await run_chunked(self._find_hidden(batch, rows)):
@@ -348,10 +356,10 @@ def _make_batches(tests: Sequence[_Test]) -> Iterator[list[_Test]]:
     batch: list[_Test] = []
     count = 0
     for test in tests:
-        if batch and count + test.group.doubtful > HITS_PER_TEST:
+        if batch and count + test.group.hidable > HITS_PER_TEST:
             yield batch
             batch, count = [], 0
         batch.append(test)
-        count += test.group.doubtful
+        count += test.group.hidable
     if batch:
         yield batch

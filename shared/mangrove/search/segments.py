@@ -223,12 +223,12 @@ class SegmentStore:
 
     async def _remove_others(self, storage_id: int, names: Collection[str]) -> None:
         storage = await self._get_driver()
-        kept = {MANIFEST, *names}
+        kept_names = {MANIFEST, *names}
         for entry in await _list(storage, TreePath(f"/{storage_id}")):
-            if entry.name not in kept:
+            if entry.name not in kept_names:
                 await storage.remove(_get_path(storage_id, entry.name))
         if self._fetches:
-            await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), kept, is_over=True)
+            await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), kept_names, is_over=True)
 
     async def drop(self, storage_id: int) -> None:
         """There is no index of this storage any more."""
@@ -324,11 +324,11 @@ def _measure(path: Path) -> int:
     return checksum
 
 
-def _remove_local(folder: Path, kept: Collection[str], *, is_over: bool = False) -> None:
+def _remove_local(folder: Path, kept_names: Collection[str], *, is_over: bool = False) -> None:
     """Remove what was fetched and is not needed any more; `is_over`: files under way, too."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.is_dir():
             if is_over:
                 shutil.rmtree(path, ignore_errors=True)
-        elif path.name not in kept:
+        elif path.name not in kept_names:
             path.unlink(missing_ok=True)

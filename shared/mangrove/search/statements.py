@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
-from mangrove.search.hits import Doubts
+from mangrove.search.hits import HidableRows
 from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments
 from mangrove.search.words import Condition, Keywords, join_conditions
@@ -68,11 +68,11 @@ class Filters:
             yield Condition("modified <= ?", (self.until,))
         if self.extensions:
             text = " OR ".join("ends_with(folded, ?)" for _ in self.extensions)
-            yield Condition(f"({text})", tuple(f".{one}" for one in self.extensions))
+            yield Condition(f"({text})", tuple(f".{extension}" for extension in self.extensions))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchSource:
     """A place of a search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`."""
 
     storage_id: int
@@ -134,17 +134,17 @@ class Share:
         return ALL if self.count == 1 else Condition("hash(folded) % ? = ?", (self.count, self.number))
 
 
-def find_doubtful(doubts: Doubts) -> Condition:
+def find_hidable(hidable: HidableRows) -> Condition:
     """The hits among which all are that the doubts are about.
 
     RE2 is RE2, but its tables of scripts and of what is a letter's other case grow from one version to the next: where
     a pattern asks them, every name counts that is not ASCII, and so does a name that is stored otherwise.
     """
-    parts = [Condition("regexp_matches(name, ?)", (pattern,)) for pattern in doubts.patterns]
+    parts = [Condition("regexp_matches(name, ?)", (pattern,)) for pattern in hidable.patterns]
     parts.append(Condition("contains(name, ?)", (MARK,)))
-    if any(_ASKS_TABLES.search(pattern) for pattern in doubts.patterns):
+    if any(_ASKS_TABLES.search(pattern) for pattern in hidable.patterns):
         parts.append(Condition("strlen(name) <> length(name)"))
-    if doubts.folders:
+    if hidable.folders:
         parts.append(Condition("is_dir"))
     return Condition(
         f"({' OR '.join(part.text for part in parts)})", tuple(value for part in parts for value in part.parameters)
@@ -184,12 +184,12 @@ class Part(ABC):
         text = f"SELECT {self.number} AS place, parent, {_SHOWN}, {rank.text} AS rank FROM ({source.text})"
         return Condition(text, (*rank.parameters, *source.parameters))
 
-    def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], doubtful: Condition) -> Condition:
+    def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], hidable: Condition) -> Condition:
         """`place`, `folder`, `parent`, the number of hits and that of doubtful ones in each of the chosen folders."""
         source = self.select(filters.condition, chosen[0], dense=chosen[1])
-        counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {doubtful.text})"
+        counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {hidable.text})"
         text = f"SELECT {self.number}, folder, {counts} FROM ({source.text}) GROUP BY folder"
-        return Condition(text, (*doubtful.parameters, *source.parameters))
+        return Condition(text, (*hidable.parameters, *source.parameters))
 
     def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: Condition) -> Condition:
         """Of the folders with these numbers, which count: `folder`, `name`, `is_dir`, `size`, `modified` of those hits
@@ -205,7 +205,7 @@ class TablesPart(Part):
     """All that the tables of the database have of some places: small storages, and what was added to large ones."""
 
     number: int
-    places: Sequence[Place]
+    places: Sequence[SearchSource]
     limit: int = 0
 
     def select(
@@ -267,7 +267,7 @@ class SegmentsPart(Part):
     """The rows of the segments of a place without those that the tables hide, at the folders that the tables give."""
 
     number: int
-    place: Place
+    place: SearchSource
 
     @property
     def limit(self) -> int:  # type: ignore[override]  # a property here
@@ -319,7 +319,7 @@ class SegmentsPart(Part):
     def _counts(self) -> Condition:
         """Not the name of a place where another storage is mounted, nor one that is hidden."""
         names = ((encode_name(other.parent), encode_name(other.name)) for other in self.place.others)
-        conditions = [Condition("NOT (path = ? AND n.name = ?)", one) for one in names]
+        conditions = [Condition("NOT (path = ? AND n.name = ?)", name) for name in names]
         if self.place.has_delta:
             hidden = "hidden_names AS h WHERE h.base = ? AND h.folder = f.path AND h.name = n.name"
             conditions.append(Condition(f"NOT EXISTS (FROM {hidden})", (self.place.base,)))
@@ -389,6 +389,6 @@ def _make_below(path: TreePath) -> Condition:
 
 def unite(parts: Iterable[Condition]) -> Condition:
     """The rows of all these statements, of which there is one at least."""
-    found = tuple(parts)
-    text = " UNION ALL ".join(f"({part.text})" for part in found)
-    return Condition(text, tuple(value for part in found for value in part.parameters))
+    statements = tuple(parts)
+    text = " UNION ALL ".join(f"({part.text})" for part in statements)
+    return Condition(text, tuple(value for part in statements for value in part.parameters))

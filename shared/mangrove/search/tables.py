@@ -20,7 +20,7 @@ from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, 
 from mangrove.search.database import Database, Statement
 from mangrove.search.delta import apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
-from mangrove.search.statements import Place
+from mangrove.search.statements import SearchSource
 
 MAX_NAMES_IN_TABLES = 250_000  # of small indexes: about 25 MB
 MAX_NAMES_OF_SMALL_INDEX = 20_000
@@ -83,7 +83,7 @@ class OpenedIndex:
     The index of those in `behind` is worth an update, those in `missing` have none, those in `partial` a part of it.
     """
 
-    places: Sequence[Place]
+    places: Sequence[SearchSource]
     behind: frozenset[int]
     missing: frozenset[int]
     partial: frozenset[int]
@@ -124,10 +124,10 @@ class IndexTables:
             frozenset(id for id, state in states.items() if state.segments and state.segments.manifest.partial),
         )
 
-    def _make_place(self, storage: SearchedStorage) -> Place:
+    def _make_place(self, storage: SearchedStorage) -> SearchSource:
         state = self._states[storage.id]
         segments = None if state.is_small else state.segments
-        return Place(
+        return SearchSource(
             storage.id, state.base, storage.mount, storage.root, segments, storage.others, state.stride, state.has_delta
         )
 
@@ -224,9 +224,9 @@ class IndexTables:
         """Forget the changes that the segments have."""
         merged, read = segments.manifest.merged, index_changes.make_number(segments.manifest.began)
         changes = {
-            number: one
-            for number, one in self._changes.get(id, {}).items()
-            if number > (max(merged, read) if one.kind is ChangeKind.READ else merged)
+            number: change
+            for number, change in self._changes.get(id, {}).items()
+            if number > (max(merged, read) if change.kind is ChangeKind.READ else merged)
         }
         self._changes[id] = changes
         if not changes:
@@ -275,12 +275,12 @@ class IndexTables:
         """Return a key that changes with the content of the tables for these storages."""
         return tuple((state.base, state.version) for id in ids if (state := self._states.get(id)) is not None)
 
-    def get_virtual(self, key: object) -> Place | None:
+    def get_virtual(self, key: object) -> SearchSource | None:
         """The place of the names that no storage has, if they were set with that key."""
         known, base = self._virtual
-        return Place(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
+        return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
 
-    async def set_virtual(self, key: object, changes: Collection[IndexChange]) -> Place:
+    async def set_virtual(self, key: object, changes: Collection[IndexChange]) -> SearchSource:
         """Take over the names that no storage has, which are those of `key`."""
         async with self._lock:
             base = self._next_base
@@ -289,13 +289,13 @@ class IndexTables:
             if self._virtual[1] != VIRTUAL:
                 self._retired.append((time.monotonic(), self._virtual[1]))
             self._virtual = key, base
-        return Place(VIRTUAL, base, TreePath("/"), TreePath("/"))
+        return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/"))
 
 
 def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:
     """The statements that load segments as a whole, by their bases."""
-    folders = [(str(path), base) for base, one in segments.items() for path in one.folders]
-    names = [(str(path), base) for base, one in segments.items() for path in one.names]
+    folders = [(str(path), base) for base, stored in segments.items() for path in stored.folders]
+    names = [(str(path), base) for base, stored in segments.items() for path in stored.names]
     statements: list[Statement] = []
     for text, files in ((_LOAD_FOLDERS, folders), (_LOAD_NAMES, names)):
         if files:
@@ -308,18 +308,18 @@ def _is_late(change: IndexChange, state: _State) -> bool:
     """True if a change was written before others that were applied already, and it matters which is the first."""
     if change.number > state.last:
         return False
-    later = [one for number, one in state.applied.items() if number > change.number]
-    return any(_do_overlap(change, one) for one in later)
+    later = [applied for number, applied in state.applied.items() if number > change.number]
+    return any(_do_overlap(change, applied) for applied in later)
 
 
-def _do_overlap(one: IndexChange, other: IndexChange) -> bool:
-    if ChangeKind.READ in (one.kind, other.kind):
+def _do_overlap(change: IndexChange, other: IndexChange) -> bool:
+    if ChangeKind.READ in (change.kind, other.kind):
         return False
-    if not one.kind is other.kind is ChangeKind.NAMES:
+    if not change.kind is other.kind is ChangeKind.NAMES:
         return True
-    if one.path == other.path and _list_names(one) & _list_names(other):
+    if change.path == other.path and _list_names(change) & _list_names(other):
         return True
-    return _is_removed(one, other) or _is_removed(other, one)
+    return _is_removed(change, other) or _is_removed(other, change)
 
 
 def _list_names(change: IndexChange) -> set[str]:

@@ -15,8 +15,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.core.runtime import CacheKind
 from mangrove.drivers.base import ROOT, Entry
-from mangrove.search.hits import Doubts
-from mangrove.search.query import EVERYTHING, NOTHING, Hit, Verdict
+from mangrove.search.hits import HidableRows
+from mangrove.search.query import EVERYTHING, NOTHING, Hit, Visibility
 from mangrove.tree.access import PathAccess
 
 MOST_FOLDERS = 50_000  # that one of them remembers
@@ -27,13 +27,13 @@ class _Folder:
     """A folder, or all those that are judged alike. `below`: what those in it are, unless they are judged alone."""
 
     access: PathAccess
-    verdict: Verdict
+    visibility: Visibility
     shows: Callable[[Entry], bool] | None
     leads_elsewhere: bool  # each name in it stands for another place
     below: _Folder | None = None
 
 
-class FolderJudge:
+class FolderVisibility:
     """The `query.Judge` of one caller who searches one folder with one password. It is made in a thread."""
 
     def __init__(self, access: PathAccess) -> None:
@@ -44,17 +44,17 @@ class FolderJudge:
         self._root = _make_folder(access) if self.is_needed else None
 
     @property
-    def doubts(self) -> Doubts:
+    def hidable(self) -> HidableRows:
         """What rules hide; and where there are lists of readers, these keep folders from who is in none. A file is
         seen by who sees its folder."""
-        return Doubts(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
+        return HidableRows(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
 
-    def judge(self, parent: TreePath) -> Verdict:
+    def evaluate(self, parent: TreePath) -> Visibility:
         """What of this folder may be seen."""
         if not self.is_needed:
             return EVERYTHING
-        found = self._find(parent)
-        return NOTHING if found is None else found.verdict
+        folder = self._find(parent)
+        return NOTHING if folder is None else folder.visibility
 
     def _find(self, path: TreePath) -> _Folder | None:
         """The folder; None when the caller does not get there."""
@@ -64,12 +64,12 @@ class FolderJudge:
                 return None  # it is not below the one that is searched
             steps.append(path)
             path = path.parent
-        found = self._root if path == top else self._known[path]
+        folder = self._root if path == top else self._known[path]
         for step in reversed(steps):
-            parent, found = found, self._enter(found, step)
-            if parent is not None and (parent.shows is not None or found is not parent.below):
-                self._remember(step, found)
-        return found
+            parent, folder = folder, self._enter(folder, step)
+            if parent is not None and (parent.shows is not None or folder is not parent.below):
+                self._remember(step, folder)
+        return folder
 
     def _remember(self, path: TreePath, folder: _Folder | None) -> None:
         if len(self._known) >= MOST_FOLDERS:
@@ -97,7 +97,8 @@ class FolderJudge:
         """Whether no other folder is known to be judged as this one."""
         if parent.below is parent:
             return False
-        return parent.leads_elsewhere or any(_join(one.path, name) in self._alone for one in parent.access.decisions)
+        paths = (_join(decision.path, name) for decision in parent.access.decisions)
+        return parent.leads_elsewhere or any(path in self._alone for path in paths)
 
 
 def _join(path: TreePath, name: str) -> str:
@@ -109,7 +110,7 @@ def _make_folder(access: PathAccess) -> _Folder | None:
     if not access.may_read():
         return None
     shows = access.make_visibility_filter().test
-    leads_elsewhere = any(one.path in access.table.redirects for one in access.decisions)
+    leads_elsewhere = any(decision.path in access.table.redirects for decision in access.decisions)
     return _Folder(access, EVERYTHING if shows is None else HitTest(shows), shows, leads_elsewhere)
 
 
@@ -128,7 +129,7 @@ def _is_restricted(access: PathAccess) -> bool:
     if access.rules.is_empty:
         return False
     redirects = map(TreePath, access.table.redirects)
-    if any(path.within(one.path) for path in redirects for one in access.decisions):
+    if any(path.within(decision.path) for path in redirects for decision in access.decisions):
         access = access.with_path(ROOT)  # what an alias shows has the rules of where it lies
     return bool(access.find_hide_rules()) or access.is_restricted_below(False)
 
@@ -139,18 +140,18 @@ def _find_special_paths(access: PathAccess) -> Iterator[str]:
         yield from path.ancestors()
 
 
-async def find_judge(access: PathAccess) -> FolderJudge:
+async def find_visibility(access: PathAccess) -> FolderVisibility:
     """Return the judge of what is in and below a folder that the caller may read.
 
     Another caller, password or folder has another judge, and so has every search after a change of rules or mounts.
     """
     user = access.caller.user
     key = user.id, user.permission, access.password, access.path
-    judge = JUDGES.open().get(key)
-    if judge is None or judge.access.rules is not access.rules or judge.access.table is not access.table:
-        judge = await asyncio.to_thread(FolderJudge, access)
-        JUDGES.open().put(key, judge)
-    return judge
+    evaluator = VISIBILITIES.open().get(key)
+    if evaluator is None or evaluator.access.rules is not access.rules or evaluator.access.table is not access.table:
+        evaluator = await asyncio.to_thread(FolderVisibility, access)
+        VISIBILITIES.open().put(key, evaluator)
+    return evaluator
 
 
-JUDGES: CacheKind[tuple[int, int, str, TreePath], FolderJudge] = CacheKind("judges of searches", 64)
+VISIBILITIES: CacheKind[tuple[int, int, str, TreePath], FolderVisibility] = CacheKind("judges of searches", 64)

@@ -105,7 +105,9 @@ class Keywords:
 
     def matches(self, folded: str) -> bool:
         """Whether a folded name is found."""
-        return all(word in folded for word in self.words) and all(one.fullmatch(folded) for one in self._compiled)
+        return all(word in folded for word in self.words) and all(
+            pattern.fullmatch(folded) for pattern in self._compiled
+        )
 
     def rank(self, folded: str) -> int:
         """How well a folded name that is found fits."""
@@ -144,20 +146,20 @@ def parse(text: str) -> Keywords:
     """What was typed; BadRequest when there is no word in it, or too much."""
     if len(text) > LONGEST_KEYWORDS:
         raise BadRequest(f"keywords are too long: no more than {LONGEST_KEYWORDS:,} characters")
-    typed = [found for found in _TYPED.finditer(text) if found[1] or found[2]]
+    typed = [match for match in _TYPED.finditer(text) if match[1] or match[2]]
     if not typed:
         raise BadRequest("keywords are empty")
     if len(typed) > MOST_WORDS:
         raise BadRequest(f"too many keywords: no more than {MOST_WORDS}")
-    if sum(len(_WILDCARDS.findall(found[2] or "")) for found in typed) > MOST_WILDCARDS:
+    if sum(len(_WILDCARDS.findall(match[2] or "")) for match in typed) > MOST_WILDCARDS:
         raise BadRequest(f"too many wildcards in the keywords: no more than {MOST_WILDCARDS}")
     words: dict[str, None] = {}
     patterns: dict[Pattern, None] = {}
-    for found in typed:
-        if found[2] and _WILDCARDS.search(found[2]):
-            patterns[_parse_pattern(found[2])] = None
+    for match in typed:
+        if match[2] and _WILDCARDS.search(match[2]):
+            patterns[_parse_pattern(match[2])] = None
         else:
-            words[_fold_typed(found[1] or found[2])] = None
+            words[_fold_typed(match[1] or match[2])] = None
     return Keywords(tuple(words), tuple(patterns))
 
 
@@ -168,7 +170,7 @@ def _parse_pattern(word: str) -> Pattern:
 
 def parse_extensions(texts: Iterable[str]) -> tuple[str, ...]:
     """Extensions of file names, with or without their dot, folded, each once; BadRequest for too many."""
-    found = dict.fromkeys(folded for text in texts if (folded := _fold_typed(text.strip()).lstrip(".")))
-    if len(found) > MOST_EXTENSIONS or any(len(one) > LONGEST_EXTENSION for one in found):
+    extensions = dict.fromkeys(folded for text in texts if (folded := _fold_typed(text.strip()).lstrip(".")))
+    if len(extensions) > MOST_EXTENSIONS or any(len(extension) > LONGEST_EXTENSION for extension in extensions):
         raise BadRequest(f"too many extensions: no more than {MOST_EXTENSIONS} of {LONGEST_EXTENSION} characters")
-    return tuple(found)
+    return tuple(extensions)

@@ -185,8 +185,8 @@ class FolderWriter:
         rows = list(folders)
         step = LONGEST_LINE // (6 * 4096)  # of the longest paths, every byte escaped
         for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            self._text.write(i=[id for id, _ in some], p=[encode_name(path) for _, path in some])
+            batch = rows[start : start + step]
+            self._text.write(i=[id for id, _ in batch], p=[encode_name(path) for _, path in batch])
         self.count += len(rows)
 
     def plan_copy(self) -> tuple[Statement, Path]:
@@ -212,12 +212,12 @@ async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[
     if not paths or not segments.folders:
         return set()
     stored = {encode_name(path): path for path in paths}
-    found = await runtime.get(Database).run(
+    known_paths = await runtime.get(Database).run(
         "select path from read_parquet(?) where path in (select unnest(?::varchar[]))",
         [_list_paths(segments.folders), list(stored)],
         seconds=KNOWN_SECONDS,
     )
-    return {stored[path] for (path,) in found}
+    return {stored[path] for (path,) in known_paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,19 +264,19 @@ async def fold_changes(
     folder: Path,
     name: str,
     fresh: Fresh,
-    kept: Collection[str] | None = None,
+    kept_paths: Collection[str] | None = None,
 ) -> Folded:
     """Lay what a walk read over the index that was there.
 
-    New files are `<name>-*.parquet` in `folder`, and `name` must be unique.
-    Of `base` goes what it says of the folders that were read, and of all folders at or below one that the fresh rows
-    of its parent do not list as a folder any more. `kept`: of `base` only what lies at or below these paths counts
-    (a rebuild: the folders that could not be listed); None: all of it (an update). DamagedSegment.
+    New files are `<name>-*.parquet` in `folder`, and `name` must be unique. The rows of `base` are dropped for folders
+    that were read, and for all folders at or below one that the fresh rows of its parent do not list any more.
+    `kept_paths`: paths at or below which `base` counts, in a rebuild the folders that could not be listed; None in an
+    update, where all of it counts. DamagedSegment.
     """
     fold = _Fold(folder, name, fresh)
-    if base is None or not base.names or not base.folders or (kept is not None and not kept):
+    if base is None or not base.names or not base.folders or (kept_paths is not None and not kept_paths):
         return await fold.join()
-    await fold.begin(base, kept)
+    await fold.begin(base, kept_paths)
     return await fold.finish(base)
 
 
@@ -309,7 +309,7 @@ class _Fold:
         folders = self._take_files("folders") or folders
         return self._describe(names, folders, {*names, *folders} - {*chunks, *walked})
 
-    async def begin(self, base: Segments, kept: Collection[str] | None) -> None:
+    async def begin(self, base: Segments, kept_paths: Collection[str] | None) -> None:
         """Find out which folders of `base` go, and in which of its files they are."""
         folders = _list_paths(base.folders)
         statements: list[Statement] = [
@@ -317,7 +317,7 @@ class _Fold:
             (_LISTED, [_list_paths(self._fresh.names)]),
             (_STEPS, []),
             (_GONE, [folders, folders]),
-            *([] if kept is None else _keep_only(folders, [encode_name(path) for path in kept])),
+            *([] if kept_paths is None else _keep_only(folders, [encode_name(path) for path in kept_paths])),
             (make_copy(_ALL_GONE), [self._gone]),
             (_COUNT_LEFT, [folders, folders]),
             (_COUNT, [_list_paths(base.names)]),
@@ -399,8 +399,8 @@ async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequen
     return await fold_changes(base, folder, name, fresh)
 
 
-def _keep_only(folders: Sequence[str], kept: Sequence[str]) -> list[Statement]:
-    return [] if "/" in kept else [(_NOT_KEPT, [folders, kept, folders, kept])]
+def _keep_only(folders: Sequence[str], kept_paths: Sequence[str]) -> list[Statement]:
+    return [] if "/" in kept_paths else [(_NOT_KEPT, [folders, kept_paths, folders, kept_paths])]
 
 
 def make_copy(rows: str, codec: str = "uncompressed", more: str = "") -> str:

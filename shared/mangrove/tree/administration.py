@@ -31,11 +31,11 @@ _CHOICES = {
 
 async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[str, Any]], int]:
     """The records of one page, by order, then id, and how many there are; with capacities where they are wanted."""
-    found = await asyncio.to_thread(storages.all)
-    rows = cut([asdict(storage) for storage in found])
+    records = await asyncio.to_thread(storages.all)
+    rows = cut([asdict(storage) for storage in records])
     if not configuration.cached().settings.hide_storage_details_in_manage_page:
         await asyncio.gather(*(_add_details(row) for row in rows))
-    return rows, len(found)
+    return rows, len(records)
 
 
 async def _add_details(row: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.search.database import Database
 from mangrove.search.names import encode_name, make_legible
-from mangrove.search.query import Filters, Hit, Place
+from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.segments import Manifest, Segments
 from mangrove.search.words import fold
 
@@ -74,11 +74,11 @@ class Storage:
         path = row.path.rstrip("/") + "/" + row.name
         return any(path == other or f"{row.path}/".startswith(f"{other}/") for other in self.others)
 
-    def make_place(self, segments: Segments | None, root: str = "/") -> Place:
+    def make_place(self, segments: Segments | None, root: str = "/") -> SearchSource:
         others = tuple(TreePath(other) for other in self.others)
         stride = 0 if segments is None else segments.manifest.folder_count
         has_delta = bool(self.fresh or self.masked)
-        return Place(self.id, self.id, TreePath(self.mount), TreePath(root), segments, others, stride, has_delta)
+        return SearchSource(self.id, self.id, TreePath(self.mount), TreePath(root), segments, others, stride, has_delta)
 
 
 def _is_masked(path: str, mask: str, deep: bool) -> bool:
@@ -116,13 +116,13 @@ class Index:
             connection.execute("COPY written TO ? (FORMAT parquet, ROW_GROUP_SIZE 2048)", [str(file)])
         return file
 
-    def make_places(self, roots: dict[int, str] | None = None) -> list[Place]:
+    def make_places(self, roots: dict[int, str] | None = None) -> list[SearchSource]:
         """All storages, or those with a root here."""
         chosen = roots if roots is not None else {one.id: "/" for one in self.storages}
         return [one.make_place(self._segments[one.id], chosen[one.id]) for one in self.storages if one.id in chosen]
 
     def find(
-        self, places: Sequence[Place], filters: Filters, sees: Callable[[Hit], bool] = lambda hit: True
+        self, places: Sequence[SearchSource], filters: Filters, sees: Callable[[Hit], bool] = lambda hit: True
     ) -> list[Hit]:
         """All hits, in order."""
         roots = {place.storage_id: place.root for place in places}

@@ -11,8 +11,8 @@ import pytest
 
 from mangrove.core.patterns import InvalidPattern, compile_pattern
 from mangrove.search.database import Database
-from mangrove.search.hits import Doubts
-from mangrove.search.statements import find_doubtful
+from mangrove.search.hits import HidableRows
+from mangrove.search.statements import find_hidable
 
 pytestmark = pytest.mark.long
 
@@ -45,8 +45,8 @@ def make_names(dice: random.Random, count: int) -> list[str]:
     return ["".join(dice.choices(LETTERS, k=dice.randint(0, 6))) for _ in range(count)]
 
 
-async def select(database: Database, doubts: Doubts, names: Sequence[str]) -> set[str]:
-    found = find_doubtful(doubts)
+async def select(database: Database, hidable: HidableRows, names: Sequence[str]) -> set[str]:
+    found = find_hidable(hidable)
     rows = "SELECT name FROM (SELECT unnest(?::VARCHAR[]) AS name, FALSE AS is_dir)"
     return {name for (name,) in await database.run(f"{rows} WHERE {found.text}", (list(names), *found.parameters))}
 
@@ -63,10 +63,10 @@ def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
             except InvalidPattern:
                 continue
             names = make_names(dice, 40)
-            matched, doubts = {name for name in names if pattern.search(name)}, Doubts((line,), False)
-            accepts = find_doubtful(doubts)
+            matched, hidable = {name for name in names if pattern.search(name)}, HidableRows((line,), False)
+            accepts = find_hidable(hidable)
             assert await database.accepts(f"SELECT {accepts.text} FROM (SELECT 'x' AS name)", accepts.parameters), line
-            found = await select(database, doubts, names)
+            found = await select(database, hidable, names)
             assert matched <= found, (line, matched - found)
             assert {name for name in found if name.isascii()} <= matched, (line, found - matched)
             checked += 1
@@ -81,13 +81,13 @@ def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
 def test_names_that_are_stored_otherwise_and_folders_are_in_doubt_whatever_they_are_called(tmp_path: Path) -> None:
     database = Database(tmp_path)
     try:
-        assert asyncio.run(select(database, Doubts(("b", "c"), False), ["a", "b", "c", "\x1adc80"])) == {
+        assert asyncio.run(select(database, HidableRows(("b", "c"), False), ["a", "b", "c", "\x1adc80"])) == {
             "b",
             "c",
             "\x1adc80",
         }
-        assert asyncio.run(select(database, Doubts((), False), ["a"])) == set()
-        assert find_doubtful(Doubts((), True)).text.endswith("OR is_dir)")
+        assert asyncio.run(select(database, HidableRows((), False), ["a"])) == set()
+        assert find_hidable(HidableRows((), True)).text.endswith("OR is_dir)")
     finally:
         database.close()
 
@@ -96,9 +96,9 @@ def test_what_is_no_pattern_for_the_database_is_not_asked_for(tmp_path: Path) ->
     database = Database(tmp_path)
     try:
         for line in ("(", "[z-a]", r"\p{Nosuch}"):
-            doubtful = find_doubtful(Doubts((line,), False))
+            hidable = find_hidable(HidableRows((line,), False))
             assert not asyncio.run(
-                database.accepts(f"SELECT {doubtful.text} FROM (SELECT 'x' AS name)", doubtful.parameters)
+                database.accepts(f"SELECT {hidable.text} FROM (SELECT 'x' AS name)", hidable.parameters)
             )
     finally:
         database.close()

@@ -10,7 +10,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
 from mangrove.search import query
-from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Judge, Place, Verdict
+from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, SearchSource, Visibility, VisibilityEvaluator
 from mangrove.search.words import parse
 from tests.unit.search.indexed import Index, Row, Storage
 
@@ -19,9 +19,9 @@ MakeIndex = Callable[[list[Storage]], Index]
 
 class SeesAll:
     is_needed = False
-    doubts = None
+    hidable = None
 
-    def judge(self, parent: TreePath) -> Verdict:
+    def evaluate(self, parent: TreePath) -> Visibility:
         raise AssertionError
 
 
@@ -29,15 +29,15 @@ class Sees:
     """Judges folders by a function; counts them."""
 
     is_needed = True
-    doubts = None
+    hidable = None
 
-    def __init__(self, judge: Callable[[TreePath], Verdict]) -> None:
-        self._judge = judge
+    def __init__(self, evaluator: Callable[[TreePath], Visibility]) -> None:
+        self._evaluator = evaluator
         self.asked: list[TreePath] = []
 
-    def judge(self, parent: TreePath) -> Verdict:
+    def evaluate(self, parent: TreePath) -> Visibility:
         self.asked.append(parent)
-        return self._judge(parent)
+        return self._evaluator(parent)
 
 
 @pytest.fixture(params=["few", "many", "huge", "places"])
@@ -58,9 +58,13 @@ def make_filters(typed: str) -> Filters:
 
 
 def search(
-    places: list[Place], filters: Filters, judge: Judge | None = None, start: int = 0, count: int = 100
+    places: list[SearchSource],
+    filters: Filters,
+    evaluator: VisibilityEvaluator | None = None,
+    start: int = 0,
+    count: int = 100,
 ) -> tuple[list[Hit], int]:
-    return asyncio.run(query.run(places, filters, judge or SeesAll(), start, count))
+    return asyncio.run(query.run(places, filters, evaluator or SeesAll(), start, count))
 
 
 def list_paths(hits: list[Hit]) -> list[str]:
@@ -179,14 +183,14 @@ def test_rights_before_counting(make_index: MakeIndex, amount: str) -> None:
     fresh = [Row(f"/{folder}/fresh", f"{name} word") for folder in ("all", "none", "some") for name in "abcd"]
     index = make_index([Storage(1, "/m", [*rows, Row("/other", "x")], fresh)])
 
-    def judge(parent: TreePath) -> Verdict:
+    def evaluate(parent: TreePath) -> Visibility:
         if "none" in parent:
             return NOTHING
         if "dull" in parent:
             return lambda hit: False
         return (lambda hit: hit.name[0] in "ad") if "some" in parent else EVERYTHING
 
-    judging = Sees(judge)
+    judging = Sees(evaluate)
     hits, total = search(index.make_places(), make_filters("word"), judging, 2, 5)
     expected = index.find(
         index.make_places(),

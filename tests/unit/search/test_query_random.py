@@ -15,8 +15,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.core.problems import BadRequest
 from mangrove.search import query
-from mangrove.search.hits import Doubts
-from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Verdict
+from mangrove.search.hits import HidableRows
+from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Visibility
 from mangrove.search.words import parse
 from tests.unit.search.indexed import Index, Row, Storage
 
@@ -33,19 +33,19 @@ class RandomRights:
     """By the path of a folder: nothing, everything, or some names."""
 
     is_needed = True
-    doubts: Doubts | None = None
+    hidable: HidableRows | None = None
 
     def __init__(self, salt: str) -> None:
         self._salt = salt
 
-    def judge(self, parent: TreePath) -> Verdict:
+    def evaluate(self, parent: TreePath) -> Visibility:
         kind = crc32(f"{self._salt}{parent}".encode()) % 4
-        verdicts: list[Verdict] = [NOTHING, EVERYTHING, EVERYTHING, lambda hit: len(hit.name) % 2 == 0]
-        return verdicts[kind]
+        visibilities: list[Visibility] = [NOTHING, EVERYTHING, EVERYTHING, lambda hit: len(hit.name) % 2 == 0]
+        return visibilities[kind]
 
     def sees(self, hit: Hit) -> bool:
-        verdict = self.judge(hit.parent)
-        return verdict is EVERYTHING or (callable(verdict) and verdict(hit))
+        visibility = self.evaluate(hit.parent)
+        return visibility is EVERYTHING or (callable(visibility) and visibility(hit))
 
 
 class HideLines(RandomRights):
@@ -54,11 +54,11 @@ class HideLines(RandomRights):
     def __init__(self, salt: str) -> None:
         super().__init__(salt)
         self._line = random.Random(salt).choice(["a", "^[ab]", "(?i)ß|É", r"\pL", "b$", r"\C\C\C", "[^a]b", "."])
-        self.doubts = Doubts((self._line, "never"), True)
+        self.hidable = HidableRows((self._line, "never"), True)
 
-    def judge(self, parent: TreePath) -> Verdict:
-        verdict = super().judge(parent)
-        return self._test if callable(verdict) else verdict
+    def evaluate(self, parent: TreePath) -> Visibility:
+        visibility = super().evaluate(parent)
+        return self._test if callable(visibility) else visibility
 
     def _test(self, hit: Hit) -> bool:
         hides = compile_pattern(self._line).search(hit.name.encode(errors="replace").decode())

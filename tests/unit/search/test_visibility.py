@@ -14,7 +14,7 @@ from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.search.query import EVERYTHING, NOTHING, Hit
-from mangrove.search.visibility import JUDGES, FolderJudge, find_judge
+from mangrove.search.visibility import VISIBILITIES, FolderVisibility, find_visibility
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.rules import Rules
@@ -65,15 +65,15 @@ def make_rules(luck: random.Random, user: int) -> Rules:
 
 def judge_all(access: PathAccess, rows: set[Shown]) -> set[Shown]:
     """Of the rows those that the judge of a search lets pass."""
-    judge, found = FolderJudge(access), set()
-    patterns = [compile_pattern(pattern) for pattern in judge.doubts.patterns]
+    evaluator, found = FolderVisibility(access), set()
+    patterns = [compile_pattern(pattern) for pattern in evaluator.hidable.patterns]
     for row in rows:
         parent = TreePath(row.parent)
-        verdict = judge.judge(parent) if parent.within(access.path) else NOTHING
-        if verdict is EVERYTHING or (callable(verdict) and verdict(Hit(parent, row.name, row.is_dir, 0, 0.0))):
+        visibility = evaluator.evaluate(parent) if parent.within(access.path) else NOTHING
+        if visibility is EVERYTHING or (callable(visibility) and visibility(Hit(parent, row.name, row.is_dir, 0, 0.0))):
             found.add(row)
-        elif callable(verdict):
-            is_doubtful = row.is_dir and judge.doubts.folders
+        elif callable(visibility):
+            is_doubtful = row.is_dir and evaluator.hidable.folders
             assert is_doubtful or any(pattern.search(row.name) for pattern in patterns)
     return found
 
@@ -101,7 +101,7 @@ def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
     def is_needed(top: str, permission: int, *rules: PathRule) -> bool:
         who = Caller(replace(env.user, permission=permission), Right.READ)
         compiled = Rules({one.path: one for one in rules})
-        return FolderJudge(PathAccess.make(who, TreePath(top), PASSWORD, settings, compiled, table)).is_needed
+        return FolderVisibility(PathAccess.make(who, TreePath(top), PASSWORD, settings, compiled, table)).is_needed
 
     assert not is_needed("/", ALL_RIGHTS)
     assert is_needed("/", ALL_RIGHTS, rule) and is_needed("/disk/a/b", ALL_RIGHTS, rule)
@@ -111,24 +111,24 @@ def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
 
 def test_a_judge_is_kept_for_its_caller_password_folder_and_rules(env: TreeEnv) -> None:
     env.add_rule("/disk/a", hide="secret")
-    first = env.run(find_judge(env.access("/disk")))
-    assert env.run(find_judge(env.access("/disk"))) is first
+    first = env.run(find_visibility(env.access("/disk")))
+    assert env.run(find_visibility(env.access("/disk"))) is first
     for other in (env.access("/disk", password="x"), env.access("/disk/a")):
-        assert env.run(find_judge(other)) is not first
+        assert env.run(find_visibility(other)) is not first
     env.add_rule("/disk/b", hide="secret")
-    assert env.run(find_judge(env.access("/disk"))) is not first
-    for number in range(JUDGES.max_weight):
-        env.run(find_judge(env.access("/disk", password=str(number))))
-    assert len(JUDGES.open()) == JUDGES.max_weight
+    assert env.run(find_visibility(env.access("/disk"))) is not first
+    for number in range(VISIBILITIES.max_weight):
+        env.run(find_visibility(env.access("/disk", password=str(number))))
+    assert len(VISIBILITIES.open()) == VISIBILITIES.max_weight
 
 
 def test_very_many_folders_are_judged_quickly_and_few_are_remembered(env: TreeEnv) -> None:
     rules = Rules({"/disk": meta("/disk", password=PASSWORD), "/disk/a": meta("/disk/a", hide="^secret", h_sub=True)})
     table, settings = env.run(mounts.ready()), configuration.cached().settings
     who = Caller(replace(env.user, permission=ALL_RIGHTS), Right.READ)
-    judge = FolderJudge(PathAccess.make(who, TreePath("/"), PASSWORD, settings, rules, table))
+    evaluator = FolderVisibility(PathAccess.make(who, TreePath("/"), PASSWORD, settings, rules, table))
     for number in range(2000):
-        assert judge.judge(TreePath(f"/disk/b/{number}/x")) is EVERYTHING
-    assert len(judge._known) < 10
+        assert evaluator.evaluate(TreePath(f"/disk/b/{number}/x")) is EVERYTHING
+    assert len(evaluator._known) < 10
     for number in range(2000):
-        assert judge.judge(TreePath(f"/disk/a/secret {number}/x")) is NOTHING
+        assert evaluator.evaluate(TreePath(f"/disk/a/secret {number}/x")) is NOTHING

@@ -137,7 +137,7 @@ class Columns:
         if self._rest is None and any(map(any, columns)):
             self._rest = Texts([b""] * before)
         if self._rest is not None:
-            self._rest.extend([_encode_rest(*one) for one in zip(*columns, strict=True)])
+            self._rest.extend([_encode_rest(*values) for values in zip(*columns, strict=True)])
 
     def get_name(self, index: int) -> str:
         """The name of one entry."""
@@ -246,20 +246,20 @@ class Selection(Sequence[Entry]):
 
     def find_last(self, name: str) -> Entry | None:
         """Of entries sorted by name, the last one of that name."""
-        wanted = encode_name(name)
+        encoded_name = encode_name(name)
         names = self.columns.names
-        index = bisect_right(self.positions, wanted, key=names.__getitem__) - 1
-        if index < 0 or names[self.positions[index]] != wanted:
+        index = bisect_right(self.positions, encoded_name, key=names.__getitem__) - 1
+        if index < 0 or names[self.positions[index]] != encoded_name:
             return None
         return self[index]
 
 
 def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]:
-    found = array("I")
+    positions = array("I")
     for part in parts:
-        found.extend(part)
+        positions.extend(part)
         yield
-    return found
+    return positions
 
 
 def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bool) -> Generator[None, None, Positions]:
@@ -287,6 +287,6 @@ def put_folders(positions: Positions, columns: Columns, first: bool) -> Generato
         for position in positions[start : start + CHUNK_ITEMS]:
             (folders if flags[position] & IS_DIR else files).append(position)
         yield
-    found = array("I")
-    found.extend(chain(folders, files) if first else chain(files, folders))
-    return found
+    ordered = array("I")
+    ordered.extend(chain(folders, files) if first else chain(files, folders))
+    return ordered

@@ -64,9 +64,9 @@ def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
     return positions
 
 
-async def sort_entries(found: Sequence[Entry], order: Order) -> Selection:
+async def sort_entries(entries: Sequence[Entry], order: Order) -> Selection:
     """The entries in that order."""
-    columns = await run_chunked(make_columns(found))
+    columns = await run_chunked(make_columns(entries))
     return Selection(columns, await run_chunked(sort(columns, order)))
 
 
@@ -78,10 +78,10 @@ def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry)
         stop = _find_first(positions, start, stop, lambda at: not columns.flags[at] & IS_DIR)
     elif order.folders == "back":
         start = _find_first(positions, start, stop, lambda at: bool(columns.flags[at] & IS_DIR))
-    wanted = order.make_key(folder)
+    folder_key = order.make_key(folder)
     if order.descending:
-        return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) < wanted)
-    return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) > wanted)
+        return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) < folder_key)
+    return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) > folder_key)
 
 
 def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable[[int], bool]) -> int:
