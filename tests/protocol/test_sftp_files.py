@@ -1,4 +1,4 @@
-"""What is SFTP's own on OpenSSH: links, roots, times, copies, space, power cuts, and connections that are shared."""
+"""SFTP on OpenSSH: links, roots, times, copies, space, power cuts, and shared connections."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_server_copies_and_tells_its_space(server: ssh.OpenSSH, tmp_path: Pa
     assert sorted(os.listdir(tmp_path)) == ["f", "g"]
 
 
-def test_what_openssh_promises_was_tried_and_nothing_is_left_of_it(server: ssh.OpenSSH, tmp_path: Path) -> None:
+def test_the_trials_on_openssh_leave_no_files(server: ssh.OpenSSH, tmp_path: Path) -> None:
     async def ask(driver: Any) -> None:
         assert await driver.proves_writes()
         assert os.listdir(tmp_path) == []
@@ -152,7 +152,7 @@ def test_what_openssh_promises_was_tried_and_nothing_is_left_of_it(server: ssh.O
     assert os.listdir(tmp_path) == []
 
 
-def test_of_folders_that_get_one_free_name_at_once_one_wins(server: ssh.OpenSSH, tmp_path: Path) -> None:
+def test_one_of_many_concurrent_folder_renames_wins(server: ssh.OpenSSH, tmp_path: Path) -> None:
     for number in range(30):
         (tmp_path / str(number)).mkdir()
 
@@ -191,7 +191,7 @@ def test_parts_outlive_the_driver_and_a_lost_answer(server: ssh.OpenSSH, tmp_pat
     use(server.options(tmp_path), finish)
 
 
-def test_many_share_few_connections_and_what_is_not_read_is_let_go_of(server: ssh.OpenSSH, tmp_path: Path) -> None:
+def test_many_calls_share_few_connections_and_unread_files_are_closed(server: ssh.OpenSSH, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"f" * (3 * BLOCK))
 
     async def share(driver: Any) -> None:
@@ -199,7 +199,7 @@ def test_many_share_few_connections_and_what_is_not_read_is_let_go_of(server: ss
         streams = [await driver.read(P("/f")) for _ in range(20)]
         for stream in streams[:10]:
             await anext(stream)
-        assert (driver._asking.size, driver._moving.size) == (2, 1)
+        assert (driver._control.size, driver._data.size) == (2, 1)
         assert count_open(server, tmp_path / "f") == 20
         for stream in streams[5:10]:
             await stream.aclose()
@@ -211,5 +211,5 @@ def test_many_share_few_connections_and_what_is_not_read_is_let_go_of(server: ss
 
 
 def count_open(server: ssh.OpenSSH, path: Path) -> int:
-    """How often the server has a file open."""
+    """Return how often the server has a file open."""
     return sum(link == str(path) for pid in server.list_sessions() for link in read_links(pid))
