@@ -16,7 +16,7 @@ from tests.servers import dav
 from tests.servers.dav import DavServer
 
 pytestmark = pytest.mark.xdist_group("webdav")
-# behaviour 8.9: a server that does not redirect has no link, and that is a failure with its own text
+# a server that does not redirect has no link, and that is a failure with its own text
 NO_LINK = {"a_link_is_an_address_of_the_file"}
 SIGNED = (file_cases, write_cases)  # the same server, signed in to in another way
 

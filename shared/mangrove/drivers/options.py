@@ -129,7 +129,7 @@ def _format_default(default: Default) -> str:
 
 
 def list_common_items(config: DriverConfig) -> list[FormItem]:
-    """The options that every driver shares, as its `config` makes them (behaviour 8.5)."""
+    """The options that every driver shares, as its `config` makes them."""
     items = [
         FormItem(
             "mount_path",

@@ -1,4 +1,4 @@
-"""Accounts: signing in, and the rules of changing them (behaviour 2.4, 2.8, 8.1)."""
+"""Accounts: signing in, and the rules of changing them; see docs/reference/compatibility.md."""
 
 from __future__ import annotations
 

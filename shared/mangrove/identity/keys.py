@@ -1,4 +1,4 @@
-"""SSH public keys of users (behaviour 8.2)."""
+"""SSH public keys of users."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ NORMAL, GUEST, ADMIN = 0, 1, 2
 
 
 class Right(IntFlag):
-    """One bit of a user's `permission` (behaviour 3.1); READ is the right that every user has."""
+    """One bit of a user's `permission`, see docs/guides/users-and-permissions.md. Every user has READ."""
 
     READ = 0
     SEE_HIDDEN = 1 << 0

@@ -1,4 +1,4 @@
-"""Storages as an administrator changes them: record first, then the driver (behaviour 8.3).
+"""Storages as an administrator changes them: record first, then the driver.
 
 A storage whose driver does not start keeps its record, with the reason as `status`; the others go on.
 """

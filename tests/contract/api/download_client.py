@@ -26,7 +26,7 @@ def make_signature(key: bytes, path: str, expires: int = 0, *, owner: int = ADMI
 
 
 def make_old_signature(token: str, data: str, expires: int = 0) -> str:
-    """A signature as it was before (behaviour 9.2)."""
+    """A signature as it was before."""
     digest = hmac.digest(token.encode(), f"{data}:{expires}".encode(), "sha256")
     return f"{base64.urlsafe_b64encode(digest).decode()}:{expires}"
 

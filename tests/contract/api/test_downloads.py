@@ -1,4 +1,4 @@
-"""Downloads over HTTP: validators, headers, bytes that never become a page, storages that redirect (behaviour 9)."""
+"""Downloads over HTTP: validators, headers, bytes that never become a page, storages that redirect."""
 
 from __future__ import annotations
 

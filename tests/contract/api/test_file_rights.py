@@ -1,4 +1,4 @@
-"""The right that each change of files needs, and the base path that confines a user (behaviour 5)."""
+"""The right that each change of files needs, and the base path that confines a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file or folder shown over HTTP: get, dirs, other, link, and spellings of a path (behaviour 5)."""
+"""One file or folder shown over HTTP: get, dirs, other, link, and spellings of a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders listed over HTTP: fields, order, pages, mounts, what is hidden (behaviour 5)."""
+"""Folders listed over HTTP: fields, order, pages, mounts, what is hidden."""
 
 from __future__ import annotations
 

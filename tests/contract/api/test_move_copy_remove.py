@@ -1,4 +1,4 @@
-"""move, copy, recursive_move and the two ways to remove over HTTP (behaviour 5)."""
+"""move, copy, recursive_move and the two ways to remove over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads in parts over HTTP (behaviour 5.22)."""
+"""Uploads in parts over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of a download over HTTP (behaviour 9)."""
+"""Ranges of a download over HTTP."""
 
 from __future__ import annotations
 

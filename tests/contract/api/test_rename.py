@@ -1,4 +1,4 @@
-"""mkdir and the three ways to rename over HTTP (behaviour 5)."""
+"""mkdir and the three ways to rename over HTTP."""
 
 from __future__ import annotations
 

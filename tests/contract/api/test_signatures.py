@@ -1,4 +1,4 @@
-"""Signed links over HTTP, and the page that refuses a link (behaviour 9)."""
+"""Signed links over HTTP, and the page that refuses a link."""
 
 from __future__ import annotations
 

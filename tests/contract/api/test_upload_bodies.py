@@ -1,4 +1,4 @@
-"""Bodies of uploads: hashes, chunks, cuts, two at once: whole or not at all (behaviour 5.14)."""
+"""Bodies of uploads: hashes, chunks, cuts, two at once: whole or not at all."""
 
 from __future__ import annotations
 

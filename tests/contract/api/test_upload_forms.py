@@ -1,4 +1,4 @@
-"""Uploads as forms (behaviour 5.15)."""
+"""Uploads as forms."""
 
 from __future__ import annotations
 

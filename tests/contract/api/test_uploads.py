@@ -1,4 +1,4 @@
-"""Uploads over HTTP: what is stored under which name, and what is in the way (behaviour 5.14, 5.15)."""
+"""Uploads over HTTP: what is stored under which name, and what is in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, states and records of tasks as clients read them (behaviour 6.2, 6.3, 6.5)."""
+"""Names, states and records of tasks as clients read them."""
 
 from __future__ import annotations
 

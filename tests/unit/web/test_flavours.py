@@ -1,4 +1,4 @@
-"""Where the two flavours differ (behaviour 6.3, 6.5)."""
+"""Where the two flavours differ."""
 
 from __future__ import annotations
 

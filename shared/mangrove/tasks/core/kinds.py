@@ -1,4 +1,4 @@
-"""States of tasks, delete policies, and the names of tasks as clients read them (behaviour 6)."""
+"""States of tasks, delete policies, and names of tasks, which clients read; see docs/reference/compatibility.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mangrove.core.paths import TreePath
 
 
 class State(IntEnum):
-    """Behaviour 6.3; the text of a state is its name in lower case."""
+    """The states of tasks; the text of a state is its name in lower case."""
 
     PENDING = 0
     RUNNING = 1
@@ -30,7 +30,7 @@ DELETE_POLICIES: dict[str, tuple[State, ...]] = {
     DELETE_NEVER: (),
     "delete_always": (State.SUCCEEDED, State.FAILED),
     "upload_download_stream": (State.SUCCEEDED, State.FAILED),  # asks for no file in between: nothing is left of ours
-}  # the states of a transfer in which the bytes that were brought into staging are removed: behaviour 5.16
+}  # the states of a transfer in which the bytes that were brought into staging are removed
 
 
 def format_upload_name(file: str, mount: TreePath, folder: TreePath) -> str:

@@ -1,4 +1,4 @@
-"""The queue of tasks: opening one, and what its owner and administrators may see and do (behaviour 6.4)."""
+"""The queue of tasks: opening one, and what its owner and administrators may see and do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the index runs came, as clients see it (behaviour 5.24)."""
+"""How far the index runs came, as clients see it."""
 
 from __future__ import annotations
 

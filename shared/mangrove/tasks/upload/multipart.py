@@ -1,4 +1,4 @@
-"""Uploads in parts, and of whole files straight into a storage (behaviour 5.21, 5.22).
+"""Uploads in parts, and of whole files straight into a storage; see docs/guides/uploads.md.
 
 A session lives in the records: it goes on after a restart, and from another device. Parts come in any order, and one
 that is sent again replaces what was there.
