@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mangrove.drivers.crypt.obscure import PREFIX, obscure
+from mangrove.drivers.crypt.ciphers import PREFIX, obscure
 
 BINARY = Path(sys.executable).parent / "rclone"
 

@@ -20,14 +20,11 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.context import limit_redirects
-from mangrove.drivers.crypt.data import encrypt_body, encrypt_size
-from mangrove.drivers.crypt.keys import Keys, derive_keys
-from mangrove.drivers.crypt.listing import FolderListing
+from mangrove.drivers.crypt.ciphers import Keys, derive_keys, encrypt_body, encrypt_size, obscure, reveal
 from mangrove.drivers.crypt.names import Names
-from mangrove.drivers.crypt.obscure import obscure, reveal
 from mangrove.drivers.crypt.options import CryptOptions
 from mangrove.drivers.crypt.reading import EncryptedFile
-from mangrove.drivers.crypt.remote import Found, Remote, decrypt_entry
+from mangrove.drivers.crypt.remote import FolderListing, Found, Remote, decrypt_entry
 from mangrove.drivers.refusals import refuse_changed, refuse_existing
 from mangrove.drivers.whole_files import CountedBody
 

@@ -10,7 +10,7 @@ from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.crypt.data import GROUP, HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size
+from mangrove.drivers.crypt.ciphers import GROUP, HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size
 from mangrove.drivers.crypt.errors import refuse_ended, translate_errors
 
 

@@ -6,7 +6,16 @@ import os
 import pytest
 from nacl.exceptions import CryptoError
 
-from mangrove.drivers.crypt.data import HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size, encrypt_body, encrypt_size
+from mangrove.drivers.crypt.ciphers import (
+    HEADER,
+    MAGIC,
+    PLAIN,
+    SEALED,
+    Blocks,
+    decrypt_size,
+    encrypt_body,
+    encrypt_size,
+)
 from tests.contract.drivers.actions import body
 
 KEY = bytes(range(32))

@@ -14,7 +14,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotSupported, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.drivers.crypt.data import HEADER, SEALED
+from mangrove.drivers.crypt.ciphers import HEADER, SEALED
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.trees import Tree
 

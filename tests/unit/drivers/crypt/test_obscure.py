@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.drivers.crypt.obscure import PREFIX, obscure, reveal
+from mangrove.drivers.crypt.ciphers import PREFIX, obscure, reveal
 
 
 @pytest.mark.parametrize("plain", ["", "pass", "pass wörd", "x" * 1000])
