@@ -13,7 +13,7 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
-from mangrove.drivers.s3 import upload as s3upload
+from mangrove.drivers.s3 import objects as s3upload
 from mangrove.records.store.encryption import compute_mac
 from mangrove.records.store.upgrade import UPGRADABLE, VERSION
 from mangrove.standalone import template

@@ -1,13 +1,15 @@
-"""The names of all drivers; a driver's module is imported when it is first asked for."""
+"""The names of all drivers; a driver's module is imported when it is first needed."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, ResourceNotFound
-from mangrove.drivers.base import Driver, Redirects
+from mangrove.drivers.base import Driver, DriverContext, Redirects
 
 
 class DriverModule(NamedTuple):
@@ -93,3 +95,12 @@ def build_template(name: str) -> dict[str, Any]:
         "additional": [item._asdict() for item in kind.Options.list_form_items()],
         "config": config,
     }
+
+
+async def start_own_storage(folder: str, bucket_variable: str) -> Driver:
+    """The storage `<data>/<folder>`, or the bucket that a variable names; Problem where there is neither."""
+    name, options = platform().describe_own_storage(folder, bucket_variable)
+    kind = load(name)
+    made = kind(kind.Options.parse(json.dumps(options)), DriverContext())
+    await made.start()
+    return made

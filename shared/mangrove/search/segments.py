@@ -28,7 +28,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
-from mangrove.drivers.own_storage import start_own_storage
+from mangrove.drivers.registry import start_own_storage
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.database import DamagedSegment

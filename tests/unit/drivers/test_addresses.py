@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.addresses import parse_address
+from mangrove.drivers.connections import parse_address
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.drivers.local.open_folders import OpenFolder, OpenFolders
+from mangrove.drivers.local.rooted import OpenFolder, OpenFolders
 from mangrove.tasks.core import file_copy, queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import batches

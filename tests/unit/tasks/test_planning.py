@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.client import Api
 from mangrove.tasks.core import folders, steps
 from mangrove.tasks.core.kinds import State
 from tests.support.task_env import TaskEnv

@@ -121,10 +121,7 @@ class Alias(Driver):
     def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
         return find_sources(index_folders(self._sources), target, below)
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         assert self.context.resolver is not None
         folders = self._find_folders(path)
         if not folders:

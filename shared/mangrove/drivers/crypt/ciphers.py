@@ -17,7 +17,7 @@ from nacl.utils import random
 from mangrove.core import runtime
 from mangrove.core.chunked import split_chunks
 from mangrove.core.concurrency import ComputePools
-from mangrove.drivers.crypt.names import decode_base64
+from mangrove.drivers.crypt.encodings import decode_base64
 
 _DEFAULT_SALT = bytes.fromhex("a80df43a8fbd0308a7cab83e581f86b1")
 _BYTES = 80

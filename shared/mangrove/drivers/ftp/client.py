@@ -13,8 +13,8 @@ import aioftp
 from aioftp.common import SSLSessionBoundContext
 
 from mangrove.core.problems import StorageProblem, Unreachable
-from mangrove.drivers.addresses import Address
 from mangrove.drivers.base import BLOCK
+from mangrove.drivers.connections import Address
 from mangrove.drivers.ftp.errors import make_sign_in_problem
 
 REPLY_TIMEOUT_SECONDS = 15.0  # for the answer to a command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.addresses import Address, parse_address
+from mangrove.drivers.connections import Address, parse_address
 from mangrove.drivers.options import Options, option
 
 PORT = 21

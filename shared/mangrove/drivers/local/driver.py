@@ -36,16 +36,14 @@ from mangrove.drivers.base import (
     Upload,
     WholeFile,
 )
-from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile, whole_reads
-from mangrove.drivers.local.blocks import FileHandle, read_blocks, write_body
+from mangrove.drivers.local import copy, kernel, noreplace, quarantine, tmpfile
+from mangrove.drivers.local.blocks import FileHandle, LocalStagedFile, read_blocks, write_body
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
 from mangrove.drivers.local.removal import Remover, is_folder
-from mangrove.drivers.local.rooted import Root, check_wanted, translate_errors
-from mangrove.drivers.local.scan import FolderScan, FoldersScan
-from mangrove.drivers.local.staged import LocalStagedFile
+from mangrove.drivers.local.rooted import FileVersion, Root, check_wanted, is_same, translate_errors
+from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
-from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.threads import StorageThreads
@@ -111,10 +109,7 @@ class Local(Driver):
         with self.root.open_folder(ROOT) as handle:
             return kernel.is_on_this_machine(handle)
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         scan = self.make_scan(path)
         batch = await self._threads.run(scan.begin, self.options.show_hidden)
         while batch:
@@ -134,20 +129,9 @@ class Local(Driver):
         is_dir = stat.S_ISDIR(status.st_mode)
         size = status.st_size
         if is_dir:
-            size = self._sum_sizes(folder / name) if self.options.directory_size and name else 0
+            size = self.root.sum_sizes(folder / name) if self.options.directory_size and name else 0
         thumb = self.options.thumbnail and not is_dir and is_picture(name)
         return Entry(name, size, status.st_mtime, is_dir, thumb=thumb)
-
-    def _sum_sizes(self, path: TreePath) -> int:
-        """Bytes of all files below, links not followed."""
-        total = 0
-        for _, _, names, handle in os.fwalk(self.root.real + str(path), follow_symlinks=False):
-            for name in names:
-                try:
-                    total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
-                except FileNotFoundError:
-                    pass  # removed meanwhile
-        return total
 
     async def stat(self, path: TreePath) -> Entry:
         return await self._threads.run(self._stat, path)
@@ -160,7 +144,7 @@ class Local(Driver):
         except EntryNotFound:
             try:
                 with self.root.open_parent(path) as (folder, name):
-                    is_back = aside.restore(folder, name)
+                    is_back = quarantine.restore(folder, name)
             except NotAFolder:
                 raise EntryNotFound from None
             if not is_back:
@@ -186,7 +170,7 @@ class Local(Driver):
         return read_blocks(self._threads, handle, offset, length)
 
     async def read_whole(self, files: Sequence[tuple[TreePath, Entry]]) -> Sequence[WholeFile | StorageProblem]:
-        return await self._threads.run(whole_reads.read_whole, self.root, files, self._make_exact_entry)
+        return await self._threads.run(read_whole, self.root, files, self._make_exact_entry)
 
     async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:
         return await self._threads.run(self._open, path, if_match)
@@ -352,7 +336,7 @@ class Local(Driver):
             return
         refuse_inside_itself(path, target)
         with self.root.open_parent(path) as (source, old), self.root.open_parent(target) as (folder, new):
-            renames.rename(old, new, source, folder, overwrite=overwrite)
+            quarantine.rename(old, new, source, folder, overwrite=overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         refuse_part_name(target)

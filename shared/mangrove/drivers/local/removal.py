@@ -12,12 +12,11 @@ from pathlib import Path
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.drivers.local import aside, tmpfile
+from mangrove.drivers.local import quarantine, tmpfile
+from mangrove.drivers.local.copy import RangeCopier
 from mangrove.drivers.local.durability import sync_file
 from mangrove.drivers.local.noreplace import make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.ranges import RangeCopier
-from mangrove.drivers.local.rooted import Root
-from mangrove.drivers.local.versions import FileVersion, is_same
+from mangrove.drivers.local.rooted import FileVersion, Root, is_same
 from mangrove.drivers.part_names import make_part_name
 
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -82,7 +81,7 @@ class Remover:
     def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         """Remove a file that is still `entry`; EntryChanged, and what is there stays, when it is not."""
         with self._root.open_parent(path) as (folder, name):
-            restored = aside.restore(folder, name)
+            restored = quarantine.restore(folder, name)
             try:
                 handle = os.open(name, _O_PATH, dir_fd=folder)
             except FileNotFoundError:
@@ -95,7 +94,7 @@ class Remover:
                 if not is_same(shown, entry, renamed=restored):
                     raise EntryChanged
                 remove = (lambda name, place: self._recycle(name, place, path)) if self._bin_path else unlink
-                aside.remove_unchanged(folder, name, FileVersion.of(status), remove)
+                quarantine.remove_unchanged(folder, name, FileVersion.of(status), remove)
             finally:
                 os.close(handle)
 
@@ -128,7 +127,7 @@ class Remover:
                 self._carry_folder(name, wanted, folder, target)
             elif stat.S_ISLNK(status.st_mode):
                 os.symlink(os.readlink(name, dir_fd=folder), wanted, dir_fd=target)
-                aside.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+                quarantine.remove_unchanged(folder, name, FileVersion.of(status), unlink)
             elif stat.S_ISREG(status.st_mode):
                 self._carry_file(name, wanted, folder, target)
             else:
@@ -167,6 +166,6 @@ class Remover:
                 raise
             finally:
                 os.close(copied)
-            aside.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+            quarantine.remove_unchanged(folder, name, FileVersion.of(status), unlink)
         finally:
             os.close(source)

@@ -1,9 +1,4 @@
-"""Local paths that cannot leave their root, whatever symbolic links exist or appear below it.
-
-The kernel opens what lies below the root and refuses links that lead out, in one step (openat2). Where it cannot, or
-a link has an absolute target, a path is resolved first, refused when it ends outside, then opened folder by folder
-without following links: a folder that is replaced by a link in between causes an error and is never followed.
-"""
+"""Paths confined to a root: opened step by step, kept open, and compared by version."""
 
 from __future__ import annotations
 
@@ -11,8 +6,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from typing import NamedTuple, Self
 
 from mangrove.core.config import config
 from mangrove.core.descriptors import open_patiently
@@ -28,6 +24,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.drivers.local import kernel
 from mangrove.drivers.threads import is_given_up
 
@@ -254,9 +251,117 @@ class Root:
             raise EntryNotFound  # a link to itself, or replaced since it was resolved
         return found
 
+    def sum_sizes(self, path: TreePath) -> int:
+        """Return the bytes of all files below a folder; links are not followed."""
+        total = 0
+        for _, _, names, handle in os.fwalk(self.real + str(path), follow_symlinks=False):
+            for name in names:
+                try:
+                    total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    pass  # removed meanwhile
+        return total
+
 
 def _is_link(name: str, folder: int) -> bool:
     try:
         return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
+
+
+class FileVersion(NamedTuple):
+    """A file as the system shows it; times in nanoseconds since the epoch. `changed` is also set by a rename."""
+
+    inode: int
+    modified: int
+    changed: int
+    size: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+    @property
+    def etag(self) -> str:
+        return "-".join(f"{value:x}" for value in self)
+
+    def is_same_file(self, other: FileVersion) -> bool:
+        """Whether both are one file with the same bytes, which may have been renamed in between."""
+        return self._replace(changed=0) == other._replace(changed=0)
+
+
+def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
+    """Whether a file is what `stat` or a listing showed. `renamed`: its name was another one in between."""
+    if entry.size not in (None, status.st_size) or entry.modified not in (0.0, status.st_mtime):
+        return False
+    if not entry.etag:
+        return True
+    version = FileVersion.of(status)
+    if renamed:
+        return entry.etag.partition("-")[0] == version.etag.partition("-")[0]
+    return entry.etag == version.etag
+
+
+class OpenFolder(NamedTuple):
+    """The handle of a folder, and the device that it lies on."""
+
+    handle: int
+    device: int
+
+
+class OpenFolders:
+    """Of one root: each folder is opened when the first of its files is asked for. For one call in one thread, which
+    sees to it that they are not too many."""
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self._folders: dict[str, OpenFolder] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folders.clear()
+        self._open.close()
+
+    def _enter(self, path: TreePath) -> tuple[OpenFolder, str]:
+        """The folder of `path`, and its last segment."""
+        parent, _, name = path.rpartition("/")
+        folder = self._folders.get(parent)
+        if folder is None:
+            handle = self._open.enter_context(self.root.open_folder(path.parent))
+            folder = self._folders[parent] = OpenFolder(handle, os.fstat(handle).st_dev)
+        return folder, name
+
+    def open_file(self, path: TreePath) -> tuple[int, os.stat_result]:
+        """As `Root.open`, with the status of the file."""
+        try:
+            folder, name = self._enter(path)
+            handle = open_patiently(os.open, name or ".", FILE | os.O_NOFOLLOW, dir_fd=folder.handle)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise make_problem(error) from error
+            handle = self.root.open(path)  # where the link leads
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(handle)
+            raise NotAFile
+        return handle, status
+
+    def open_target(self, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
+        """As `Root.open_target`; EntryExists when something is there that must not be replaced, before bytes are copied
+        for nothing: what counts is what is there when the copy gets its name."""
+        try:
+            folder, name = self._enter(path)
+            if not os.access(name, os.F_OK, dir_fd=folder.handle, follow_symlinks=False):
+                return folder, name
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder.handle, follow_symlinks=False).st_mode):
+                handle, name = self._open.enter_context(self.root.open_target(path))
+                return OpenFolder(handle, os.fstat(handle).st_dev), name
+        except OSError as error:
+            raise make_problem(error) from error
+        if not overwrite:
+            raise EntryExists
+        return folder, name

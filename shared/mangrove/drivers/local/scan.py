@@ -1,4 +1,4 @@
-"""A folder's entries, read in batches: all names first, in order, then what the kernel knows of each."""
+"""Folders listed, and small files read whole."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Problem, StorageProblem
-from mangrove.drivers.base import Entry, FolderBatch
-from mangrove.drivers.local import aside
+from mangrove.core.problems import EntryChanged, EntryNotFound, Problem, StorageProblem
+from mangrove.drivers.base import Entry, FolderBatch, WholeFile
+from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
-from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.local.rooted import FileVersion, OpenFolders, Root, is_same, translate_errors
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
 
@@ -50,8 +50,8 @@ class FolderScan:
         with self._root.open_folder(self._path) as handle:
             names = os.listdir(handle)
             for name in names:
-                if name.startswith(aside.PREFIX):
-                    aside.restore_left(handle, name)
+                if name.startswith(quarantine.PREFIX):
+                    quarantine.restore_left(handle, name)
             self._names = [name for part in sort_chunked(names) for name in part if _is_shown(name, show_hidden)]
             self._names.reverse()
             batch = self._read_batch(handle)
@@ -143,3 +143,47 @@ def _is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+MakeFileEntry = Callable[[TreePath, os.stat_result], Entry]
+
+
+def read_whole(
+    root: Root, files: Sequence[tuple[TreePath, Entry]], make_entry: MakeFileEntry
+) -> list[WholeFile | StorageProblem]:
+    """See `ReadsWhole`; blocks. Each folder is opened once."""
+    found: list[WholeFile | StorageProblem] = []
+    with OpenFolders(root) as folders:
+        for path, shown in files:
+            try:
+                status, content = _read(folders, path, shown)
+            except StorageProblem as problem:
+                found.append(problem)
+            else:
+                found.append(WholeFile(make_entry(path, status), content))
+    return found
+
+
+def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_result, bytes]:
+    if is_part(path.name):
+        raise EntryNotFound
+    handle, status = folders.open_file(path)
+    try:
+        if not is_same(status, shown):
+            raise EntryChanged
+        with translate_errors():
+            content = _read_bytes(handle, status.st_size)
+            now = os.fstat(handle)
+    finally:
+        os.close(handle)
+    if len(content) != status.st_size or FileVersion.of(now) != FileVersion.of(status):
+        raise EntryChanged
+    return status, content
+
+
+def _read_bytes(handle: int, size: int) -> bytes:
+    """The first bytes of a file, fewer where it has no more."""
+    content = os.pread(handle, size, 0)
+    while len(content) < size and (more := os.pread(handle, size - len(content), len(content))):
+        content += more
+    return content

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
-from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.client import Api
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 
 ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key

@@ -39,15 +39,14 @@ from mangrove.drivers.base import (
 )
 from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
 from mangrove.drivers.s3 import copy, direct, pages
-from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
+from mangrove.drivers.s3.client import Api
 from mangrove.drivers.s3.conditions import Conditions
 from mangrove.drivers.s3.direct import remove_bucket, replace_host
 from mangrove.drivers.s3.errors import translate_errors
-from mangrove.drivers.s3.objects import Objects, Part, join_etags, make_entry
+from mangrove.drivers.s3.objects import Objects, Part, StreamingUpload, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
-from mangrove.drivers.s3.upload import StreamingUpload
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
@@ -116,10 +115,7 @@ class S3(Driver):
         """What the keys of all a folder holds begin with."""
         return self._root if path == "/" else f"{self.get_key(path)}/"
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         start = ""
         following: asyncio.Task[EntriesPage] | None = asyncio.create_task(self.list_page(path))
         try:

@@ -14,8 +14,8 @@ from botocore.httpchecksum import StreamingChecksumBody
 
 from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
-from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
+from mangrove.drivers.s3.client import Api
 from mangrove.drivers.s3.errors import DAMAGED, translate_errors
 from mangrove.drivers.s3.objects import is_same, make_entry
 

@@ -14,8 +14,8 @@ import asyncssh
 
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.problems import Problem, StorageProblem, Unreachable
-from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import DriverContext
+from mangrove.drivers.connections import parse_address
 from mangrove.drivers.sftp.errors import translate_errors
 from mangrove.drivers.sftp.options import PORT, SFTPOptions
 

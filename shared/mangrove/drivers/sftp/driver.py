@@ -20,9 +20,8 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
-from mangrove.drivers.connections import ConnectionPool
+from mangrove.drivers.connections import ConnectionPool, parse_address
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import PART, is_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_inside_itself, refuse_root_removal

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.addresses import parse_address
+from mangrove.drivers.connections import parse_address
 from mangrove.drivers.options import Options, option
 
 PORT = 445

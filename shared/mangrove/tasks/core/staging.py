@@ -13,7 +13,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.drivers.base import Driver, Upload
-from mangrove.drivers.own_storage import start_own_storage
+from mangrove.drivers.registry import start_own_storage
 
 BODY = "body"  # where a task keeps what it brought for the next one
 PINNED = "pinned"  # a file that marks what another program uses: never to be removed by this service

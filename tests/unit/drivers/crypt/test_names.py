@@ -9,7 +9,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.crypt.ciphers import derive_keys
-from mangrove.drivers.crypt.names import Names, make_encoding
+from mangrove.drivers.crypt.encodings import make_encoding
+from mangrove.drivers.crypt.names import Names
 from mangrove.drivers.crypt.options import CryptOptions
 
 KEYS = derive_keys("pass", "")

@@ -14,8 +14,7 @@ from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import copy, durability, kernel
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
-from mangrove.drivers.local.rooted import Root
-from mangrove.drivers.local.versions import FileVersion
+from mangrove.drivers.local.rooted import FileVersion, Root
 
 P = TreePath
 

@@ -16,8 +16,7 @@ from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, Storage
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
-from mangrove.drivers.local.open_folders import OpenFolders
-from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.local.rooted import OpenFolders, Root
 from tests.support.platforms import use_cloud
 
 P = TreePath

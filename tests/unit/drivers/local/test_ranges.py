@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers.local.ranges import RangeCopier
+from mangrove.drivers.local.copy import RangeCopier
 
 CONTENT = os.urandom(3_500_000)
 

@@ -16,7 +16,7 @@ from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local import kernel, noreplace
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.noreplace import can_refuse_existing, rename_noreplace
-from mangrove.drivers.local.renames import rename
+from mangrove.drivers.local.quarantine import rename
 
 WITHOUT_FLAG = [errno.EINVAL, errno.ENOSYS]
 

@@ -13,7 +13,7 @@ import pytest
 from mangrove.core.problems import BadRequest, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload, make_parts_key
-from mangrove.drivers.s3 import upload as uploads
+from mangrove.drivers.s3 import objects as uploads
 from mangrove.drivers.s3.driver import S3
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, endless, many, run_on_driver

@@ -14,10 +14,10 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
-from mangrove.drivers.local import aside
+from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.noreplace import unlink
-from mangrove.drivers.local.versions import FileVersion
+from mangrove.drivers.local.rooted import FileVersion
 
 P = TreePath
 
@@ -41,7 +41,7 @@ def make(path: Path, content: bytes) -> FileVersion:
 
 def put_aside(path: Path) -> Path:
     """What a process leaves that was killed in the middle of a removal."""
-    place = path.with_name(aside.make_place_name(path.name))
+    place = path.with_name(quarantine.make_place_name(path.name))
     place.mkdir()
     return path.rename(place / path.name)
 
@@ -75,7 +75,7 @@ def test_a_version_that_comes_between_the_look_and_the_removal_stays(
 
     monkeypatch.setattr(os, "rename", replace_before)
     with pytest.raises(EntryChanged):
-        aside.remove_unchanged(folder, "f", version, unlink)
+        quarantine.remove_unchanged(folder, "f", version, unlink)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f", b"new")]
 
 
@@ -93,7 +93,7 @@ def test_of_two_versions_that_come_in_between_none_is_lost(
 
     monkeypatch.setattr(os, "rename", replace_twice)
     with pytest.raises(EntryChanged):
-        aside.remove_unchanged(folder, "f", version, unlink)
+        quarantine.remove_unchanged(folder, "f", version, unlink)
     assert (tmp_path / "f").read_bytes() == b"third"
     (kept,) = [path for path in tmp_path.iterdir() if path.name != "f"]
     assert kept.name.startswith("f_")
@@ -113,14 +113,14 @@ def test_a_move_never_deletes_a_version_that_is_newer(folder: int, tmp_path: Pat
 
         def look(start: threading.Barrier = start) -> None:
             start.wait()
-            aside.restore(folder, "f")
+            quarantine.restore(folder, "f")
 
         threads = [threading.Thread(target=work) for work in (put, look)]
         for thread in threads:
             thread.start()
         start.wait()
         try:
-            aside.remove_unchanged(folder, "f", version, unlink)
+            quarantine.remove_unchanged(folder, "f", version, unlink)
         except EntryChanged:
             pass
         for thread in threads:
@@ -137,12 +137,12 @@ def test_a_file_that_others_put_back_all_the_time_is_removed_in_the_end(folder: 
 
     def look() -> None:
         while not ended.wait(0.0005):
-            aside.restore(folder, "f")
+            quarantine.restore(folder, "f")
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        aside.remove_unchanged(folder, "f", version, unlink)
+        quarantine.remove_unchanged(folder, "f", version, unlink)
     finally:
         ended.set()
         thread.join()

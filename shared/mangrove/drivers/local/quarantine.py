@@ -1,26 +1,17 @@
-"""Removing a file only if it is still the one that was meant.
-
-The kernel removes a name, whatever has it by then. So the file is first renamed into a folder of its own beside it,
-where nobody else puts anything; there it is looked at once more, and then removed or given its name back. A reader
-that comes in between finds nothing for some microseconds.
-
-A process that is killed in between leaves that folder, and the file in it hidden. Whoever asks for the file by its
-name, or lists its folder later, puts it back: `restore`. That may also happen to a process that is still at work,
-which then finds nothing in its folder and begins again. No lock is needed: the folder is used through its handle, and
-one that was removed cannot be filled again, not even when there is another one of the same name.
-"""
+"""Files taken away from their names: to be compared before a removal, or to make room for a rename."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import time
 from contextlib import suppress
 
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace
-from mangrove.drivers.local.rooted import check_wanted
-from mangrove.drivers.local.versions import FileVersion
+from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace, unlink
+from mangrove.drivers.local.rooted import FileVersion, check_wanted
 from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
@@ -32,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlink) -> None:
     """Remove a file of an open folder; EntryChanged, and what is there stays, when it is not `version` any more.
 
-    `remove` gets its name and the folder in which it was put aside. No error if nothing has the name.
+    `remove` gets its name and the folder in which it was put quarantine. No error if nothing has the name.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -79,7 +70,7 @@ def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) 
 
 
 def make_place_name(name: str) -> str:
-    """The name of the folder into which a file of that name is put aside."""
+    """The name of the folder into which a file of that name is put quarantine."""
     return PREFIX + hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
 
 
@@ -130,3 +121,31 @@ def _put_back(name: str, place: int, folder: int) -> None:
 def _remove_place(folder: int, place_name: str) -> None:
     with suppress(OSError):  # gone, or in use again
         os.rmdir(place_name, dir_fd=folder)
+
+
+def rename(old: str, new: str, source: int, folder: int, *, overwrite: bool) -> None:
+    """Rename between two open folders. FileExistsError when something has the new name, unless it may be replaced and
+    both are files."""
+    status = os.stat(old, dir_fd=source, follow_symlinks=False)
+
+    def drop_old_name(name: str, source: int) -> None:
+        remove_unchanged(source, name, FileVersion.of(status), unlink)
+
+    if not overwrite or stat.S_ISDIR(status.st_mode):
+        rename_noreplace(old, new, source, folder, drop_old_name)
+        return
+    try:
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
+    except IsADirectoryError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+    # the kernel does nothing when both are names of one file
+    if status.st_nlink > 1 and _has(old, source, status) and _has(new, folder, status):
+        drop_old_name(old, source)
+
+
+def _has(name: str, folder: int, status: os.stat_result) -> bool:
+    """Whether a name is one of this file."""
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), status)
+    except FileNotFoundError:
+        return False
