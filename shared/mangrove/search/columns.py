@@ -32,7 +32,7 @@ class Columns:
 
 
 def make_columns(entries: Sequence[_Named]) -> Columns:
-    """The rows of a folder; some thousands at a time, as they take a microsecond each."""
+    """Return the columns of entries: some thousands at a time, as each takes a microsecond."""
     names = [entry.name for entry in entries]
     joined = "\n".join(names)
     folded = make_legible(fold(joined)).split("\n")  # in one go: nothing composes across a line feed

@@ -117,7 +117,7 @@ async def _select_names(observed: _Observed) -> Rows | None:
 
 
 def _compare(rows: Rows, observed: _Observed) -> Generator[None, None, list[IndexChange]]:
-    """The changes that make the index equal to the listing."""
+    """Return the changes that make the index equal to the listing."""
     known = {name: _make_row(is_dir, size, modified) for name, is_dir, size, modified in rows}
     yield
     entries, changed, unknown = observed.folder.entries, list[Entry](), list[str]()

@@ -74,12 +74,15 @@ class Database:
         self.generation = 0  # another number when the tables were lost with their database, and are empty
 
     async def run(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> Rows:
-        """The rows of a statement; SearchTooSlow when they are not there within `seconds`, the wait for a thread
-        included, or do not fit into the memory; DamagedSegment. It is interrupted when the caller is cancelled."""
+        """Return the rows of a statement. DamagedSegment.
+
+        SearchTooSlow when they are not there within `seconds`, the wait for a thread included, or need too much memory.
+        It is interrupted when the caller is cancelled.
+        """
         return (await self._execute(_Call(self, [(statement, parameters)]), self._searching, seconds))[-1]
 
     async def accepts(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> bool:
-        """Whether a statement that reads no file can be run: a pattern of an administrator may be none here."""
+        """True if a statement without files can be run: a pattern that an administrator wrote may be invalid here."""
         import duckdb
 
         try:
@@ -94,8 +97,10 @@ class Database:
         await self._execute(_Call(self, statements, is_change=True), self._changing, seconds)
 
     async def write(self, statements: Sequence[Statement], *, seconds: float = WRITE_SECONDS) -> list[Rows]:
-        """The rows of each of the statements, which take long and have a database of their own: COPY of an index. One
-        call after the other."""
+        """Return the rows of each statement, one call after the other.
+
+        The statements take long and have a database of their own: COPY of an index.
+        """
         return await self._execute(_WriteCall(self, statements), self._writing, seconds)
 
     async def _execute(self, call: _Call, threads: ThreadPoolExecutor, seconds: float) -> list[Rows]:
@@ -112,7 +117,7 @@ class Database:
         return future.result()
 
     def connect(self) -> DuckDBPyConnection:
-        """A new connection to the database of the searches."""
+        """Return a new connection to the database of the searches."""
         with self._opening:
             if self._shared is None:
                 self._shared = self.open(SEARCH_THREADS, SEARCH_MEMORY)
@@ -120,7 +125,7 @@ class Database:
             return self._shared.cursor()
 
     def open(self, threads: int, memory: str) -> DuckDBPyConnection:
-        """A new database in memory that reaches the folder of the index and nothing else."""
+        """Return a new database in memory that can read the folder of the index and nothing else."""
         import duckdb
 
         folder = (self._folder or platform().index_folder).absolute()
@@ -142,14 +147,14 @@ class Database:
         return made
 
     def replace(self) -> None:
-        """The next statement gets a new database: this one has come upon a fault in itself and takes no further one."""
+        """Give the next statement a new database, after a fault in this one."""
         with self._opening:
             self._shared = None
             self.generation += 1
         log_warning("the database of the search index is replaced")
 
     def note(self, call: _Call, *, is_running: bool) -> None:
-        """A call has begun or ended."""
+        """Note that a call has begun or ended."""
         (self._running.add if is_running else self._running.discard)(call)
 
     def close(self) -> None:
@@ -192,7 +197,7 @@ class _Call:
         self.is_abandoned = False  # nobody waits for what comes of it
 
     def open(self) -> DuckDBPyConnection:
-        """A connection that is this call's own."""
+        """Return a connection for this call alone."""
         return self.owner.connect()
 
     def interrupt(self) -> None:
@@ -203,7 +208,7 @@ class _Call:
                 self._connection.interrupt()
 
     def run(self) -> list[Rows]:
-        """The rows of each statement."""
+        """Return the rows of each statement."""
         try:
             return self._run()
         except Exception:  # whatever it is, it is for who waits
@@ -229,11 +234,11 @@ class _Call:
             self.owner.note(self, is_running=False)
 
     def make_memory_problem(self) -> Problem:
-        """What is said when the memory, or the disk for what does not fit into it, is not enough."""
+        """Return the problem when the memory, or the disk for spilled data, is full."""
         return SearchTooSlow()
 
     def replace_broken(self) -> None:
-        """The database of this call takes no further statement."""
+        """Take the database of this call out of use."""
         self.owner.replace()
 
     def _run_all(self, connection: DuckDBPyConnection) -> list[Rows]:
@@ -270,7 +275,7 @@ class _Call:
 
 
 class _WriteCall(_Call):
-    """The same in a database of its own, which ends with it."""
+    """A call in a database of its own, which ends with it."""
 
     def open(self) -> DuckDBPyConnection:
         return self.owner.open(1, WRITE_MEMORY)
@@ -279,11 +284,11 @@ class _WriteCall(_Call):
         return Problem("the index needs more memory, or room on the disk, than it may take")
 
     def replace_broken(self) -> None:
-        """It ends with this call anyway."""
+        """Do nothing: the database ends with this call."""
 
 
 def _find_files(statements: Sequence[Statement]) -> list[str]:
-    """The Parquet files among the parameters; what is written is not there yet, or torn, and never to blame."""
+    """Return the Parquet files among the parameters, without those that are written."""
     files: list[str] = []
     for text, parameters in statements:
         lists = [value if isinstance(value, list | tuple) else [value] for value in parameters]
@@ -293,8 +298,10 @@ def _find_files(statements: Sequence[Statement]) -> list[str]:
 
 
 def make_spill_folder(folder: Path) -> Path:
-    """A folder of this process below that of the index, after those of ended processes are removed. DuckDB makes it
-    when it needs it, and removes it."""
+    """Return a folder of this process for spilled data, after removing those of ended processes.
+
+    DuckDB makes it when it needs it, and removes it.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.glob(f"{SPILL_PREFIX}*"):
         if not _is_running(path.name.removeprefix(SPILL_PREFIX).partition("-")[0]):

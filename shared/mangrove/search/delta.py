@@ -85,7 +85,7 @@ _DROP_BASE = [f"DELETE FROM {table} WHERE base = ?" for table in ("folders", "na
 
 
 def join_path(folder: str, name: str) -> str:
-    """The path of an entry, also of one whose name no path of the service may have."""
+    """Return the path of an entry, also for a name that no path of the service may have."""
     return f"/{name}" if folder == "/" else f"{folder}/{name}"
 
 
@@ -118,8 +118,10 @@ class _Names:
 
 
 def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[IndexChange]) -> list[Statement]:
-    """The statements that apply changes of one storage, in their order. `folder_files`: of its segments; none where the
-    tables have everything."""
+    """Return the statements that apply changes of one storage, in their order.
+
+    `folder_files`: those of its segments; none where the tables have everything.
+    """
     statements: list[Statement] = []
     names = _Names()
     for change in changes:
@@ -197,7 +199,7 @@ class _Transfer:
         return [(text, (self._base, *self._to, self._files, *self._within, *unhidden.parameters))]
 
     def move(self) -> list[Statement]:
-        """The statements for a folder that moved."""
+        """Return the statements for a folder that moved."""
         statements = [*self._check(), (_MOVE_FOLDERS, (*self._to, self._base, *self._within))]
         if self._files:
             statements.append((_MOVE_HIDDEN_NAMES, (*self._to, self._base, *self._within)))
@@ -205,7 +207,7 @@ class _Transfer:
         return statements
 
     def copy(self) -> list[Statement]:
-        """The statements for a folder that was copied."""
+        """Return the statements for a folder that was copied."""
         statements = [
             *self._check(),
             (_COPY_FOLDERS, (*self._to, self._base, *self._within)),
@@ -219,5 +221,5 @@ class _Transfer:
 
 
 def drop_base(base: int) -> list[Statement]:
-    """The statements that drop all that the tables have of a base."""
+    """Return the statements that drop all rows of a base."""
     return [(text, (base,)) for text in _DROP_BASE]

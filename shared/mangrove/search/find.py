@@ -50,7 +50,7 @@ def require_search(settings: Settings) -> None:
 
 
 async def find(access: PathAccess, filters: Filters, start: int, count: int) -> Found:
-    """The hits from `start` on, no more than `count`, at and below a folder; fails as its listing does.
+    """Return the hits from `start` on, no more than `count`, at and below a folder. Fail as its listing does.
 
     SearchUnavailable, SearchTooSlow.
     """
@@ -74,7 +74,7 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
 
 
 async def _find_storages(access: PathAccess) -> list[SearchedStorage]:
-    """The storages that hold the folder, or are mounted below it: those that have an index, and run."""
+    """Return the storages that hold the folder or are mounted below it, if they have an index and run."""
     table, top = access.table, access.path
     paths = [path for path in table.mount_paths if path.within(top) and path != top]
     if holding := table.find_mounts(top):
@@ -93,14 +93,14 @@ async def _find_storages(access: PathAccess) -> list[SearchedStorage]:
 
 
 def _choose_running(mounts: Sequence[Mount], settings: Settings) -> Mount | None:
-    """The first of the storages at a path that has an index, if it runs."""
+    """Return the first of the storages at a path that has an index, if it runs."""
     mount = next((mount for mount in mounts if is_indexed(mount.storage, settings)), None)
     runs = mount is not None and mount.driver is not None and not mount.has_failed and not mount.is_unreachable
     return mount if runs else None
 
 
 async def _choose(mounts: Sequence[Mount], settings: Settings) -> Mount | None:
-    """The first of the storages at a path that has an index and runs: balanced ones hold the same."""
+    """Return the first of the storages at a path that has an index and runs: balanced ones hold the same files."""
     for mount in mounts:
         if is_indexed(mount.storage, settings) and await _is_working(mount):
             return mount
@@ -129,9 +129,9 @@ async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSeg
 
 
 async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> SearchSource:
-    """The names of the tree that no storage has, as listings show them: folders that are mounts or lead to some.
+    """Return the names of the tree that no storage has, as listings show them: folders of mounts or on the way to them.
 
-    A folder on the way to a mount that a storage has is in the index of that one.
+    A folder on the way to a mount that a storage has is in the index of that storage.
     """
     table, scope, tables = access.table, IndexScope.make(access.settings), runtime.get(IndexTables)
     by_mount = {place.mount: place for place in places}
@@ -158,7 +158,7 @@ async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> S
 
 
 async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[str, str]]:
-    """The tree paths of folders of a storage, and these names in them, as far as it has them."""
+    """Return those of the names that a storage has, with the tree paths of their folders."""
     place = replace(place, root=ROOT)
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))

@@ -1,4 +1,4 @@
-"""What a search finds, and who says what of it a caller may see."""
+"""The hits of a search, and the visibility of hits for a caller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hit(NamedTuple):
 
 
 class Seen(Enum):
-    """What a caller sees of a folder as a whole."""
+    """The visibility of a folder as a whole."""
 
     NOTHING = 0
     EVERYTHING = 1
@@ -35,15 +35,14 @@ Visibility = Seen | Callable[[Hit], bool]
 
 @dataclass(frozen=True, slots=True)
 class HidableRows:
-    """Which hits tests may refuse at all: those whose names one of the `patterns` matches, which are RE2, and with
-    `folders` all folders, too."""
+    """Hits that tests may hide: names that one of the RE2 `patterns` matches, and with `folders` all folders."""
 
     patterns: tuple[str, ...]
     folders: bool
 
 
 class VisibilityEvaluator(Protocol):
-    """Who says what a caller may see. Asked in another thread than the event loop's, one folder after the other."""
+    """The visibility of folders for a caller. It is called in a thread, for one folder after the other."""
 
     @property
     def is_needed(self) -> bool:

@@ -15,17 +15,17 @@ _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 
 def encode_name(name: str) -> str:
-    """A name or path of a storage as `name` and `path` of the index hold it."""
+    """Return a name or path of a storage in the form of the index."""
     return _REFUSED.sub(lambda match: f"{MARK}{ord(match[0]):04x}", name)
 
 
 def decode_name(stored: str) -> str:
-    """The name or path that `encode_name` was given."""
+    """Return the name or path that `encode_name` got."""
     if MARK not in stored:
         return stored
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), stored)
 
 
 def make_legible(text: str) -> str:
-    """A folded name as `folded` of the index holds it: found by what is legible of it."""
+    """Return a folded name in the form of the index: found by the legible part of it."""
     return _REFUSED.sub(lambda match: repr(match[0])[1:-1], text)

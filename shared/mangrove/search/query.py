@@ -91,7 +91,7 @@ class _Test(NamedTuple):
 
 
 def _decode_path(stored: str) -> TreePath:
-    """A path of the index, which was a TreePath when it was stored and need not be checked again."""
+    """Return a path of the index. It was a TreePath when it was stored and is not checked again."""
     return str.__new__(TreePath, decode_name(stored))
 
 
@@ -104,7 +104,7 @@ async def run(
     *,
     seconds: float = 2.0,
 ) -> tuple[list[Hit], int]:
-    """The hits from `start` (0 is the first) on, no more than `count`, and how many there are in all.
+    """Return the hits from `start` (from 0) on, no more than `count`, and the number of all.
 
     SearchTooSlow when it is not done within `seconds`; DamagedSegment.
     """
@@ -140,19 +140,18 @@ class _Search:
         self._matching = frozenset(range(len(self.parts)))  # numbers of parts with hits, as far as is known
 
     def check_time(self) -> float:
-        """The seconds that are left; SearchTooSlow."""
+        """Return the seconds that are left; SearchTooSlow."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise SearchTooSlow
         return left
 
     async def run(self, statement: Condition) -> list[tuple[Any, ...]]:
-        """The rows of a statement."""
+        """Return the rows of a statement."""
         return await self._database.run(statement.text, statement.parameters, seconds=self.check_time())
 
     async def leave_out_segments(self) -> None:
-        """Where there are many, let the segments be in which nothing matches: one look at all of them costs less than
-        a join for each."""
+        """Leave out segments without a match where there are many: one look at all costs less than a join for each."""
         files = {part.number: part.name_files for part in self.parts if isinstance(part, SegmentsPart)}
         if len(files) <= SEGMENTS_PER_STATEMENT:
             return
@@ -185,7 +184,7 @@ class _Search:
         return unite(part.select_hits(self.filters, hidden.get(part.number)) for part in batch)
 
     async def fetch_page(self, hidden: Mapping[int, HiddenRows], start: int, count: int) -> list[_Row]:
-        """The page, without what is hidden of the parts by their number."""
+        """Return the page without the hidden rows, which are those of parts by their number."""
         batches = self._batches
         if len(batches) == 1:
             return await self._fetch_page(batches[0], hidden, start, count)
@@ -204,7 +203,7 @@ class _Search:
         return _sort(_Row(*row) for row in await self.run(Condition(page, (*hits.parameters, count, start))))
 
     async def fetch_counted_page(self, start: int, count: int) -> tuple[list[Hit], int]:
-        """The page and the total, in one go if no more than MAX_HITS_KEPT hits have to be kept in memory for that."""
+        """Return the page and the total, in one statement if that keeps no more than MAX_HITS_KEPT hits in memory."""
         batches, end, total = self._batches, start + count, 0
         if len(batches) > 1 and end > MAX_OFFSET:
             raise SearchTooSlow
@@ -219,7 +218,7 @@ class _Search:
         return [row.hit for row in rows[start - first :]], total
 
     async def _fetch_counted_page(self, batch: Sequence[Part], start: int, count: int) -> tuple[list[_Row], int]:
-        """Of more than MAX_HITS_KEPT hits there is no page, and the total is some number above."""
+        """Return the page and the total; above MAX_HITS_KEPT hits an empty page and some total above."""
         hits = self._select_hits(batch, {})
         rows = await self.run(
             Condition(
@@ -233,7 +232,7 @@ class _Search:
         return _sort(_Row(*row[:-1]) for row in rows if row[0] is not None), rows[0][-1]
 
     async def _count(self, batch: Sequence[Part]) -> int:
-        """How many hits there are."""
+        """Return the number of hits."""
         hits = self._select_hits(batch, {})
         [(total,)] = await self.run(Condition(f"SELECT count(*) FROM ({hits.text})", hits.parameters))
         return int(total)
@@ -247,7 +246,7 @@ class _Search:
                 self._hidable = hidable
 
     async def count_by_folder(self) -> AsyncIterator[list[tuple[Any, ...]]]:
-        """How many hits there are in each folder, some folders at a time: fields of _Group, in the order of files."""
+        """Yield the number of hits in each folder, some folders at a time: fields of _Group, in file order."""
         [(folders,)] = await self.run(Condition("SELECT count(*) FROM folders"))
         for part in chain.from_iterable(self._batches):
             for chosen in part.make_ranges(folders, FOLDERS_PER_COUNT):
@@ -255,7 +254,7 @@ class _Search:
                 yield await self.run(Condition(f"SELECT * FROM ({groups.text}) ORDER BY 2", groups.parameters))
 
     async def fetch_tested(self, tests: Sequence[_Test], share: Share) -> list[tuple[Any, ...]]:
-        """The doubtful hits in folders of one part; the number of the folder first."""
+        """Return the hits to test in folders of one part, each with the number of its folder."""
         part, numbers = self.parts[tests[0].group.part], [test.group.folder for test in tests]
         more = join_conditions((share.condition, self._hidable))
         return await self.run(part.select_in_folders(self.filters, numbers, more))
@@ -268,7 +267,7 @@ def _sort(rows: Iterable[_Row]) -> list[_Row]:
 def _select_visible(
     rows: Sequence[_Row], evaluator: VisibilityEvaluator, search: _Search
 ) -> Generator[None, None, list[_Row]]:
-    """The rows that the caller may see."""
+    """Return the rows that the caller may see."""
     visibilities: dict[str, Visibility] = {}
     visible = []
     for row in rows:
@@ -303,7 +302,7 @@ class _Visibility:
                 await self._test(batch)
 
     def _test_folders(self, groups: Sequence[tuple[Any, ...]]) -> Generator[None, None, list[_Test]]:
-        """Those of the folders in which each hit must be tested."""
+        """Return the folders in which each hit has to be tested."""
         tests = []
         for group in (_Group(*fields) for fields in groups):
             parent = _decode_path(group.parent)
@@ -330,7 +329,7 @@ class _Visibility:
     def _find_hidden(
         self, batch: Sequence[_Test], rows: Sequence[tuple[Any, ...]]
     ) -> Generator[None, None, list[tuple[_Group, list[str]]]]:
-        """The names that do not pass, by their folders."""
+        """Return the names that do not pass, by their folders."""
         tests = {test.group.folder: test for test in batch}
         hidden: defaultdict[int, list[str]] = defaultdict(list)
         for folder, name, *rest in rows:
@@ -352,7 +351,7 @@ class _Visibility:
 
 
 def _make_batches(tests: Sequence[_Test]) -> Iterator[list[_Test]]:
-    """The folders of one part with HITS_PER_TEST doubtful hits together, or one with more."""
+    """Yield the folders of one part with HITS_PER_TEST hits to test together, or one folder with more."""
     batch: list[_Test] = []
     count = 0
     for test in tests:

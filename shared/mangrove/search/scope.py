@@ -1,4 +1,4 @@
-"""What of the tree the index has; the walk and every later look leave out the same."""
+"""The names of the tree that the index has: the walk and every later look leave out the same."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class IndexScope:
 
     @classmethod
     def make(cls, settings: Settings) -> IndexScope:
-        """As the settings say."""
+        """Return the scope that the settings say."""
         return cls(settings.ignore_paths, max(settings.max_index_depth, 0))
 
     def has_folder(self, folder: TreePath) -> bool:
-        """Whether the names in a folder of the tree are indexed."""
+        """True if the names in a folder of the tree are indexed."""
         depth = 0 if folder == "/" else folder.count("/")
         is_deep = 0 < self.max_depth <= depth
         return not is_deep and not any(folder.within(path) for path in self.ignored)
 
     def select(self, folder: TreePath, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries of a folder of the tree that are indexed."""
+        """Return the entries of a folder of the tree that are indexed."""
         left_out = {path.name for path in self.ignored if path.parent == folder and path != "/"}
         return [entry for entry in entries if entry.name not in left_out and not is_part(entry.name)]
 
 
 def find_child(folder: TreePath, name: str) -> TreePath | None:
-    """The path of an entry of a folder; None where no path of the service leads to it."""
+    """Return the path of an entry of a folder; None where no path of the service leads to it."""
     try:
         child = TreePath(f"{folder}/{name}")
     except (BadRequest, RelativePath):
@@ -48,5 +48,5 @@ def find_child(folder: TreePath, name: str) -> TreePath | None:
 
 
 def is_indexed(storage: Storage, settings: Settings) -> bool:
-    """Whether a storage is to have an index."""
+    """True if a storage is to have an index."""
     return settings.has_search_index and not storage.disabled and not storage.disable_index

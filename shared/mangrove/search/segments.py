@@ -78,7 +78,7 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What `open` answered, the manifest's entry then, and what the files looked like."""
+    """An opened index, the entry of its manifest, and the state of its files."""
 
     entry: Entry
     segments: Segments
@@ -111,7 +111,7 @@ class SegmentStore:
         return self._folder / str(storage_id)
 
     async def read_manifest(self, storage_id: int) -> Manifest | None:
-        """What is said of the present index, none of its files touched; None as for `open`."""
+        """Return the manifest of the present index without reading its files. None as for `open`."""
         storage = await self._get_driver()
         try:
             return await _read_manifest(storage, storage_id)
@@ -122,7 +122,7 @@ class SegmentStore:
             return None
 
     async def open(self, storage_id: int) -> Segments | None:
-        """The present index; None when there is none, or it was damaged: that is dropped with one line in the log."""
+        """Return the present index. None when there is none, or when it was damaged and is dropped with a log line."""
         storage = await self._get_driver()
         damaged = ""
         for _ in range(TRIES):
@@ -139,7 +139,7 @@ class SegmentStore:
         return None
 
     def get_opened(self, storage_id: int) -> Segments | None:
-        """The last answer of `open`."""
+        """Return the last result of `open`."""
         opened = self._opened.get(storage_id)
         return None if opened is None else opened.segments
 
@@ -159,7 +159,7 @@ class SegmentStore:
         return segments
 
     def make_work_folder(self, storage_id: int) -> Path:
-        """A new empty folder on this machine for files under way; the next `commit`, `discard` or `drop` removes it."""
+        """Make an empty folder for unfinished files; the next `commit`, `discard` or `drop` removes it."""
         folder = self._get_local_folder(storage_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
@@ -178,7 +178,7 @@ class SegmentStore:
             file.replace(self._get_local_folder(storage_id) / file.name)
 
     async def fetch(self, storage_id: int, name: str) -> Path:
-        """The path on this machine of a stored file, also of an unfinished index; DamagedSegment when it is gone."""
+        """Return the local path of a stored file, also of an unfinished index; DamagedSegment when it is gone."""
         path = self._get_local_folder(storage_id) / name
         if path.is_file():
             return path
@@ -231,7 +231,7 @@ class SegmentStore:
             await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), kept_names, is_over=True)
 
     async def drop(self, storage_id: int) -> None:
-        """There is no index of this storage any more."""
+        """Remove the index of a storage."""
         storage = await self._get_driver()
         self._opened.pop(storage_id, None)
         await storage.remove(_get_path(storage_id, MANIFEST))
@@ -290,7 +290,7 @@ async def _read_blocks(file: Path) -> AsyncIterator[bytes]:
 
 
 def _look_at(segments: Segments) -> tuple[tuple[int, int], ...]:
-    """What changes with the files; DamagedSegment when one is gone."""
+    """Return the state of the files, which changes with them; DamagedSegment when one is gone."""
     return tuple(map(_look_at_file, (*segments.names, *segments.folders)))
 
 

@@ -48,7 +48,7 @@ class Filters:
 
     @property
     def condition(self) -> Condition:
-        """All of it, of the columns of the index."""
+        """All filters as a condition on the columns of the index."""
         return join_conditions((*self._make_parts(), self.keywords.condition))
 
     def _make_parts(self) -> Iterator[Condition]:
@@ -130,7 +130,7 @@ class Share:
 
     @property
     def condition(self) -> Condition:
-        """What is in it."""
+        """The hits in this share."""
         return ALL if self.count == 1 else Condition("hash(folded) % ? = ?", (self.count, self.number))
 
 
@@ -170,12 +170,12 @@ class Part(ABC):
         numbers below the limit; `table_count`: folders of the tables."""
 
     def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> Condition:
-        """The hits that are not hidden."""
+        """Return the hits that are not hidden."""
         chosen = hidden.condition if hidden is not None else ALL
         return self._rank(filters, self.select(filters.condition, chosen))
 
     def select_few(self, filters: Filters, limit: int) -> Condition:
-        """No more than `limit` hits, among which `parent` may be NULL for what does not count."""
+        """Return no more than `limit` hits; `parent` is NULL for a row that does not count."""
         hits = self.select_hits(filters)
         return Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
 
@@ -241,7 +241,7 @@ class TablesPart(Part):
         return Condition(text, (*places.parameters, *where.parameters))
 
     def _find_others(self, match: str) -> Condition:
-        """Not what lies where another storage is mounted."""
+        """Return the condition that leaves out the places of other storages."""
         others = [(place.base, other) for place in self.places for other in place.others]
         if not others:
             return ALL
@@ -295,7 +295,7 @@ class SegmentsPart(Part):
         return Condition(f"SELECT * FROM ({source.text}) WHERE {chosen.text}", (*source.parameters, *chosen.parameters))
 
     def select_few(self, filters: Filters, limit: int) -> Condition:
-        """As in `Part`: found without a look at the other folders."""
+        """Return hits as in `Part`, without reading the other folders."""
         names = _select_names("read_parquet(?)", filters.condition, ALL)
         folders, counts = self._select_folders(), self._counts
         rows = (
@@ -345,7 +345,7 @@ class SegmentsPart(Part):
         return unite((stored, moved))
 
     def _make_folder_conditions(self) -> Iterator[Condition]:
-        """At and below the root, and in no other storage."""
+        """Yield the conditions for folders at and below the root that are not in another storage."""
         if self.place.root != "/":
             yield _make_below(self.place.root)
         for other in self.place.others:
@@ -368,8 +368,10 @@ class SegmentsPart(Part):
 
 
 def _select_names(table: str, where: Condition, more: Condition) -> Condition:
-    """The names of a table that match and pass `more`, whatever folder they are in; the parameter of the table is not
-    among those of the condition."""
+    """Return the names of a table that match and pass `more`, in any folder.
+
+    The parameter for the table is not among those of the condition.
+    """
     columns = "folder, coalesce(name, folded) AS name, folded, is_dir, size, modified"
     text = f"SELECT {columns} FROM {table} WHERE {where.text}"
     if more == ALL:
@@ -378,7 +380,7 @@ def _select_names(table: str, where: Condition, more: Condition) -> Condition:
 
 
 def find_unhidden(base: int) -> Condition:
-    """The rows of the segments for `folders` count."""
+    """Return the condition under which rows of the segments for `folders` count."""
     return Condition(_UNHIDDEN, (base, base))
 
 
@@ -388,7 +390,7 @@ def _make_below(path: TreePath) -> Condition:
 
 
 def unite(parts: Iterable[Condition]) -> Condition:
-    """The rows of all these statements, of which there is one at least."""
+    """Return the rows of all these statements; there is at least one."""
     statements = tuple(parts)
     text = " UNION ALL ".join(f"({part.text})" for part in statements)
     return Condition(text, tuple(value for part in statements for value in part.parameters))

@@ -276,7 +276,7 @@ class IndexTables:
         return tuple((state.base, state.version) for id in ids if (state := self._states.get(id)) is not None)
 
     def get_virtual(self, key: object) -> SearchSource | None:
-        """The place of the names that no storage has, if they were set with that key."""
+        """Return the source of the names that no storage has, if they were set with that key."""
         known, base = self._virtual
         return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
 
@@ -293,7 +293,7 @@ class IndexTables:
 
 
 def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:
-    """The statements that load segments as a whole, by their bases."""
+    """Return the statements that load segments as a whole, by their bases."""
     folders = [(str(path), base) for base, stored in segments.items() for path in stored.folders]
     names = [(str(path), base) for base, stored in segments.items() for path in stored.names]
     statements: list[Statement] = []

@@ -45,19 +45,18 @@ class FolderVisibility:
 
     @property
     def hidable(self) -> HidableRows:
-        """What rules hide; and where there are lists of readers, these keep folders from who is in none. A file is
-        seen by who sees its folder."""
+        """The hits that rules may hide: by name, and folders where there are lists of readers."""
         return HidableRows(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
 
     def evaluate(self, parent: TreePath) -> Visibility:
-        """What of this folder may be seen."""
+        """Return the visibility of the hits in this folder."""
         if not self.is_needed:
             return EVERYTHING
         folder = self._find(parent)
         return NOTHING if folder is None else folder.visibility
 
     def _find(self, path: TreePath) -> _Folder | None:
-        """The folder; None when the caller does not get there."""
+        """Return the folder; None when the caller cannot reach it."""
         top, steps = self.access.path, []
         while path != top and path not in self._known:
             if path == "/":
@@ -77,7 +76,7 @@ class FolderVisibility:
         self._known[path] = folder
 
     def _enter(self, parent: _Folder | None, path: TreePath) -> _Folder | None:
-        """The folder at `path`, which is in `parent`."""
+        """Return the folder at `path`, which is in `parent`."""
         name = path.name
         if parent is None or (parent.shows is not None and not parent.shows(Entry(name, 0, 0.0, True))):
             return None
@@ -94,7 +93,7 @@ class FolderVisibility:
         return parent.below
 
     def _is_alone(self, parent: _Folder, name: str) -> bool:
-        """Whether no other folder is known to be judged as this one."""
+        """True if no other folder is known to have the same visibility."""
         if parent.below is parent:
             return False
         paths = (_join(decision.path, name) for decision in parent.access.decisions)
@@ -106,7 +105,7 @@ def _join(path: TreePath, name: str) -> str:
 
 
 def _make_folder(access: PathAccess) -> _Folder | None:
-    """None where the caller may not read."""
+    """Return the folder; None where the caller may not read."""
     if not access.may_read():
         return None
     shows = access.make_visibility_filter().test
@@ -115,7 +114,7 @@ def _make_folder(access: PathAccess) -> _Folder | None:
 
 
 class HitTest:
-    """Which hits in a folder are seen: those that `shows`, the test of its listing, lets pass."""
+    """The test of hits in a folder: its listing shows them."""
 
     def __init__(self, shows: Callable[[Entry], bool]) -> None:
         self._shows = shows
@@ -125,7 +124,7 @@ class HitTest:
 
 
 def _is_restricted(access: PathAccess) -> bool:
-    """Whether a rule could keep from the caller anything that is found below."""
+    """True if a rule could hide from the caller any hit below."""
     if access.rules.is_empty:
         return False
     redirects = map(TreePath, access.table.redirects)
@@ -135,7 +134,7 @@ def _is_restricted(access: PathAccess) -> bool:
 
 
 def _find_special_paths(access: PathAccess) -> Iterator[str]:
-    """The paths at which something other begins than what is above, and all folders above them."""
+    """Yield the paths of rules and mounts, and all folders above them."""
     for path in (*access.rules.paths, *map(TreePath, access.table.by_path)):
         yield from path.ancestors()
 

@@ -1,13 +1,14 @@
-"""What was typed, as conditions on folded names.
+"""Keywords as conditions on folded names.
 
-All words must occur in a name, in any order, wherever in it; case and the ways in which Unicode writes the same do not
-matter. `"quoted text"` is one word, spaces, `*` and `?` included; a quotation mark without a partner, or inside a word,
-is a character like any other. A word with `*` (any text, or none) or `?` (one character) outside quotation marks is a
-pattern for the whole name, as `locate`, `find -name` and shells take it: `*.jpg` is how a name ends, `img_*` how it
-begins, `*2024*` the same as `2024`. Full-width `＊` and `？`, which Chinese names hold, are no wildcards.
+All words must occur in a name, in any order and at any position. Case and equal spellings in Unicode do not matter.
+`"quoted text"` is one word, with its spaces, `*` and `?`. A quotation mark without a partner, or inside a word, is an
+ordinary character. A word with `*` (any text, or none) or `?` (one character) outside quotation marks is a pattern
+for the whole name, as in `locate`, `find -name` and shells: `*.jpg` is the end of a name, `img_*` its beginning,
+`*2024*` the same as `2024`. Full-width `＊` and `？`, which Chinese names have, are ordinary characters.
 
-How well a name fits: it is what was typed (WHOLE), begins with it (PREFIX), all words begin where words of the name do
-(WORD_START), or not all do (REST). Patterns do not count in that; without another word all names fit the same.
+A name is ranked: it is equal to the keywords (WHOLE), begins with them (PREFIX), all words are at the beginning of
+words of the name (WORD_START), or not all are (REST). Patterns do not count; without another word all names rank the
+same.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _WILDCARDS = re.compile(r"\*+|\?")
 
 
 def fold(name: str) -> str:
-    """A name as it is compared: NFKC, then case folded."""
+    """Return a name in the form in which names are compared: NFKC, then case folded."""
     return name.lower() if name.isascii() else normalize("NFKC", name).casefold()
 
 
@@ -68,12 +69,12 @@ class Pattern:
 
     @property
     def expression(self) -> str:
-        """It as a regular expression of RE2 for the whole folded name."""
+        """The pattern as a regular expression of RE2 for the whole folded name."""
         return "(?s)" + ".*".join(".".join(re.escape(text) for text in piece) for piece in self.pieces)
 
     @property
     def condition(self) -> Condition:
-        """It for a column `folded`: what is cheap to look for goes before the expression, if that is needed at all."""
+        """The pattern as a condition on `folded`: cheap conditions before the expression, if it is needed."""
         texts = [text for piece in self.pieces for text in piece]
         parts = [Condition("starts_with(folded, ?)", (texts[0],)), Condition("ends_with(folded, ?)", (texts[-1],))]
         parts += [Condition("contains(folded, ?)", (text,)) for text in dict.fromkeys(texts[1:-1])]
@@ -104,13 +105,13 @@ class Keywords:
         return " ".join(self.words)
 
     def matches(self, folded: str) -> bool:
-        """Whether a folded name is found."""
+        """True if a folded name matches."""
         return all(word in folded for word in self.words) and all(
             pattern.fullmatch(folded) for pattern in self._compiled
         )
 
     def rank(self, folded: str) -> int:
-        """How well a folded name that is found fits."""
+        """Return the rank of a folded name that matches."""
         text = self.text
         if not text or folded == text:
             return WHOLE
@@ -120,13 +121,13 @@ class Keywords:
 
     @property
     def condition(self) -> Condition:
-        """What `matches` says, of a column `folded`; the longest word, most likely the rarest, first."""
+        """The condition of `matches` on a column `folded`, the longest and likely rarest word first."""
         words = (Condition("contains(folded, ?)", (word,)) for word in sorted(self.words, key=len, reverse=True))
         return join_conditions((*words, *(pattern.condition for pattern in self.patterns)))
 
     @property
     def rank_expression(self) -> Condition:
-        """What `rank` says, of a column `folded`."""
+        """The expression of `rank` on a column `folded`."""
         if not self.words:
             return Condition(str(WHOLE))
         starts = join_conditions(Condition("regexp_matches(folded, ?)", (_make_start(word),)) for word in self.words)
@@ -138,12 +139,12 @@ class Keywords:
 
 
 def _make_start(word: str) -> str:
-    """The expression for a word at the start of one of the name's, in RE2 and Python."""
+    """Return the expression for a word at the start of a word of the name, in RE2 and Python."""
     return rf"(?:^|{_BETWEEN_WORDS}){re.escape(word)}"
 
 
 def parse(text: str) -> Keywords:
-    """What was typed; BadRequest when there is no word in it, or too much."""
+    """Parse keywords; BadRequest when they have no word, or too much."""
     if len(text) > LONGEST_KEYWORDS:
         raise BadRequest(f"keywords are too long: no more than {LONGEST_KEYWORDS:,} characters")
     typed = [match for match in _TYPED.finditer(text) if match[1] or match[2]]

@@ -132,7 +132,7 @@ class _Text:
         return len(line)
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """The statement that makes the Parquet file of all lines, and that file."""
+        """Return the statement that makes the Parquet file of all lines, and that file."""
         self._file.close()
         return (make_copy(self._rows), [str(self._text), str(self._target)]), self._target
 
@@ -165,7 +165,7 @@ class SegmentWriter:
             self._add(folder_id, entries[half:])
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """The statement that makes the file, which may have no rows."""
+        """Return the statement that makes the file, which may have no rows."""
         return self._text.plan_copy()
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class FolderWriter:
         self.count += len(rows)
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """The statement that makes the file."""
+        """Return the statement that makes the file."""
         return self._text.plan_copy()
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class FolderWriter:
 
 
 async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
-    """The finished files."""
+    """Write the files and return them."""
     planned = [writer.plan_copy() for writer in writers]
     await runtime.get(Database).write([statement for statement, _ in planned])
     for writer in writers:
@@ -208,7 +208,7 @@ async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
 
 
 async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[str]:
-    """Those of the paths (inside the storage) of which the index has a folder."""
+    """Return those of the paths (inside the storage) of which the index has a folder."""
     if not paths or not segments.folders:
         return set()
     stored = {encode_name(path): path for path in paths}
@@ -235,7 +235,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What is to become the index: `fresh` are new files, still to be stored; the rest as in Manifest."""
+    """The future index: `fresh` are new files, still to be stored; the rest as in Manifest."""
 
     fresh: tuple[Path, ...]
     names: list[str]
@@ -250,7 +250,7 @@ class Folded:
 
 
 def open_folded(base: Segments, folded: Folded, folder: Path) -> Segments:
-    """The index that replaces `base`; its new files lie in `folder`."""
+    """Return the index that replaces `base`; its new files are in `folder`."""
     paths = {path.name: path for path in (*base.names, *base.folders, *folded.fresh)}
     names, folders = ([paths[name] for name in names] for names in (folded.names, folded.folders))
     manifest = replace(
@@ -346,12 +346,12 @@ class _Fold:
         return self._describe([*self._untouched, *names], folders, {*names, *folders})
 
     def _shift(self, rows: str, files: Sequence[Path]) -> list[Statement]:
-        """The rows of files in their order, with the ids that they are to have."""
+        """Return the rows of files in their order, with shifted ids."""
         groups = groupby(zip(self._fresh.shifts or [0] * len(files), files, strict=True), key=lambda pair: pair[0])
         return [(rows, [self._first_id + shift, _list_paths(file for _, file in pairs)]) for shift, pairs in groups]
 
     def _plan_copy(self, kind: str, *parts: Statement) -> Statement:
-        """A statement that writes the rows of all parts, a million in each file."""
+        """Return a statement that writes the rows of all parts, a million in each file."""
         target = self._folder / f"{self._name}-{kind}"
         target.mkdir()
         rows = " union all ".join(text for text, _ in parts)
@@ -360,7 +360,7 @@ class _Fold:
         return copy, [*(value for _, values in parts for value in values), str(target)]
 
     def _take_files(self, kind: str) -> list[Path]:
-        """What such a statement has written, each file under a name of its own."""
+        """Return the files that such a statement wrote, each under a name of its own."""
         target = self._folder / f"{self._name}-{kind}"
         made = sorted(target.iterdir(), key=lambda path: (len(path.name), path.name)) if target.is_dir() else []
         return [path.rename(self._folder / f"{target.name}-{number}.parquet") for number, path in enumerate(made)]
@@ -404,7 +404,10 @@ def _keep_only(folders: Sequence[str], kept_paths: Sequence[str]) -> list[Statem
 
 
 def make_copy(rows: str, codec: str = "uncompressed", more: str = "") -> str:
-    """A statement that writes rows; its last parameter is the file, or the folder where `more` bounds the files."""
+    """Return a statement that writes rows.
+
+    Its last parameter is the file, or the folder where `more` bounds the files.
+    """
     return f"copy ({rows}) to ? (format parquet, parquet_version v2, row_group_size {GROUP}, compression {codec}{more})"
 
 

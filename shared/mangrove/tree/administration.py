@@ -30,7 +30,7 @@ _CHOICES = {
 
 
 async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[str, Any]], int]:
-    """The records of one page, by order, then id, and how many there are; with capacities where they are wanted."""
+    """Return the records of one page, by order, then id, with capacities unless hidden; and the number of all."""
     records = await asyncio.to_thread(storages.all)
     rows = cut([asdict(storage) for storage in records])
     if not configuration.cached().settings.hide_storage_details_in_manage_page:
@@ -46,7 +46,7 @@ async def _add_details(row: dict[str, Any]) -> None:
 
 
 def get(id: int) -> Storage:
-    """One record."""
+    """Return a record."""
     try:
         return storages.get(id)
     except RecordNotFound:
@@ -54,8 +54,10 @@ def get(id: int) -> Storage:
 
 
 def _validate(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record, cleaned; BadRequest for what is none of the choices, NotSupported for a driver that
-    cannot work here."""
+    """Return the fields of a record, cleaned.
+
+    BadRequest for a value that is not a choice, NotSupported for a driver that cannot work here.
+    """
     mounts.check_home(fields["driver"])
     for name, choices in _CHOICES.items():
         if fields[name] not in choices:
@@ -65,7 +67,7 @@ def _validate(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_addition(fields: dict[str, Any]) -> str:
-    """The addition with all keys of the driver; unchanged when it cannot be parsed."""
+    """Return the addition with all keys of the driver; unchanged when it cannot be parsed."""
     addition: str = fields["addition"]
     try:
         return registry.load(fields["driver"]).Options.parse(addition).format()
@@ -74,7 +76,10 @@ def _complete_addition(fields: dict[str, Any]) -> str:
 
 
 async def create(fields: dict[str, Any]) -> int:
-    """A new storage, started unless it is disabled; its id. Problem with `{"id": N}` when it does not start."""
+    """Create a storage, start it unless it is disabled, and return its id.
+
+    Problem with `{"id": N}` when it does not start.
+    """
     try:
         registry.load(fields["driver"])
     except ResourceNotFound:

@@ -62,9 +62,9 @@ class Mount:
         self.redirects = registry.find_redirects(self.storage.driver, self.storage.addition)
 
     async def get_driver(self) -> Driver:
-        """The running driver, started at the first call; a Problem when it cannot run.
+        """Return the running driver, started at the first call; a Problem when it cannot run.
 
-        One whose storage did not answer at its start is started again with every use, until it works.
+        A driver whose storage did not answer at its start is started again with every use, until it works.
         """
         if self.driver is None or self.is_unreachable:
             if self.starting is None or self.starting.done():
@@ -216,7 +216,7 @@ class StoragePath:
         return self.with_path(self.path.parent)
 
     def child(self, name: str) -> StoragePath:
-        """The entry `name` of this folder."""
+        """Return the entry `name` of this folder."""
         return self.with_path(self.path / name)
 
     def with_path(self, path: TreePath) -> StoragePath:
@@ -236,11 +236,11 @@ class Mounts:
         self._syncing = asyncio.Lock()
 
     def get_next_selection(self) -> int:
-        """A number that grows with every call."""
+        """Return a number that grows with every call."""
         return next(self._selections)
 
     async def sync(self) -> MountTable:
-        """The table of the present snapshot."""
+        """Return the table of the present snapshot."""
         now = await configuration.get()
         restarts = change_counters().read_told(Topic.DRIVERS)
         if restarts != self._restarts:
@@ -278,7 +278,7 @@ class Mounts:
 
 
 def _is_unchanged(old: Storage, new: Storage) -> bool:
-    """Whether a running driver serves the new record too."""
+    """True if a running driver serves the new record too."""
     return (old.driver, old.addition, old.mount_path, old.modified) == (
         new.driver,
         new.addition,
@@ -292,7 +292,7 @@ async def _stop_all(mounts: Iterable[Mount]) -> None:
 
 
 async def ready() -> MountTable:
-    """The table of the present snapshot."""
+    """Return the table of the present snapshot."""
     return await runtime.get(Mounts).sync()
 
 
@@ -348,7 +348,7 @@ async def close() -> None:
 
 
 def select_mount(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
-    """The mount that serves `path` this time (balanced ones alternate) and the path inside it; NotMounted."""
+    """Return the mount that serves `path` this time, as balanced ones alternate, and the path inside it; NotMounted."""
     candidates = table.find_mounts(path)
     if not candidates:
         reason = "please add a storage first" if path == "/" else f"rawPath: {path}"
@@ -371,7 +371,7 @@ class MountResolver:
 
 
 async def get_capacity(mount: Mount) -> Capacity | None:
-    """How full a mounted storage is; None when that is not known within SPACE_SECONDS."""
+    """Return the capacity of a mounted storage; None when it is not known within SPACE_SECONDS."""
     try:
         async with asyncio.timeout(SPACE_SECONDS):
             driver = await mount.get_driver()

@@ -25,7 +25,7 @@ Positions = Sequence[int]  # a range, or an array of them
 
 
 def encode_name(name: str) -> bytes:
-    """A name in UTF-8, which sorts as the name does."""
+    """Return a name in UTF-8, which sorts as the name does."""
     return name.encode("utf-8", "surrogatepass")
 
 
@@ -140,7 +140,7 @@ class Columns:
             self._rest.extend([_encode_rest(*values) for values in zip(*columns, strict=True)])
 
     def get_name(self, index: int) -> str:
-        """The name of one entry."""
+        """Return the name of an entry."""
         return self.names[index].decode("utf-8", "surrogatepass")
 
     def __getitem__(self, index: int) -> Entry:
@@ -159,7 +159,7 @@ class Columns:
 
 
 def make_columns(entries: Sequence[Entry]) -> Generator[None, None, Columns]:
-    """Steps to the columns of many entries."""
+    """Make the columns of many entries, in steps."""
     columns = Columns()
     for start in range(0, len(entries), CHUNK_ITEMS):
         columns.extend(entries[start : start + CHUNK_ITEMS])
@@ -186,7 +186,7 @@ def _encode_rest(hashes: Any, etag: str, provider: str, url: str) -> bytes:
 
 
 class Selection(Sequence[Entry]):
-    """Some entries of `columns` in an order of their own."""
+    """Entries of `columns` in an order of their own."""
 
     def __init__(self, columns: Columns, positions: Positions) -> None:
         self.columns = columns
@@ -213,11 +213,11 @@ class Selection(Sequence[Entry]):
         return map(self.columns.__getitem__, self.positions)
 
     def iterate_names(self) -> Iterator[str]:
-        """The names alone."""
+        """Yield the names alone."""
         return map(self.columns.get_name, self.positions)
 
     def select(self, test: Callable[[Entry], bool]) -> Generator[None, None, Selection]:
-        """Steps to the entries that pass."""
+        """Select the entries that pass, in steps."""
         chosen = array("I")
         for position in self.positions:
             if test(self.columns[position]):
@@ -226,7 +226,7 @@ class Selection(Sequence[Entry]):
         return Selection(self.columns, chosen)
 
     def sort_by_name(self) -> Generator[None, None, Selection]:
-        """Steps to the same entries by name; of one name they keep their order."""
+        """Sort the entries by name, in steps; those of one name keep their order."""
         if self.columns.is_sorted and len(self) == len(self.columns):
             return Selection(self.columns, range(len(self)))
         ordered = yield from _collect(sort_chunked(self.positions, self.columns.names.__getitem__))
@@ -263,13 +263,13 @@ def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]
 
 
 def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bool) -> Generator[None, None, Positions]:
-    """Steps to the positions by their keys; of one key they keep their order."""
+    """Sort positions by their keys, in steps; positions of one key keep their order."""
     ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
     return ordered[::-1] if descending else ordered
 
 
 def make_keys(columns: Columns, make_key: Callable[[str], bytes]) -> Generator[None, None, Texts]:
-    """Steps to a key for each name."""
+    """Make a key for each name, in steps."""
     keys = Texts()
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
         stop = min(start + CHUNK_ITEMS // 8, len(columns))
@@ -280,7 +280,7 @@ def make_keys(columns: Columns, make_key: Callable[[str], bytes]) -> Generator[N
 
 
 def put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:
-    """Steps to the same positions with all folders in front, or at the end."""
+    """Put all folders in front of the files, or behind them, in steps."""
     flags = columns.flags
     files, folders = array("I"), array("I")
     for start in range(0, len(positions), CHUNK_ITEMS):

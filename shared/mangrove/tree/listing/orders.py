@@ -34,23 +34,23 @@ class Order:
 
     @classmethod
     def of(cls, storage: Storage) -> Order:
-        """The storage's own."""
+        """Return the order of a storage."""
         return cls(storage.order_by, storage.order_direction == "desc", storage.extract_folder)
 
     @property
     def is_of_storage(self) -> bool:
-        """Whether it is the one in which entries came."""
+        """True for the order in which entries came."""
         return not self.by and self.folders not in ("front", "back")
 
     def make_key(self, entry: Entry) -> Any:
-        """What entries are compared by."""
+        """Return the key by which entries are compared."""
         if self.by == "name":
             return make_natural_key(entry.name)
         return (entry.size or 0) if self.by == "size" else entry.modified
 
 
 def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
-    """Steps to the positions in that order; what is equal keeps the order in which it came."""
+    """Sort the positions, in steps; equal entries keep the order in which they came."""
     positions: Positions = range(len(columns))
     if order.by == "name":
         keys = yield from make_keys(columns, make_natural_key)
@@ -65,13 +65,13 @@ def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
 
 
 async def sort_entries(entries: Sequence[Entry], order: Order) -> Selection:
-    """The entries in that order."""
+    """Sort entries."""
     columns = await run_chunked(make_columns(entries))
     return Selection(columns, await run_chunked(sort(columns, order)))
 
 
 def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry) -> int:
-    """How many of the entries, which are in that order, come before one more folder."""
+    """Return the number of sorted entries that come before one more folder."""
     columns, positions = sorted_entries.columns, sorted_entries.positions
     start, stop = 0, len(positions)
     if order.folders == "front":
@@ -85,7 +85,7 @@ def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry)
 
 
 def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable[[int], bool]) -> int:
-    """The first index at which `is_behind` holds, as it does for all after it; `stop` when there is none."""
+    """Return the first index at which `is_behind` holds, as for all after it; `stop` when there is none."""
     while start < stop:
         middle = (start + stop) // 2
         if is_behind(positions[middle]):
@@ -96,8 +96,11 @@ def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable
 
 
 def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:
-    """What rows `start` to `stop` are where others are put between those of a folder, each behind `places[i]` of them:
-    slices of the folder's rows, and numbers of the others."""
+    """Yield the pieces of rows `start` to `stop` of a folder with other rows between its own.
+
+    Each other row is behind `places[i]` rows of the folder. A piece is a range of the folder's rows, or the number of
+    another row.
+    """
     passed = sum(place + number < start for number, place in enumerate(places))
     row = start - passed
     for number in range(passed, len(places)):
@@ -114,10 +117,10 @@ LONGEST_NUMBER = 4000  # digits; a longer one is text
 
 
 def make_natural_key(name: str) -> bytes:
-    """A key under which `a2` comes before `a10`; letters compare with case.
+    """Return a key under which `a2` comes before `a10`; letters compare with case.
 
-    A number becomes a zero byte, which comes before all text, its length and its digits; then, for those of one value,
-    as it was written.
+    A number becomes a zero byte, which comes before all text, its length and its digits; then, for numbers of one
+    value, as it was written.
     """
     return encode_name(_digits.sub(_make_number_key, name))
 

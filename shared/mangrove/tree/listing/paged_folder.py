@@ -28,7 +28,7 @@ PAGE_STARTS_SECONDS = 1800.0  # for which the starts of pages are remembered, wh
 
 
 class EntriesPart(NamedTuple):
-    """Some entries of a folder, and the number of all; one more than are known while its end was not read."""
+    """A part of the entries of a folder, and the number of all; one more than are known while its end was not read."""
 
     entries: Sequence[Entry]
     total: int

@@ -32,7 +32,7 @@ class _Queue(Generic[Result]):
         return bool(self.served)
 
     def is_abandoned(self) -> bool:
-        """Whether no caller is left."""
+        """True if no caller is left."""
         return all(caller.answer.done() for caller in [*self.served, *self.waiting])
 
     def resolve(self, result: Result) -> None:
@@ -66,7 +66,7 @@ class SharedReads(Generic[Result]):
     async def get(
         self, key: Hashable, read: Callable[[], Awaitable[Result]], accepts: Callable[[Result], bool]
     ) -> Result:
-        """The result of a `read` that begins after this call, or of one under way if the caller `accepts` it."""
+        """Return the result of a `read` that begins after this call, or of a running one if the caller `accepts` it."""
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         queue = self._queues.get(key)
         if queue is None:
