@@ -94,7 +94,7 @@ def stranger(service: Service, **headers: str) -> Caller:
 @contextmanager
 def guest(admin: Client, **fields: Any) -> Iterator[Client]:
     """The guest, enabled for the time of the context; a client without a token."""
-    row = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["role"] == 1)
+    row = next(user for user in admin.get("/api/admin/user/list")["data"]["content"] if user["role"] == 1)
     admin.ok("/api/admin/user/update", **(row | {"disabled": False} | fields))
     try:
         yield Caller(admin.address)
@@ -132,21 +132,21 @@ def get_me(service: Service, token: str) -> dict[str, Any]:
 # The second factor
 def enrol(person: Person) -> str:
     """Switch the second factor on, with the code of the step before; the secret."""
-    found = get_data(person.client.post("/api/auth/2fa/generate"))["secret"]
-    get_data(person.client.post("/api/auth/2fa/verify", code=make_code(found, -1), secret=found))
-    return str(found)
+    secret = get_data(person.client.post("/api/auth/2fa/generate"))["secret"]
+    get_data(person.client.post("/api/auth/2fa/verify", code=make_code(secret, -1), secret=secret))
+    return str(secret)
 
 
-def make_code(found: str, steps: int = 0) -> str:
+def make_code(secret: str, steps: int = 0) -> str:
     """The code of a time step near now; waits when the step is about to end."""
     left = 30 - time.time() % 30
     if left < 2:
         time.sleep(left)
-    return pyotp.TOTP(found).at(int(time.time()) + 30 * steps)
+    return pyotp.TOTP(secret).at(int(time.time()) + 30 * steps)
 
 
-def make_wrong_code(found: str) -> str:
-    right = {pyotp.TOTP(found).at(int(time.time()) + 30 * step) for step in range(-3, 4)}
+def make_wrong_code(secret: str) -> str:
+    right = {pyotp.TOTP(secret).at(int(time.time()) + 30 * step) for step in range(-3, 4)}
     return next(text for text in ("000000", "111111", "222222", "333333", "444444") if text not in right)
 
 

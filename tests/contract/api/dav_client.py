@@ -47,8 +47,8 @@ class Dav:
 
     def find(self, path: str, *names: str, depth: str = "0") -> dict[str, dict[str, str]]:
         """href → the text of each property that is there, elements in it by their names."""
-        asked = "".join(f'<p xmlns="{space}" />'.replace("<p", f"<{name}") for space, name in map(split, names))
-        body = f'<D:propfind xmlns:D="DAV:"><D:prop>{asked}</D:prop></D:propfind>' if names else None
+        requested = "".join(f'<p xmlns="{space}" />'.replace("<p", f"<{name}") for space, name in map(split, names))
+        body = f'<D:propfind xmlns:D="DAV:"><D:prop>{requested}</D:prop></D:propfind>' if names else None
         answer = self.send("PROPFIND", path, body, depth=depth)
         assert answer.status_code == 207, (answer.status_code, answer.text)
         return read_multistatus(answer.content)
@@ -66,12 +66,12 @@ def split(name: str) -> tuple[str, str]:
 
 
 def read_multistatus(content: bytes) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    properties_by_path: dict[str, dict[str, str]] = {}
     for response in ElementTree.fromstring(content).iterfind(f"{D}response"):
-        properties = found.setdefault(response.findtext(f"{D}href") or "", {})
+        properties = properties_by_path.setdefault(response.findtext(f"{D}href") or "", {})
         for part in response.iterfind(f"{D}propstat"):
             if " 200 " in (part.findtext(f"{D}status") or ""):
                 for element in part.iterfind(f"{D}prop/*"):
-                    inner = "".join(one.tag.removeprefix(D) for one in element)
+                    inner = "".join(child.tag.removeprefix(D) for child in element)
                     properties[element.tag.removeprefix(D)] = (element.text or "") + inner
-    return found
+    return properties_by_path

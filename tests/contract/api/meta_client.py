@@ -41,7 +41,7 @@ def list_metas(admin: Client, **query: Any) -> list[dict[str, Any]]:
 
 
 def find_meta(admin: Client, path: str) -> dict[str, Any]:
-    return next(one for one in list_metas(admin) if one["path"] == path)
+    return next(meta for meta in list_metas(admin) if meta["path"] == path)
 
 
 def list_folder(client: Client, path: str, password: str = "") -> dict[str, Any]:
@@ -53,7 +53,7 @@ def get_file(client: Client, path: str, password: str = "") -> dict[str, Any]:
 
 
 def list_visible(answer: dict[str, Any]) -> list[str]:
-    return sorted(one["name"] for one in get_data(answer)["content"])
+    return sorted(row["name"] for row in get_data(answer)["content"])
 
 
 def put_files(admin: Client, folder: str, *paths: str) -> None:

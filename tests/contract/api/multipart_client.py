@@ -34,8 +34,8 @@ class MultipartClient:
         """The session of an upload that must be let in."""
         answer = self.init(path, size, chunk, **headers)
         assert answer["code"] == 200, answer
-        found: dict[str, Any] = answer["data"]
-        return found
+        data: dict[str, Any] = answer["data"]
+        return data
 
     def chunk(self, id: str, index: int | str, content: bytes, **headers: str) -> dict[str, Any]:
         sent = {"x-upload-id": id, "x-chunk-index": str(index)}
@@ -54,6 +54,6 @@ class MultipartClient:
 
     def send_signed(self, id: str, index: int, content: bytes) -> httpx.Response:
         """Store a chunk at the storage itself."""
-        wanted = [{"index": index, "crc32": format_crc32(content)}]
-        (one,) = self.client.ok("/api/fs/multipart/sign", upload_id=id, chunks=wanted)["chunks"]
-        return httpx.request(one["method"], one["url"], content=content, headers=one["headers"])
+        chunks = [{"index": index, "crc32": format_crc32(content)}]
+        (signed,) = self.client.ok("/api/fs/multipart/sign", upload_id=id, chunks=chunks)["chunks"]
+        return httpx.request(signed["method"], signed["url"], content=content, headers=signed["headers"])

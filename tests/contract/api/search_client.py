@@ -59,15 +59,15 @@ def find_all(client: Client, parent: str, **body: Any) -> list[Row]:
 
 def walk(client: Client, top: str, base: str = "", password: str = "") -> set[Row]:
     """What the caller sees who lists `top` and every folder that a listing shows; `base`: their own root."""
-    found: set[Row] = set()
+    rows_found: set[Row] = set()
     waiting = [top]
     for folder in waiting:  # which grows
         answer = client.post("/api/fs/list", path=folder, password=password)
         for row in answer["data"]["content"] if answer["code"] == 200 else ():
-            found.add(Row.make(f"{base}{folder}".rstrip("/") or "/", row))
+            rows_found.add(Row.make(f"{base}{folder}".rstrip("/") or "/", row))
             if row["is_dir"]:
                 waiting.append(f"{folder.rstrip('/')}/{row['name']}")
-    return found
+    return rows_found
 
 
 def wait_for_index(admin: Client) -> None:

@@ -23,11 +23,11 @@ Row = dict[str, Any]
 def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """What `holds` answers as soon as that is true."""
     begun = time.monotonic()
-    while not (found := holds()):
+    while not (result := holds()):
         waited = time.monotonic() - begun
-        assert waited < seconds, f"still {found!r} after {seconds} seconds"
+        assert waited < seconds, f"still {result!r} after {seconds} seconds"
         time.sleep(min(0.01 + waited / 10, 0.1))
-    return found
+    return result
 
 
 class TaskClient:
@@ -88,7 +88,7 @@ class TaskClient:
         """Give the user these rights and no others, from now on."""
         name = self.client.get("/api/me")["data"]["username"]
         rows = self.admin.get("/api/admin/user/list")["data"]["content"]
-        row = next(one for one in rows if one["username"] == name)
+        row = next(user for user in rows if user["username"] == name)
         self.admin.ok("/api/admin/user/update", **(row | {"permission": permission}))
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ def test_every_name_in_an_archive_is_fetched(service: Service, admin: Client, fo
             archive.writestr(f"in/{name}", name)
     path = f"{folder}/what?%41 #.zip"
     fixtures.disk(service, path).write_bytes(content.getvalue())
-    found = admin.ok("/api/fs/archive/meta", path=path)
+    meta = admin.ok("/api/fs/archive/meta", path=path)
     for name in NAMES:
-        answer = admin.http.get(found["raw_url"], params={"inner": f"/in/{name}", "sign": found["sign"]})
+        answer = admin.http.get(meta["raw_url"], params={"inner": f"/in/{name}", "sign": meta["sign"]})
         assert (answer.status_code, answer.text) == (200, name), name

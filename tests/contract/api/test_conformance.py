@@ -23,8 +23,8 @@ NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_
 
 @pytest.fixture(scope="module")
 def document(service: Service) -> dict[str, Any]:
-    found: dict[str, Any] = service.anonymous().http.get("/openapi.json").json()
-    return found
+    document: dict[str, Any] = service.anonymous().http.get("/openapi.json").json()
+    return document
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +73,16 @@ def test_id_and_status_in_a_storages_body_are_not_taken(admin: Client) -> None:
 )
 def test_a_null_in_a_body_counts_as_a_field_left_out(admin: Client, route: str, body: dict[str, Any]) -> None:
     left_out = {key: value for key, value in body.items() if value is not None}
-    found = admin.post(route, **body)
-    assert found["code"] == 200
-    assert found == admin.post(route, **left_out)
+    answer = admin.post(route, **body)
+    assert answer["code"] == 200
+    assert answer == admin.post(route, **left_out)
 
 
 @pytest.mark.parametrize("query", ["list?path=/&page=&per_page=&password=", "get?path=", "dirs?path=/&force_root="])
 def test_an_empty_query_value_counts_as_one_left_out(admin: Client, query: str) -> None:
-    found = admin.envelope(admin.http.get(f"/api/fs/{query}"))
-    assert found["code"] == 200
-    assert found == admin.get(f"/api/fs/{query.partition('?')[0]}")
+    answer = admin.envelope(admin.http.get(f"/api/fs/{query}"))
+    assert answer["code"] == 200
+    assert answer == admin.get(f"/api/fs/{query.partition('?')[0]}")
 
 
 def test_a_null_where_something_is_required_is_told_as_missing(admin: Client) -> None:
@@ -95,8 +95,8 @@ def test_a_null_where_something_is_required_is_told_as_missing(admin: Client) ->
 def test_how_full_a_storage_is_is_told_where_the_settings_want_it(admin: Client, tmp_path: Path) -> None:
     def list_told(client: Client, path: str) -> list[Any]:
         rows = client.ok("/api/fs/list", path="/")["content"]
-        row = next(one for one in rows if f"/{one['name']}" == path)
-        return [one.get("mount_details") for one in (row, client.ok("/api/fs/get", path=path))]
+        row = next(mount_row for mount_row in rows if f"/{mount_row['name']}" == path)
+        return [mount_row.get("mount_details") for mount_row in (row, client.ok("/api/fs/get", path=path))]
 
     with fixtures.local(admin, tmp_path) as mounted, guest(admin) as visitor:
         assert list_told(admin, mounted) == [None, None]
@@ -107,7 +107,12 @@ def test_how_full_a_storage_is_is_told_where_the_settings_want_it(admin: Client,
                 assert details["total_space"] >= details["used_space"] + details["free_space"] > 0
         with fixtures.settings(admin, hide_storage_details_in_manage_page="false"):
             rows = admin.get("/api/admin/storage/list")["data"]["content"]
-            assert next(one for one in rows if one["mount_path"] == mounted)["mount_details"]["total_space"] > 0
+            assert (
+                next(mount_row for mount_row in rows if mount_row["mount_path"] == mounted)["mount_details"][
+                    "total_space"
+                ]
+                > 0
+            )
 
 
 # What monitors and browsers ask for
@@ -126,8 +131,8 @@ def test_a_favicon_that_is_a_data_address_is_given_itself(service: Service, admi
     assert default.text.startswith("<svg ")
     assert default.text.endswith("</svg>")
     with fixtures.settings(admin, favicon=f"data:image/png;base64,{base64.b64encode(b'picture').decode()}"):
-        given = http.get("/favicon.ico")
-    assert (given.content, given.headers["content-type"]) == (b"picture", "image/png")
+        icon = http.get("/favicon.ico")
+    assert (icon.content, icon.headers["content-type"]) == (b"picture", "image/png")
     with fixtures.settings(admin, favicon="data:text/html,<script>alert(1)</script>"):
         page = http.get("/favicon.ico")
     assert "sandbox" in page.headers["content-security-policy"]
@@ -180,11 +185,11 @@ REQUIRED = {
 
 def test_a_query_parameter_that_must_be_there_is_shown_with_its_type(document: dict[str, Any]) -> None:
     shown = {
-        path: (one["name"], one["schema"]["type"])
+        path: (parameter["name"], parameter["schema"]["type"])
         for path, operations in document["paths"].items()
         for operation in operations.values()
-        for one in operation.get("parameters", ())
-        if one["required"] and one["in"] == "query"
+        for parameter in operation.get("parameters", ())
+        if parameter["required"] and parameter["in"] == "query"
     }
     assert shown == REQUIRED
 
@@ -241,7 +246,7 @@ def test_what_is_answered_fits_the_schemas_that_are_shown(admin: Client, folder:
             shown = document["paths"][path][method.lower()]["responses"]["200"]["content"]["application/json"]
             schema = shown["schema"] | {"components": document["components"]}
             checker = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
-            wrong = [(list(one.absolute_path), one.message) for one in checker.iter_errors(answer)]
+            wrong = [(list(error.absolute_path), error.message) for error in checker.iter_errors(answer)]
             assert not wrong, (method, path, wrong)
 
 
@@ -294,12 +299,12 @@ def test_a_backup_is_put_back_into_a_fresh_service_record_by_record(
         for row in kept[kind]:
             if mark in row[KEYS[kind]]:
                 empty.ok(f"/api/admin/{kind}/create", **row)
-    found = _backup(empty)
+    backup = _backup(empty)
     for kind, key in KEYS.items():
-        now = {row[key]: row for row in found[kind]}
-        wanted = {row[key]: row for row in kept[kind] if kind == "setting" or mark in row[key]}
-        assert wanted
-        for name, row in wanted.items():
+        now = {row[key]: row for row in backup[kind]}
+        expected = {row[key]: row for row in kept[kind] if kind == "setting" or mark in row[key]}
+        assert expected
+        for name, row in expected.items():
             assert now[name] | {"id": 0, "modified": ""} == row | {"id": 0, "modified": ""}, (kind, name)
-    names = [row["mount_path"] for row in found["storage"]]
+    names = [row["mount_path"] for row in backup["storage"]]
     assert names == [f"/{mark}/off", "/files", f"/{mark}"]

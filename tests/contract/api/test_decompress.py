@@ -55,8 +55,8 @@ def test_every_format_that_is_offered_is_unpacked_whole(owner: TaskClient, servi
     assert [(row["state"], row["error"]) for row in owner.wait_for_all(UPLOAD)] == [(2, "")] * len(MADE)
     for extension, name in names.items():
         base = name.removesuffix(extension)
-        wanted = {base: b"single"} if extension in SINGLES else FILES
-        assert read_files(owner.root / base) == wanted, extension
+        expected = {base: b"single"} if extension in SINGLES else FILES
+        assert read_files(owner.root / base) == expected, extension
         if ".t" in extension:
             assert (owner.root / base / "a/b.txt").stat().st_mtime == 1_600_000_000
     assert (owner.root / "n0/a/b.txt").stat().st_mtime == NOON
@@ -139,8 +139,8 @@ def test_what_is_there_already_fails_by_name_or_is_overwritten(owner: TaskClient
     assert row["state"] == 7
     assert row["error"].startswith("2 of ")
     assert "old: file exists" in row["error"] and "sub/old: file exists" in row["error"]
-    kept = {"old": b"was there", "sub/old": b"was there"}
-    assert read_files(owner.root) == kept | {"new": b"new", "sub/new": b"s"}
+    old_files = {"old": b"was there", "sub/old": b"was there"}
+    assert read_files(owner.root) == old_files | {"new": b"new", "sub/new": b"s"}
     (owner.root / "old").unlink()
     owner.ask("retry", UPLOAD, row["id"])
     assert owner.wait_for(UPLOAD, row["id"])["error"] == "1 of 2 items failed: sub/old: file exists"
@@ -165,8 +165,8 @@ def test_empty_folders_are_kept_and_those_of_an_empty_archive_too(owner: TaskCli
     write_file(owner, "none.zip", zipped({}))
     write_file(owner, "none.tar", tarred({}))
     assert unpack_whole(owner, "x.zip")["state"] == 2
-    found = {str(path.relative_to(owner.root)) for path in owner.root.rglob("*")}
-    assert found == {"e", "deep", "deep/er", "f"}
+    paths = {str(path.relative_to(owner.root)) for path in owner.root.rglob("*")}
+    assert paths == {"e", "deep", "deep/er", "f"}
     for name in ("none.zip", "none.tar"):
         row = unpack_whole(owner, name, put_into_new_dir=True, into=f"{owner.mount}/deep")
         assert (row["state"], row["error"]) == (2, "")

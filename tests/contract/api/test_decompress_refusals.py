@@ -33,9 +33,9 @@ def read_all_texts(owner: TaskClient) -> str:
         for shelf in ("done", "undone")
     ]
     data = owner.service.data
-    kept = [path for path in data.rglob("*") if path.is_file() and data / "files" not in path.parents]
-    kept.append(data.parent / f"{data.name}.log")
-    return "\n".join(get_data + [path.read_bytes().decode("latin-1") for path in kept])
+    files = [path for path in data.rglob("*") if path.is_file() and data / "files" not in path.parents]
+    files.append(data.parent / f"{data.name}.log")
+    return "\n".join(get_data + [path.read_bytes().decode("latin-1") for path in files])
 
 
 @pytest.mark.parametrize(("name", "content"), [("x.zip", locked()), ("x.7z", seven("sesame", headers=True))])
@@ -58,9 +58,9 @@ def make_odd(kind: bytes, name: str = "odd") -> bytes:
     """A tar of an entry of that kind, then a file."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
-        one = tarfile.TarInfo(name)
-        one.type, one.linkname = kind, "/etc/passwd"
-        archive.addfile(one)
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
         fine = tarfile.TarInfo("fine")
         fine.size = 4
         archive.addfile(fine, io.BytesIO(b"fine"))
@@ -123,8 +123,8 @@ def test_bombs_are_stopped_by_the_settings(owner: TaskClient, admin: Client) -> 
         for name in ("tight.gz", "tight.tar.gz"):
             assert unpack_in_vain(owner, name) == "the archive is packed too tightly to be honest"
         (id,) = owner.unpack("tight.zip")
-        wanted = "1 entry is not unpacked: bomb: it is packed too tightly to be honest"
-        assert owner.wait_for(KIND, id)["error"] == wanted
+        expected_error = "1 entry is not unpacked: bomb: it is packed too tightly to be honest"
+        assert owner.wait_for(KIND, id)["error"] == expected_error
         assert [row["state"] for row in owner.wait_for_all(UPLOAD)] == [2]
     assert read_files(owner.root) == {"fine": b"fine"}
     with fixtures.settings(admin, archive_max_ratio="0", archive_max_members="0", archive_max_size="0"):
@@ -185,7 +185,7 @@ def test_a_damaged_member_is_named_and_the_others_are_brought(owner: TaskClient)
     (id,) = owner.unpack("x.zip")
     row = owner.wait_for(KIND, id)
     assert row["error"] == "1 entry is not unpacked: bad: the checksum of a file in the archive is wrong"
-    assert [one["state"] for one in owner.wait_for_all(UPLOAD)] == [2]
+    assert [task["state"] for task in owner.wait_for_all(UPLOAD)] == [2]
     assert read_files(owner.root) == {"good": b"good" * 100}
 
 

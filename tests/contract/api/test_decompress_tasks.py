@@ -39,9 +39,9 @@ class Slow:
         self.go = threading.Event()
 
     def __call__(self, request: Request) -> None:
-        found = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
-        assert found
-        start, stop = int(found[1]), int(found[2]) + 1
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
+        assert match
+        start, stop = int(match[1]), int(match[2]) + 1
         if self.at <= start < len(self.content) - MIB:  # the directory is at the end
             self.asked.set()
             assert self.go.wait(10)
@@ -68,7 +68,7 @@ def test_a_task_fails_and_is_retried_when_the_archive_is_right(owner: TaskClient
     owner.ask("retry", KIND, id)
     row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
-    assert [one["state"] for one in owner.wait_for_all(UPLOAD)] == [2]
+    assert [task["state"] for task in owner.wait_for_all(UPLOAD)] == [2]
     assert read_files(owner.root) == {"f": b"at last"}
 
 

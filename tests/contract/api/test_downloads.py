@@ -173,14 +173,14 @@ def test_a_storage_with_addresses_redirects_and_nobody_keeps_that(
 ) -> None:
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": TREE.format(service.address)}) as mounted:
         path = f"{mounted}/d/f.bin"
-        found = admin.ok("/api/fs/get", path=path)
-        assert found["raw_url"] == "https://example.com/f.bin?x=1"
+        entry = admin.ok("/api/fs/get", path=path)
+        assert entry["raw_url"] == "https://example.com/f.bin?x=1"
         for method in ("GET", "HEAD"):
-            answer = visitor.http.request(method, make_url("d", path, found["sign"]))
+            answer = visitor.http.request(method, make_url("d", path, entry["sign"]))
             assert (answer.status_code, answer.headers["location"]) == (302, "https://example.com/f.bin?x=1")
             assert {name: answer.headers[name] for name in DIRECT} == DIRECT
         check_page(visitor.http.get(make_url("d", path)), 401, "expire missing")
-        check_page(visitor.http.get(make_url("p", path, found["sign"])), 403, "proxy not allowed")
+        check_page(visitor.http.get(make_url("p", path, entry["sign"])), 403, "proxy not allowed")
         missing = f"{mounted}/d/none"
         check_page(
             visitor.http.get(make_url("d", missing, make_signature(read_key(admin), missing))),

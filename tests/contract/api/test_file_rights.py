@@ -97,9 +97,9 @@ def test_a_user_sees_and_changes_only_what_is_below_his_base_path(service: Servi
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS, f"{folder}/home") as user:
         assert list_names(user, "/") == ["own"]
         assert user.ok("/api/fs/get", path="/")["name"] == "home"
-        found = user.ok("/api/fs/get", path="/own")
-        assert urlsplit(found["raw_url"]).path == f"/p{folder}/home/own"
-        assert user.http.get(found["raw_url"]).text == "home/own"
+        entry = user.ok("/api/fs/get", path="/own")
+        assert urlsplit(entry["raw_url"]).path == f"/p{folder}/home/own"
+        assert user.http.get(entry["raw_url"]).text == "home/own"
         for path in (f"{folder}/foreign", "/../foreign", "/..", "../home2", f"{folder}/home/own"):
             assert user.post("/api/fs/get", path=path)["code"] in (403, 500)
         user.ok("/api/fs/mkdir", path="/made")
@@ -132,5 +132,5 @@ def test_mounts_outside_the_base_path_do_not_show(service: Service, admin: Clien
 
 def test_a_user_whose_base_path_is_a_mount_gets_that_mount(service: Service, admin: Client) -> None:
     with fixtures.virtual(admin) as mounted, fixtures.user(service, admin, 0, mounted) as user:
-        found = user.ok("/api/fs/get", path="/")
-        assert (found["name"], found["provider"], found["is_dir"]) == (mounted[1:], "Virtual", True)
+        entry = user.ok("/api/fs/get", path="/")
+        assert (entry["name"], entry["provider"], entry["is_dir"]) == (mounted[1:], "Virtual", True)

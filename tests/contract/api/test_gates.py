@@ -26,7 +26,9 @@ DENIED = (403, "permission denied")
 def operations(client: Client) -> list[tuple[str, str, str]]:
     """Method, path and gate of every route of the service."""
     paths = client.http.get("/openapi.json").json()["paths"]
-    return [(method, path, one["x-gate"]) for path, methods in paths.items() for method, one in methods.items()]
+    return [
+        (method, path, operation["x-gate"]) for path, methods in paths.items() for method, operation in methods.items()
+    ]
 
 
 def call(client: Client, method: str, path: str) -> tuple[int, str]:
@@ -36,11 +38,11 @@ def call(client: Client, method: str, path: str) -> tuple[int, str]:
 
 
 def test_everything_below_admin_is_for_administrators_and_says_so(service: Service) -> None:
-    found = operations(service.anonymous())
-    below = [(path, gate) for _, path, gate in found if path.startswith("/api/admin/")]
+    routes = operations(service.anonymous())
+    below = [(path, gate) for _, path, gate in routes if path.startswith("/api/admin/")]
     assert len(below) >= 30
     assert [path for path, gate in below if gate != "admin"] == []
-    assert {path for _, path, gate in found if gate == "admin"} - {path for path, _ in below} == {"/api/fs/link"}
+    assert {path for _, path, gate in routes if gate == "admin"} - {path for path, _ in below} == {"/api/fs/link"}
 
 
 def test_only_what_anybody_may_see_is_open_to_anybody(service: Service) -> None:

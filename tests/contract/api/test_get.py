@@ -31,35 +31,35 @@ def test_dots_inside_a_name_are_no_escape(admin: Client, folder: str) -> None:
 def test_get_has_exactly_the_documented_fields(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a b+ü.txt")
     path = f"{folder}/a b+ü.txt"
-    found = admin.ok("/api/fs/get", path=path)
-    assert set(found) == OBJECT | {"raw_url", "readme", "header", "provider", "related"}
-    assert (found["name"], found["size"], found["is_dir"], found["provider"]) == ("a b+ü.txt", 10, False, "Local")
-    expected = f"{service.address}/p{quote(path, safe='/+')}?sign={found['sign']}"
-    assert found["raw_url"] == expected
-    assert found["sign"] == admin.ok("/api/fs/list", path=folder)["content"][0]["sign"]
+    entry = admin.ok("/api/fs/get", path=path)
+    assert set(entry) == OBJECT | {"raw_url", "readme", "header", "provider", "related"}
+    assert (entry["name"], entry["size"], entry["is_dir"], entry["provider"]) == ("a b+ü.txt", 10, False, "Local")
+    expected = f"{service.address}/p{quote(path, safe='/+')}?sign={entry['sign']}"
+    assert entry["raw_url"] == expected
+    assert entry["sign"] == admin.ok("/api/fs/list", path=folder)["content"][0]["sign"]
     assert admin.bytes(path).text == "a b+ü.txt"
-    assert admin.get("/api/fs/get", path=path)["data"] == found
+    assert admin.get("/api/fs/get", path=path)["data"] == entry
 
 
 def test_get_of_a_folder_has_neither_link_nor_signature(admin: Client, folder: str) -> None:
-    found = admin.ok("/api/fs/get", path=folder)
-    assert (found["raw_url"], found["sign"], found["is_dir"], found["size"]) == ("", "", True, 0)
-    assert found["name"] == folder.rpartition("/")[2]
+    entry = admin.ok("/api/fs/get", path=folder)
+    assert (entry["raw_url"], entry["sign"], entry["is_dir"], entry["size"]) == ("", "", True, 0)
+    assert entry["name"] == folder.rpartition("/")[2]
 
 
 def test_the_root_without_a_storage_is_named_root(admin: Client) -> None:
-    found = admin.ok("/api/fs/get")
-    assert (found["name"], found["is_dir"], found["provider"]) == ("root", True, "unknown")
-    assert found["modified"] == found["created"] == "0001-01-01T00:00:00Z"
+    entry = admin.ok("/api/fs/get")
+    assert (entry["name"], entry["is_dir"], entry["provider"]) == ("root", True, "unknown")
+    assert entry["modified"] == entry["created"] == "0001-01-01T00:00:00Z"
     assert admin.ok("/api/fs/get", path="/files")["provider"] == "Local"
 
 
 def test_related_are_the_siblings_with_the_same_stem(admin: Client, folder: str) -> None:
     fill(admin, folder, "film.mkv", "film.srt", "film.en.srt", "film2/", "other.srt", "Film.nfo")
-    found = admin.ok("/api/fs/get", path=f"{folder}/film.mkv")
-    assert sorted(row["name"] for row in found["related"]) == ["film.en.srt", "film.srt", "film2"]
-    assert all(set(row) == OBJECT for row in found["related"])
-    subtitle = next(row for row in found["related"] if row["name"] == "film.srt")
+    entry = admin.ok("/api/fs/get", path=f"{folder}/film.mkv")
+    assert sorted(row["name"] for row in entry["related"]) == ["film.en.srt", "film.srt", "film2"]
+    assert all(set(row) == OBJECT for row in entry["related"])
+    subtitle = next(row for row in entry["related"] if row["name"] == "film.srt")
     assert subtitle["sign"] == admin.ok("/api/fs/get", path=f"{folder}/film.srt")["sign"]
     assert admin.ok("/api/fs/get", path=f"{folder}/other.srt")["related"] is None
 
@@ -115,9 +115,9 @@ def test_other_is_not_offered_by_any_driver(admin: Client, folder: str) -> None:
 
 def test_link_gives_administrators_an_address_that_works(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    found = admin.ok("/api/fs/link", path=f"{folder}/a")
+    link = admin.ok("/api/fs/link", path=f"{folder}/a")
     sign = admin.ok("/api/fs/get", path=f"{folder}/a")["sign"]
-    assert found == {
+    assert link == {
         "url": f"{service.address}/p{folder}/a?d&sign={sign}",
         "header": None,
         "Expiration": None,
@@ -125,7 +125,7 @@ def test_link_gives_administrators_an_address_that_works(service: Service, admin
         "part_size": 0,
         "content_length": 0,
     }
-    assert service.anonymous().http.get(found["url"]).text == "a"
+    assert service.anonymous().http.get(link["url"]).text == "a"
     assert urlsplit(admin.ok("/api/fs/link", path=f"{folder}/none")["url"]).path == f"/p{folder}/none"
     check_failure(admin.post("/api/fs/link", path="/nowhere"), 500, fixtures.NOT_MOUNTED)
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as user:

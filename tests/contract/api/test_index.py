@@ -33,17 +33,17 @@ def client(own: Service) -> Client:
 
 
 def progress(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = client.get("/api/admin/index/progress")["data"]
-    return found
+    state: dict[str, Any] = client.get("/api/admin/index/progress")["data"]
+    return state
 
 
 def wait(client: Client) -> dict[str, Any]:
     """The progress when no run is under way."""
     end = time.monotonic() + SECONDS
-    while not (found := progress(client))["is_done"]:
-        assert time.monotonic() < end, found
+    while not (state := progress(client))["is_done"]:
+        assert time.monotonic() < end, state
         time.sleep(0.02)
-    return found
+    return state
 
 
 def find(client: Client, words: str) -> list[str]:
@@ -52,8 +52,8 @@ def find(client: Client, words: str) -> list[str]:
 
 
 def test_who_never_asked_has_an_index_from_the_first_start_on(own: Service, client: Client) -> None:
-    found = wait(client)
-    assert (set(found), found["error"]) == ({"obj_count", "is_done", "last_done_time", "error"}, "")
+    state = wait(client)
+    assert (set(state), state["error"]) == ({"obj_count", "is_done", "last_done_time", "error"}, "")
     settings = {row["key"]: row["value"] for row in client.get("/api/admin/setting/list")["data"]}
     assert (settings["search_index"], settings["auto_update_index"]) == ("database", "true")
     assert '"is_done":true' in settings["index_progress"]

@@ -90,13 +90,13 @@ def test_the_storage_decides_the_order(admin: Client, tmp_path: Path, fields: di
             answer = admin.put(f"{mounted}/{name}", b"#" * size, last_modified=str(modified))
             assert answer["code"] == 200
         fill(admin, mounted, "B/", "z/")
-        found = list_names(admin, mounted)
+        listed = list_names(admin, mounted)
         if not fields:
-            assert found == sorted(order)
+            assert listed == sorted(order)
             return
         cut = slice(0, 4) if fields.get("extract_folder") == "back" and "order_by" in fields else slice(None)
-        assert found[cut] == order[cut]
-        assert sorted(found) == sorted(order)
+        assert listed[cut] == order[cut]
+        assert sorted(listed) == sorted(order)
 
 
 def test_numbers_in_names_are_compared_as_numbers_at_any_length(admin: Client, tmp_path: Path) -> None:
@@ -166,9 +166,9 @@ def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: 
         assert (answer["provider"], answer["total"]) == ("unknown", 1)
         way = admin.ok("/api/fs/get", path=f"{top}/way")
         assert (way["name"], way["is_dir"], way["provider"], way["raw_url"]) == ("way", True, "unknown", "")
-        found = admin.ok("/api/fs/get", path=mounted)
-        assert (found["name"], found["is_dir"], found["provider"]) == ("mount", True, "Virtual")
-        assert found["modified"] == admin.ok("/api/fs/list", path=f"{top}/way")["content"][0]["modified"]
+        entry = admin.ok("/api/fs/get", path=mounted)
+        assert (entry["name"], entry["is_dir"], entry["provider"]) == ("mount", True, "Virtual")
+        assert entry["modified"] == admin.ok("/api/fs/list", path=f"{top}/way")["content"][0]["modified"]
         check_failure(
             admin.post("/api/fs/list", path=f"{top}/other"),
             500,
@@ -366,16 +366,16 @@ def test_a_request_may_ask_for_another_order_with_folders_first_or_as_the_storag
             os.utime(tmp_path / name, (1000 + number, 1000 + number))
         (tmp_path / "Sub").mkdir()
         for (by, direction), (folder, *files) in ORDERS.items():
-            wanted = [*files, folder] if folders == "back" else [folder, *files]
+            expected = [*files, folder] if folders == "back" else [folder, *files]
             body = admin.ok("/api/fs/list", path=mounted, order_by=by, order_direction=direction)
             query = admin.get("/api/fs/list", path=mounted, order_by=by, order_direction=direction)["data"]
-            assert [row["name"] for row in body["content"]] == wanted, (by, direction)
+            assert [row["name"] for row in body["content"]] == expected, (by, direction)
             assert query == body
             for page in (1, 2):
                 part = admin.ok(
                     "/api/fs/list", path=mounted, order_by=by, order_direction=direction, page=page, per_page=2
                 )
-                assert [row["name"] for row in part["content"]] == wanted[2 * page - 2 : 2 * page]
+                assert [row["name"] for row in part["content"]] == expected[2 * page - 2 : 2 * page]
         assert sorted(list_names(admin, mounted)) == ["Sub", "a10", "a2", "b"]
 
 

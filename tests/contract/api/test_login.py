@@ -180,21 +180,21 @@ def test_a_missing_user_name_is_told_even_while_locked(service: Service, someone
 
 def test_a_missing_code_is_no_failure(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     client = stranger(service)
     assert [get_refusal(attempt(client, person.name, person.password)) for _ in range(7)] == [SECOND_FACTOR] * 7
-    assert get_data(attempt(client, person.name, person.password, otp_code=make_code(found)))["token"]
+    assert get_data(attempt(client, person.name, person.password, otp_code=make_code(secret)))["token"]
 
 
 def test_guessing_codes_is_locked_by_a_count_of_its_own(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     client = stranger(service)
-    wrong = make_wrong_code(found)
+    wrong = make_wrong_code(secret)
     for _ in range(5):
         assert get_refusal(attempt(client, person.name, person.password, otp_code=wrong)) == SECOND_FACTOR
-    assert get_refusal(attempt(client, person.name, person.password, otp_code=make_code(found))) == LOCKED
-    assert get_data(attempt(stranger(service), person.name, person.password, otp_code=make_code(found)))["token"]
+    assert get_refusal(attempt(client, person.name, person.password, otp_code=make_code(secret))) == LOCKED
+    assert get_data(attempt(stranger(service), person.name, person.password, otp_code=make_code(secret)))["token"]
 
 
 def test_an_account_of_a_crafted_name_cannot_clear_the_count_of_codes(service: Service, accounts: People) -> None:

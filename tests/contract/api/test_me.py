@@ -106,7 +106,7 @@ def test_a_key_is_added_listed_and_deleted_by_its_owner(accounts: People) -> Non
     assert row["fingerprint"][:12] == fingerprint[:12] and row["fingerprint"][-4:] == fingerprint[-4:]
     assert row["fingerprint"][12:-4] == "*" * (len(fingerprint) - 16)
     existing = client.get("/openlist/api/me/sshkey/list")["data"]["content"]
-    assert [one["fingerprint"] for one in existing] == [fingerprint]
+    assert [key["fingerprint"] for key in existing] == [fingerprint]
     assert get_data(client.post("/api/me/sshkey/delete", params={"id": row["id"]})) is None
     assert list_keys(client) == []
 

@@ -24,9 +24,9 @@ def test_a_hide_line_takes_matching_names_out_of_the_folder(admin: Client, folde
     with fixtures.meta(admin, folder, hide="\\.secret$\n\n^secret\\."):
         for client in two:
             data = get_data(list_folder(client, folder))
-            assert sorted(one["name"] for one in data["content"]) == ["a.txt", "sub"]
+            assert sorted(row["name"] for row in data["content"]) == ["a.txt", "sub"]
             assert data["total"] == 2
-            assert [one["name"] for one in get_data(client.post("/api/fs/dirs", path=folder))] == ["sub"]
+            assert [row["name"] for row in get_data(client.post("/api/fs/dirs", path=folder))] == ["sub"]
             for path in ("b.secret", "secret.d", "secret.d/c.txt", "not-there.secret"):
                 assert get_refusal(get_file(client, f"{folder}/{path}")) == UNREADABLE
             assert get_refusal(list_folder(client, f"{folder}/secret.d")) == UNREADABLE

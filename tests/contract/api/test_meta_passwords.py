@@ -112,7 +112,7 @@ def test_files_of_a_protected_folder_are_no_related_files_of_another(admin: Clie
     with fixtures.meta(admin, folder, hide="secret$"):
         for client in two:
             related = get_data(get_file(client, f"{folder}/film.mp4"))["related"]
-            assert [one["name"] for one in related] == ["film.srt"]
+            assert [row["name"] for row in related] == ["film.srt"]
         assert len(get_data(get_file(admin, f"{folder}/film.mp4"))["related"]) == 2
 
 

@@ -34,10 +34,10 @@ def test_a_rule_is_created_shown_listed_updated_and_deleted(admin: Client, folde
         "read_users_sub": True, "write_users": [1], "write_users_sub": True,
     }  # fmt: skip
     assert get_data(admin.post("/api/admin/meta/create", **wish)) is None
-    found = find_meta(admin, folder)
-    id = found["id"]
-    assert found == wish | {"id": id}
-    assert get_data(admin.get("/api/admin/meta/get", id=id)) == found
+    meta = find_meta(admin, folder)
+    id = meta["id"]
+    assert meta == wish | {"id": id}
+    assert get_data(admin.get("/api/admin/meta/get", id=id)) == meta
     assert get_data(admin.post("/api/admin/meta/update", id=id, path=f"{folder}/other")) is None
     assert get_data(admin.get("/api/admin/meta/get", id=id)) == EMPTY | {"id": id, "path": f"{folder}/other"}
     assert get_data(admin.post("/api/admin/meta/delete", params={"id": id})) is None
@@ -50,9 +50,9 @@ def test_only_the_path_of_a_rule_is_required_and_it_is_cleaned(admin: Client, fo
     assert get_refusal(admin.post("/api/admin/meta/create", path="", password="x")) == required
     assert get_refusal(admin.post("/api/admin/meta/update", id=1)) == required
     get_data(admin.post("/api/admin/meta/create", path=f"{folder.replace('/', chr(92))}//x/./"))
-    found = find_meta(admin, f"{folder}/x")
-    assert found == EMPTY | {"id": found["id"], "path": f"{folder}/x"}
-    get_data(admin.post("/api/admin/meta/delete", params={"id": found["id"]}))
+    meta = find_meta(admin, f"{folder}/x")
+    assert meta == EMPTY | {"id": meta["id"], "path": f"{folder}/x"}
+    get_data(admin.post("/api/admin/meta/delete", params={"id": meta["id"]}))
 
 
 def test_a_path_has_one_rule(admin: Client, folder: str) -> None:
@@ -69,19 +69,19 @@ def test_of_two_rules_for_one_path_created_at_the_same_time_one_is_made(admin: C
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: admin.post("/api/admin/meta/create", path=folder), range(4)))
     assert sorted(answer["code"] for answer in answers) == [200, 500, 500, 500]
-    [found] = [one for one in list_metas(admin) if one["path"] == folder]
-    get_data(admin.post("/api/admin/meta/delete", params={"id": found["id"]}))
+    [meta] = [item for item in list_metas(admin) if item["path"] == folder]
+    get_data(admin.post("/api/admin/meta/delete", params={"id": meta["id"]}))
 
 
 def test_the_list_is_ordered_by_id_and_cut_into_pages(admin: Client, folder: str) -> None:
     with ExitStack() as stack:
         for name in ("b", "a", "c"):
             stack.enter_context(fixtures.meta(admin, f"{folder}/{name}"))
-        ids = [one["id"] for one in list_metas(admin)]
+        ids = [meta["id"] for meta in list_metas(admin)]
         assert ids == sorted(ids)
-        assert [one["path"] for one in list_metas(admin)][-3:] == [f"{folder}/{name}" for name in ("b", "a", "c")]
+        assert [meta["path"] for meta in list_metas(admin)][-3:] == [f"{folder}/{name}" for name in ("b", "a", "c")]
         page = get_data(admin.get("/api/admin/meta/list", page=2, per_page=2))
-        assert [one["id"] for one in page["content"]] == ids[2:4]
+        assert [meta["id"] for meta in page["content"]] == ids[2:4]
         assert page["total"] == len(ids)
         assert list_metas(admin, page=999, per_page=2) == []
 
@@ -100,7 +100,7 @@ def test_what_names_no_rule_is_not_found(admin: Client) -> None:
 def test_a_hide_line_that_does_not_compile_is_named(admin: Client, folder: str, line: str) -> None:
     code, message = get_refusal(admin.post("/api/admin/meta/create", path=folder, hide=f"fine\n{line}\nfine"))
     assert code == 400 and message.startswith(f"{line} is illegal: ")
-    assert folder not in {one["path"] for one in list_metas(admin)}
+    assert folder not in {meta["path"] for meta in list_metas(admin)}
     with fixtures.meta(admin, folder, hide="before"):
         before = find_meta(admin, folder)
         assert get_refusal(admin.post("/api/admin/meta/update", **(before | {"hide": line})))[0] == 400

@@ -284,11 +284,11 @@ class TestBucket:
     def test_size_and_checksum_are_bound_by_the_signature(self, admin: Client, multipart: MultipartClient,
                                                           bucket: Any) -> None:  # fmt: skip
         id = multipart.begin(f"{bucket[0]}/z", 5)["upload_id"]
-        wanted = [{"index": 0, "crc32": format_crc32(b"12345")}]
-        (one,) = admin.ok("/api/fs/multipart/sign", upload_id=id, chunks=wanted)["chunks"]
-        signed = httpx.URL(one["url"]).params["X-Amz-SignedHeaders"].split(";")
+        chunks = [{"index": 0, "crc32": format_crc32(b"12345")}]
+        (signed_chunk,) = admin.ok("/api/fs/multipart/sign", upload_id=id, chunks=chunks)["chunks"]
+        signed = httpx.URL(signed_chunk["url"]).params["X-Amz-SignedHeaders"].split(";")
         assert {"content-length", "host", "x-amz-checksum-crc32"} <= set(signed)
-        assert one["headers"] == {"x-amz-checksum-crc32": format_crc32(b"12345")}
+        assert signed_chunk["headers"] == {"x-amz-checksum-crc32": format_crc32(b"12345")}
         for chunk, why in (
             ({"index": 1, "crc32": "AAAAAA=="}, "there is no chunk 1: the upload has 1"),
             ({"index": 0, "crc32": "x"}, "the CRC-32 of chunk 0 is not four bytes in Base64"),
@@ -298,14 +298,14 @@ class TestBucket:
 
     def test_a_whole_file_goes_to_the_bucket(self, admin: Client, bucket: Any) -> None:
         path, name, client = bucket
-        given = {"path": path, "file_name": "whole ü.txt", "file_size": 5, "tool": "HttpDirect"}
-        info = admin.ok("/api/fs/get_direct_upload_info", **given)
+        fields = {"path": path, "file_name": "whole ü.txt", "file_size": 5, "tool": "HttpDirect"}
+        info = admin.ok("/api/fs/get_direct_upload_info", **fields)
         assert (info["method"], info["chunk_size"]) == ("PUT", 0)
         assert "content-length" in httpx.URL(info["upload_url"]).params["X-Amz-SignedHeaders"]
         answer = httpx.put(info["upload_url"], content=b"whole", headers=info["headers"])
         assert answer.status_code == 200, answer.text
         assert client.get_object(Bucket=name, Key="whole ü.txt")["Body"].read() == b"whole"
-        taken = admin.http.post("/api/fs/get_direct_upload_info", json=given, headers={"overwrite": "false"}).json()
+        taken = admin.http.post("/api/fs/get_direct_upload_info", json=fields, headers={"overwrite": "false"}).json()
         assert (taken["code"], taken["message"]) == (403, "file exists")
 
     def test_elsewhere_there_is_no_such_address(self, admin: Client, multipart: MultipartClient, folder: str) -> None:

@@ -78,8 +78,8 @@ def test_a_url_tree_refuses_what_is_too_deep_and_goes_on(admin: Client) -> None:
         assert admin.names(path) == ["a", "x"]
 
 
-@pytest.mark.parametrize("wanted", ["", "bytes=0-3", "bytes=-1"])
-def test_a_file_of_unknown_size_is_streamed_whole(admin: Client, wanted: str) -> None:
+@pytest.mark.parametrize("requested_range", ["", "bytes=0-3", "bytes=-1"])
+def test_a_file_of_unknown_size_is_streamed_whole(admin: Client, requested_range: str) -> None:
     content = b"its size stands nowhere" * 1000
     with origin.origin() as elsewhere:
         url = elsewhere.at("/f.bin", origin.file(content))
@@ -88,7 +88,7 @@ def test_a_file_of_unknown_size_is_streamed_whole(admin: Client, wanted: str) ->
         ) as path:
             assert admin.ok("/api/fs/list", path=path)["content"][0]["size"] == 0
             file = f"/p{path}/f.bin?sign={admin.ok('/api/fs/get', path=f'{path}/f.bin')['sign']}"
-            answer = admin.http.get(file, headers={"range": wanted} if wanted else {})
+            answer = admin.http.get(file, headers={"range": requested_range} if requested_range else {})
             assert (answer.status_code, answer.content) == (200, content)
             assert "content-length" not in answer.headers
             assert answer.headers["accept-ranges"] == "none"

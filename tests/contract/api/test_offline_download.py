@@ -79,14 +79,14 @@ NAMES = [
 
 def test_the_name_is_the_servers_or_the_addresses_and_harmless(owner: TaskClient, web: Origin) -> None:
     inner = owner.folder.removeprefix("/files")
-    wanted = {}
+    expected = {}
     for number, (path, disposition, name) in enumerate(NAMES):
         page = origin.file(b"x", content_disposition=disposition)
         web.at(f"/{number}{path.partition('?')[0]}", page)
         owner.download(f"{web.address}/{number}{path}", path=f"{owner.folder}/{number}")
-        wanted[f"{number}/{name}"] = b"x"
+        expected[f"{number}/{name}"] = b"x"
     assert {row["error"] for row in owner.wait_for_all(KIND) + owner.wait_for_all(TRANSFER)} == {""}
-    assert read_files(owner.disk) == wanted
+    assert read_files(owner.disk) == expected
     shown = {row["name"] for row in owner.wait_for_all(TRANSFER)}
     names = [name for *_, name in NAMES]
     assert shown == {f"transfer [](/{name}) to [/files]({inner}/{n})" for n, name in enumerate(names)}
@@ -153,8 +153,8 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(owner: TaskClien
 def test_a_body_of_the_wrong_kind_is_refused(owner: TaskClient) -> None:
     bodies: list[dict[str, Any]] = [{"urls": "http://x/"}, {"urls": [1]}, {"urls": {"a": 1}}, {"path": 1}, {"tool": []}]
     for body in bodies:
-        wanted = {"urls": ["http://example.org/f"], "path": owner.folder, "tool": "SimpleHttp"} | body
-        assert get_refusal(owner.client.post(ROUTE, **wanted))[0] == 400
+        fields = {"urls": ["http://example.org/f"], "path": owner.folder, "tool": "SimpleHttp"} | body
+        assert get_refusal(owner.client.post(ROUTE, **fields))[0] == 400
     assert owner.wait_for_all(KIND) == []
 
 

@@ -147,7 +147,7 @@ def test_without_leave_nothing_on_this_machine_is_reached(owner: TaskClient, adm
         for host in ("169.254.169.254", "10.0.0.1", "[::1]", "0.0.0.0"):
             assert download_in_vain(owner, f"http://{host}/f") == f"access to {host.strip('[]')} is not allowed"
             owner.client.ok(f"/api/task/{KIND}/clear_done")
-    assert [one.path for one in web.asked[seen:] if one.path == "/private.txt"] == []
+    assert [request.path for request in web.asked[seen:] if request.path == "/private.txt"] == []
     assert read_files(owner.disk) == {}
 
 
@@ -184,8 +184,8 @@ def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, 
     page = serve_in_turn(origin.file(LARGE, cut=CUT), origin.file(LARGE))
     seen = len(web.asked)
     assert download_files(owner, web.at("/cut.bin", page)) == {"cut.bin": LARGE}
-    asked = [one.headers.get("range") for one in web.asked[seen:] if one.path == "/cut.bin"]
-    assert asked == [None, f"bytes={2 * PART}-"]
+    requested_ranges = [request.headers.get("range") for request in web.asked[seen:] if request.path == "/cut.bin"]
+    assert requested_ranges == [None, f"bytes={2 * PART}-"]
 
 
 def test_a_server_that_cuts_again_and_again_is_asked_again_as_long_as_something_arrives(
@@ -248,7 +248,7 @@ def test_a_download_fails_and_is_retried_when_the_file_is_there(owner: TaskClien
     owner.ask("retry", KIND, id)
     row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
-    assert [one["state"] for one in owner.wait_for_all(TRANSFER)] == [2]
+    assert [task["state"] for task in owner.wait_for_all(TRANSFER)] == [2]
     assert read_files(owner.disk) == {"late.txt": b"at last"}
 
 
@@ -295,7 +295,7 @@ def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/"}) as path:
         assert get_refusal(ask(owner.client, url, path))[0] != 200
     assert owner.wait_for_all(KIND) == []
-    assert [one.path for one in web.asked if one.path.startswith("/some")] == []
+    assert [request.path for request in web.asked if request.path.startswith("/some")] == []
 
 
 def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Client, web: Origin) -> None:
@@ -309,7 +309,7 @@ def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Clien
             for name, content in (("small.txt", b"small"), ("large.bin", LARGE)):
                 link = admin.ok("/api/fs/get", path=f"{path}/in/{name}")["raw_url"]
                 assert httpx.get(link, follow_redirects=True).content == content
-    assert not [one for one in owner.list_staged() if one.startswith(tuple(made))]
+    assert not [staged for staged in owner.list_staged() if staged.startswith(tuple(made))]
 
 
 def test_aria2_brings_a_file_and_says_how_far_it_is(owner: TaskClient, admin: Client, web: Origin) -> None:
@@ -323,7 +323,7 @@ def test_aria2_brings_a_file_and_says_how_far_it_is(owner: TaskClient, admin: Cl
             row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
     assert row["status"] == "offline download completed, maybe transferring"
-    assert [one["state"] for one in owner.wait_for_all(TRANSFER)] == [2]
+    assert [task["state"] for task in owner.wait_for_all(TRANSFER)] == [2]
     assert read_files(owner.disk) == {"by aria.bin": LARGE}
 
 

@@ -23,11 +23,11 @@ def serve_ranges(content: bytes) -> Answering:
     """The content, with ranges of both kinds."""
 
     def answer(request: Request) -> None:
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
-        start, end = (int(found[1]), int(found[2] or len(content) - 1) + 1) if found else (0, len(content))
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+        start, end = (int(match[1]), int(match[2] or len(content) - 1) + 1) if match else (0, len(content))
         body = content[start:end]
-        more = {"content-range": f"bytes {start}-{start + len(body) - 1}/{len(content)}"} if found else {}
-        request.head(206 if found else 200, {"content-length": len(body)} | more)
+        more = {"content-range": f"bytes {start}-{start + len(body) - 1}/{len(content)}"} if match else {}
+        request.head(206 if match else 200, {"content-length": len(body)} | more)
         request.wfile.write(body)
 
     return answer
@@ -93,8 +93,8 @@ def test_an_alias_fetches_in_ranges_as_its_options_say(
         addition = {"paths": source} | options
         with fixtures.mount(admin, "Alias", addition=addition, web_proxy=True, **fields) as alias:
             assert fetch(admin, f"{alias}/a.bin") == content
-    asked = [request.headers["range"] for request in web.asked if request.path == path]
-    assert sorted(asked, key=str) == sorted(ranges, key=str)
+    requested_ranges = [request.headers["range"] for request in web.asked if request.path == path]
+    assert sorted(requested_ranges, key=str) == sorted(ranges, key=str)
 
 
 def test_a_name_with_a_slash_is_shown_as_the_mapping_says(admin: Client, web: Origin) -> None:

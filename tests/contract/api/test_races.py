@@ -105,9 +105,9 @@ def racers(request: pytest.FixtureRequest, service: Service, admin: Client, tmp_
         roots = tmp_path / "one", tmp_path / "two"
         for root in roots:
             root.mkdir()
-        with fixtures.local(admin, roots[0]) as one, fixtures.local(admin, roots[1]) as two:
+        with fixtures.local(admin, roots[0]) as first, fixtures.local(admin, roots[1]) as two:
             policies = {"write_conflict_policy": "all", "put_conflict_policy": "all"}
-            with fixtures.mount(admin, "Alias", addition={"paths": f"x:{one}\nx:{two}"} | policies) as path:
+            with fixtures.mount(admin, "Alias", addition={"paths": f"x:{first}\nx:{two}"} | policies) as path:
                 yield Racers(clients, path, roots, SLOW_ROUNDS)
     else:
         (tmp_path / "bucket").mkdir()
@@ -116,16 +116,16 @@ def racers(request: pytest.FixtureRequest, service: Service, admin: Client, tmp_
                 yield Racers(clients, path, (tmp_path / "bucket",), SLOW_ROUNDS, fills_disks=False)
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_one_of_two_requests_gets_a_free_name_and_the_other_is_told_so(racers: Racers, one: Any, other: Any) -> None:
-    race(racers, racers.rounds, one, other)
+@pytest.mark.parametrize(("first", "other"), PAIRS)
+def test_one_of_two_requests_gets_a_free_name_and_the_other_is_told_so(racers: Racers, first: Any, other: Any) -> None:
+    race(racers, racers.rounds, first, other)
 
 
 def test_two_renames_to_one_free_name_destroy_no_file(racers: Racers) -> None:
     race(racers, RENAMES if racers.rounds == ROUNDS else racers.rounds, rename, rename)
 
 
-def race(racers: Racers, rounds: int, one: Any, other: Any) -> None:
+def race(racers: Racers, rounds: int, first: Any, other: Any) -> None:
     """One request is acknowledged and its bytes are there; the other collides, and its source still is where it was."""
     for round in range(rounds):
         folder, names = f"{racers.path}/{round}", ("first", "second")
@@ -133,7 +133,7 @@ def race(racers: Racers, rounds: int, one: Any, other: Any) -> None:
             for path in (f"to/{name}", f"{name}/x"):
                 racers.fill(f"{round}/{path}", name.encode())
         answers = racers.run(
-            lambda client, folder=folder: one(client, folder, "first"),
+            lambda client, folder=folder: first(client, folder, "first"),
             lambda client, folder=folder: other(client, folder, "second"),
         )
         assert sorted(answer["code"] for answer in answers) == [200, 403], answers

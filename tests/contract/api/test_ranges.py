@@ -11,7 +11,7 @@ from tests.support.service import Client
 
 
 @pytest.mark.parametrize(
-    ("wanted", "start", "stop"),
+    ("requested_range", "start", "stop"),
     [
         ("bytes=0-4", 0, 5),
         ("bytes=0-0", 0, 1),
@@ -25,12 +25,14 @@ from tests.support.service import Client
         ("bytes=2-3,99-", 2, 4),
     ],
 )
-def test_a_range_is_answered_with_its_bytes(visitor: Client, letters: str, wanted: str, start: int, stop: int) -> None:
-    answer = visitor.http.get(letters, headers={"range": wanted})
+def test_a_range_is_answered_with_its_bytes(
+    visitor: Client, letters: str, requested_range: str, start: int, stop: int
+) -> None:
+    answer = visitor.http.get(letters, headers={"range": requested_range})
     assert (answer.status_code, answer.content) == (206, LETTERS[start:stop])
     assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/26"
     assert answer.headers["content-length"] == str(stop - start)
-    head = visitor.http.head(letters, headers={"range": wanted})
+    head = visitor.http.head(letters, headers={"range": requested_range})
     assert (head.status_code, head.content) == (206, b"")
     assert head.headers["content-range"] == answer.headers["content-range"]
 
@@ -53,14 +55,14 @@ def test_several_ranges_are_answered_in_parts(visitor: Client, letters: str) -> 
     assert (head.status_code, head.headers["content-length"]) == (206, answer.headers["content-length"])
 
 
-@pytest.mark.parametrize("wanted", ["bytes=0-25,0-25", "bytes=" + ",".join(["0-0"] * 100), "bytes=0-,1-,2-"])
-def test_ranges_that_want_more_than_the_file_get_the_file(visitor: Client, letters: str, wanted: str) -> None:
-    answer = visitor.http.get(letters, headers={"range": wanted})
+@pytest.mark.parametrize("requested_range", ["bytes=0-25,0-25", "bytes=" + ",".join(["0-0"] * 100), "bytes=0-,1-,2-"])
+def test_ranges_that_want_more_than_the_file_get_the_file(visitor: Client, letters: str, requested_range: str) -> None:
+    answer = visitor.http.get(letters, headers={"range": requested_range})
     assert (answer.status_code, answer.content) == (200, LETTERS)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("requested_range", "text"),
     [
         ("bytes=26-", "invalid range: failed to overlap"),
         ("bytes=100-200,300-", "invalid range: failed to overlap"),
@@ -75,8 +77,8 @@ def test_ranges_that_want_more_than_the_file_get_the_file(visitor: Client, lette
         ("items=0-1", "invalid range"),
     ],
 )
-def test_a_range_that_cannot_be_is_a_416(visitor: Client, letters: str, wanted: str, text: str) -> None:
-    answer = visitor.http.get(letters, headers={"range": wanted})
+def test_a_range_that_cannot_be_is_a_416(visitor: Client, letters: str, requested_range: str, text: str) -> None:
+    answer = visitor.http.get(letters, headers={"range": requested_range})
     assert (answer.status_code, answer.text) == (416, text)
     assert answer.headers["content-range"] == "bytes */26"
 

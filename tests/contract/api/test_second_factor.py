@@ -43,19 +43,19 @@ def test_generate_offers_a_secret_and_its_picture_and_stores_nothing(service: Se
 
 def test_enrolment_needs_a_code_that_fits_the_secret(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = pyotp.random_base32(32)
+    secret = pyotp.random_base32(32)
     for text in (
-        make_wrong_code(found),
-        make_code(found) + "0",
-        make_code(found)[:5],
+        make_wrong_code(secret),
+        make_code(secret) + "0",
+        make_code(secret)[:5],
         "abcdef",
-        make_code(found, 5),
-        make_code(found, -5),
+        make_code(secret, 5),
+        make_code(secret, -5),
     ):
-        answer = person.client.post("/api/auth/2fa/verify", code=text, secret=found)
+        answer = person.client.post("/api/auth/2fa/verify", code=text, secret=secret)
         assert get_refusal(answer) == (400, "Invalid 2FA code")
     for body, lines in (
-        ({"secret": found}, ["Code"]),
+        ({"secret": secret}, ["Code"]),
         ({"code": "123456"}, ["Secret"]),
         ({}, ["Code", "Secret"]),
     ):
@@ -77,38 +77,38 @@ def test_enrolment_refuses_a_secret_that_is_none(accounts: People) -> None:
 
 def test_login_with_a_second_factor_asks_for_the_code_with_402(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     assert get_data(person.client.get("/api/me"))["otp"] is True
     assert get_refusal(person.login(service)) == SECOND_FACTOR
     assert get_refusal(person.login(service, otp_code="")) == SECOND_FACTOR
-    assert get_refusal(person.login(service, otp_code=make_wrong_code(found))) == SECOND_FACTOR
-    token = get_data(person.login(service, otp_code=make_code(found)))["token"]
+    assert get_refusal(person.login(service, otp_code=make_wrong_code(secret))) == SECOND_FACTOR
+    token = get_data(person.login(service, otp_code=make_code(secret)))["token"]
     assert get_data(get_me(service, token))["otp"] is True
 
 
 def test_the_hash_login_asks_for_the_code_too(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     body = {"username": person.name, "password": make_static_hash(person.password)}
     assert get_refusal(stranger(service).post("/api/auth/login/hash", **body)) == SECOND_FACTOR
-    assert get_data(stranger(service).post("/api/auth/login/hash", **body, otp_code=make_code(found)))["token"]
+    assert get_data(stranger(service).post("/api/auth/login/hash", **body, otp_code=make_code(secret)))["token"]
 
 
 def test_a_wrong_password_is_told_before_the_code_is_looked_at(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
-    right = make_code(found)
+    secret = enrol(person)
+    right = make_code(secret)
     assert get_refusal(person.login(service, "wrong", otp_code=right)) == WRONG
     assert get_data(person.login(service, otp_code=right))["token"]
 
 
 def test_a_code_is_good_once(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
-    spent = make_code(found)
+    secret = enrol(person)
+    spent = make_code(secret)
     assert get_data(person.login(service, otp_code=spent))["token"]
     assert get_refusal(person.login(service, otp_code=spent)) == SECOND_FACTOR
-    assert get_data(person.login(service, otp_code=make_code(found, 1)))["token"]
+    assert get_data(person.login(service, otp_code=make_code(secret, 1)))["token"]
     assert get_refusal(person.login(service, otp_code=spent)) == SECOND_FACTOR
 
 
@@ -122,11 +122,11 @@ def test_of_many_logins_with_one_code_at_the_same_time_one_gets_in(service: Serv
 
 def test_codes_are_taken_from_one_step_around_now_and_no_further(service: Service, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     for step in (-3, -2, 2, 3):
-        assert get_refusal(person.login(service, otp_code=make_code(found, step))) == SECOND_FACTOR
+        assert get_refusal(person.login(service, otp_code=make_code(secret, step))) == SECOND_FACTOR
     for step in (0, 1):
-        assert get_data(person.login(service, otp_code=make_code(found, step)))["token"]
+        assert get_data(person.login(service, otp_code=make_code(secret, step)))["token"]
 
 
 def test_the_administrator_cancels_a_second_factor(service: Service, admin: Client, accounts: People) -> None:
@@ -153,7 +153,7 @@ def test_an_update_by_the_administrator_or_oneself_keeps_the_second_factor(
 
 def test_the_secret_is_in_no_answer_after_enrolment(admin: Client, accounts: People) -> None:
     person = accounts.new()
-    found = enrol(person)
+    secret = enrol(person)
     for text in (person.client.http.get("/api/me").text, admin.http.get("/api/admin/user/list").text):
-        assert found not in text
+        assert secret not in text
     assert "otp" not in person.row(admin)

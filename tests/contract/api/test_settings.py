@@ -158,28 +158,34 @@ NAMED_BY_THE_DOCUMENT = """
 
 # The table
 def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) -> None:
-    known = [one for one in list_settings(admin) if one["flag"] != DEPRECATED]
-    assert all(set(one) == FIELDS for one in known)
-    got = [(one["key"], one["type"], one["options"], one["group"], one["flag"]) for one in known]
+    known = [setting for setting in list_settings(admin) if setting["flag"] != DEPRECATED]
+    assert all(set(setting) == FIELDS for setting in known)
+    got = [
+        (setting["key"], setting["type"], setting["options"], setting["group"], setting["flag"]) for setting in known
+    ]
     table, own = ([(*row[:3], *row[4:]) for row in rows] for rows in (TABLE, OWN))
     assert [row for row in got if row[0] not in OURS] == table
     assert {row for row in got if row[0] in OURS} == set(own)
-    assert [one["index"] for one in known] == list(range(len(TABLE) + len(OWN)))
-    assert [one["key"] for one in known if not one["help"]] == []
-    assert all(isinstance(one["value"], str) for one in known)
+    assert [setting["index"] for setting in known] == list(range(len(TABLE) + len(OWN)))
+    assert [setting["key"] for setting in known if not setting["help"]] == []
+    assert all(isinstance(setting["value"], str) for setting in known)
 
 
 def test_the_defaults_are_those_clients_know(admin: Client) -> None:
     rows = get_data(admin.post("/api/admin/setting/default"))
-    got = {one["key"]: one["value"] for one in rows}
+    got = {setting["key"]: setting["value"] for setting in rows}
     assert [key for key in got if key not in OURS] == [key for key, *_ in TABLE]
-    wanted = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN] if default is not None}
-    assert {key: got[key] for key in wanted} == wanted
+    expected = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN] if default is not None}
+    assert {key: got[key] for key in expected} == expected
 
 
 def test_the_default_token_is_a_new_one_each_time_and_never_the_real_one(admin: Client) -> None:
     tokens = {
-        next(one["value"] for one in get_data(admin.post("/api/admin/setting/default")) if one["key"] == "token")
+        next(
+            setting["value"]
+            for setting in get_data(admin.post("/api/admin/setting/default"))
+            if setting["key"] == "token"
+        )
         for _ in range(2)
     }
     assert len(tokens) == 2 and all(re.fullmatch(TOKEN, token) for token in tokens)
@@ -190,12 +196,12 @@ def test_defaults_and_lists_are_given_by_group(admin: Client) -> None:
     for group in range(12):
         keys = [key for key, _, _, _, place, _ in TABLE if place == group]
         own = {key for key, _, _, _, place, _ in OWN if place == group}
-        known = [one["key"] for one in list_settings(admin, group=group) if one["flag"] != DEPRECATED]
+        known = [setting["key"] for setting in list_settings(admin, group=group) if setting["flag"] != DEPRECATED]
         assert [key for key in known if key not in OURS] == keys
         assert set(known) - set(keys) == own
         defaults = get_data(admin.post("/api/admin/setting/default", params={"group": group}))
-        assert [one["key"] for one in defaults] == known
-    both = [one["group"] for one in list_settings(admin, groups="2,3", group="1")]
+        assert [setting["key"] for setting in defaults] == known
+    both = [setting["group"] for setting in list_settings(admin, groups="2,3", group="1")]
     assert set(both) == {2, 3}
     assert list_settings(admin, group="99") == []
     for query in ({"group": "x"}, {"groups": "1,x"}):
@@ -206,14 +212,14 @@ def test_defaults_and_lists_are_given_by_group(admin: Client) -> None:
 
 
 def test_the_list_holds_the_permanent_token_and_the_secrets_of_tools(admin: Client) -> None:
-    rows = {one["key"]: one["value"] for one in list_settings(admin)}
+    rows = {setting["key"]: setting["value"] for setting in list_settings(admin)}
     assert re.fullmatch(TOKEN, rows["token"]), "the token of the first start or of a reset"
     assert {"aria2_uri", "aria2_secret", "index_progress", "qbittorrent_url", "qbittorrent_seedtime"} <= set(rows)
 
 
 def test_one_or_several_settings_are_asked_by_key(admin: Client) -> None:
-    one = get_data(admin.get("/api/admin/setting/get", key="pagination_type"))
-    assert set(one) == FIELDS and one["options"] == "all,pagination,load_more,auto_load_more"
+    setting = get_data(admin.get("/api/admin/setting/get", key="pagination_type"))
+    assert set(setting) == FIELDS and setting["options"] == "all,pagination,load_more,auto_load_more"
     several = get_data(admin.get("/api/admin/setting/get", keys="pagination_type,site_title"))
     assert [each["key"] for each in several] == ["pagination_type", "site_title"]
     assert get_data(admin.get("/api/admin/setting/get", keys="site_title"))[0]["key"] == "site_title"
@@ -226,7 +232,7 @@ def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service
     shown = get_data(stranger(service).get("/api/public/settings"))
     assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN] if flag in (PUBLIC, READONLY)}
     assert set(NAMED_BY_THE_DOCUMENT.split()) <= set(shown)
-    assert all(isinstance(one, str) for one in shown.values())
+    assert all(isinstance(value, str) for value in shown.values())
 
 
 def test_no_private_value_is_in_what_the_public_sees(service: Service, admin: Client) -> None:

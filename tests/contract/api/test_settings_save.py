@@ -36,7 +36,7 @@ def test_a_saved_value_is_shown_at_once_everywhere(service: Service, admin: Clie
     with fixtures.settings(admin, site_title=title):
         assert get_value(admin, "site_title") == title
         assert get_data(stranger(service).get("/api/public/settings"))["site_title"] == title
-        assert next(one for one in list_settings(admin) if one["key"] == "site_title")["value"] == title
+        assert next(setting for setting in list_settings(admin) if setting["key"] == "site_title")["value"] == title
 
 
 def test_what_the_list_gave_can_be_saved_back(admin: Client) -> None:
@@ -150,8 +150,13 @@ def test_nobody_is_told_of_what_is_not_there(service: Service, admin: Client, ke
 
 def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:
     before = list_settings(admin)
-    for one in (make_row("", "x"), make_row("k" * 300, "x"), make_row("announcement", "x" * 200_000), {"value": "x"}):
-        assert get_refusal(save(admin, one))[0] == 400
+    for invalid in (
+        make_row("", "x"),
+        make_row("k" * 300, "x"),
+        make_row("announcement", "x" * 200_000),
+        {"value": "x"},
+    ):
+        assert get_refusal(save(admin, invalid))[0] == 400
     assert get_refusal(save(admin, *[make_row("site_title", "x")] * 2000))[0] == 400
     assert list_settings(admin) == before
 

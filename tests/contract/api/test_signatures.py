@@ -158,8 +158,8 @@ def test_without_sign_all_links_are_open(admin: Client, visitor: Client, folder:
     path = f"{folder}/f.txt"
     admin.put(path, b"here")
     with fixtures.settings(admin, sign_all="false"):
-        found = admin.ok("/api/fs/get", path=path)
-        assert (found["sign"], found["raw_url"]) == ("", f"{admin.address}/p{path}")
+        entry = admin.ok("/api/fs/get", path=path)
+        assert (entry["sign"], entry["raw_url"]) == ("", f"{admin.address}/p{path}")
         assert admin.ok("/api/fs/list", path=folder)["content"][0]["sign"] == ""
         assert visitor.http.get(make_url(route, path)).content == b"here"
         assert visitor.http.get(make_url(route, path, "nonsense")).content == b"here"

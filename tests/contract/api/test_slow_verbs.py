@@ -34,7 +34,7 @@ class Mounted:
             self.store.put_object(Bucket=self._bucket, Key=key, Body=b"x")
 
     def list_keys(self) -> list[str]:
-        return [one["Key"] for one in self.store.list_objects_v2(Bucket=self._bucket).get("Contents", [])]
+        return [stored["Key"] for stored in self.store.list_objects_v2(Bucket=self._bucket).get("Contents", [])]
 
     def ask(self, dialect: str, verb: str, **body: Any) -> dict[str, Any]:
         answer = self.client.post(f"{dialect}/api/fs/{verb}", **body)

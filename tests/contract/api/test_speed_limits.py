@@ -35,15 +35,15 @@ def limit(admin: Client, *ways: str) -> Iterator[Callable[[], float]]:
 def test_what_is_downloaded_is_as_fast_as_all_downloads_together_may_be(admin: Client, folder: str) -> None:
     assert admin.put(f"{folder}/a.txt", CONTENT[: len(CONTENT) // 2])["code"] == 200
     url = admin.ok("/api/fs/get", path=f"{folder}/a.txt")["raw_url"]
-    found: list[bytes] = []
-    fetching = [threading.Thread(target=lambda: found.append(admin.http.get(url).content)) for _ in range(2)]
+    contents: list[bytes] = []
+    fetching = [threading.Thread(target=lambda: contents.append(admin.http.get(url).content)) for _ in range(2)]
     with limit(admin, "client_download") as seconds:
-        for one in fetching:
-            one.start()
-        for one in fetching:
-            one.join()
+        for thread in fetching:
+            thread.start()
+        for thread in fetching:
+            thread.join()
         assert seconds() >= LEAST
-    assert found == [CONTENT[: len(CONTENT) // 2]] * 2
+    assert contents == [CONTENT[: len(CONTENT) // 2]] * 2
 
 
 @pytest.mark.parametrize("route", ["d", "p"])
@@ -60,9 +60,9 @@ def test_a_file_of_an_archive_is_limited(admin: Client, folder: str) -> None:
     with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
         archive.writestr("inner.txt", CONTENT)
     assert admin.put(f"{folder}/a.zip", packed.getvalue())["code"] == 200
-    found = admin.ok("/api/fs/archive/meta", path=f"{folder}/a.zip")
+    meta = admin.ok("/api/fs/archive/meta", path=f"{folder}/a.zip")
     with limit(admin, "client_download") as seconds:
-        answer = admin.http.get(found["raw_url"], params={"sign": found["sign"], "inner": "/inner.txt"})
+        answer = admin.http.get(meta["raw_url"], params={"sign": meta["sign"], "inner": "/inner.txt"})
         assert answer.content == CONTENT
         assert seconds() >= LEAST
 

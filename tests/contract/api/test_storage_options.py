@@ -16,8 +16,8 @@ from tests.support.service import Client
 def test_a_folder_is_as_large_as_what_it_holds_where_the_storage_wants_it(admin: Client, tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_bytes(bytes(1000))
-    for wanted, size in ((True, 1000), (False, 0)):
-        with fixtures.local(admin, tmp_path, addition={"directory_size": wanted}) as mounted:
+    for is_measured, size in ((True, 1000), (False, 0)):
+        with fixtures.local(admin, tmp_path, addition={"directory_size": is_measured}) as mounted:
             (row,) = admin.ok("/api/fs/list", path=mounted)["content"]
             assert (row["name"], row["size"]) == ("d", size)
 
@@ -25,8 +25,8 @@ def test_a_folder_is_as_large_as_what_it_holds_where_the_storage_wants_it(admin:
 def test_names_with_a_dot_are_listed_where_the_storage_wants_it_and_found_anyway(admin: Client, tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / "shown").write_text("x")
-    for wanted, names in ((True, [".hidden", "shown"]), (False, ["shown"])):
-        with fixtures.local(admin, tmp_path, addition={"show_hidden": wanted}) as mounted:
+    for is_shown, names in ((True, [".hidden", "shown"]), (False, ["shown"])):
+        with fixtures.local(admin, tmp_path, addition={"show_hidden": is_shown}) as mounted:
             assert admin.names(mounted) == names
             assert admin.ok("/api/fs/get", path=f"{mounted}/.hidden")["name"] == ".hidden"
 
@@ -39,17 +39,17 @@ def test_new_folders_have_the_permissions_of_the_storage(admin: Client, tmp_path
 
 
 def test_thumbnails_are_kept_in_the_folder_of_the_storage(admin: Client, tmp_path: Path) -> None:
-    root, kept = tmp_path / "root", tmp_path / "kept"
+    root, cache = tmp_path / "root", tmp_path / "kept"
     root.mkdir()
     picture = io.BytesIO()
     Image.new("RGB", (300, 200), (200, 10, 10)).save(picture, "PNG")
     (root / "a.png").write_bytes(picture.getvalue())
-    kept.mkdir()
-    with fixtures.local(admin, root, addition={"thumbnail": True, "thumb_cache_folder": str(kept)}) as mounted:
+    cache.mkdir()
+    with fixtures.local(admin, root, addition={"thumbnail": True, "thumb_cache_folder": str(cache)}) as mounted:
         thumb = urlsplit(admin.ok("/api/fs/list", path=mounted)["content"][0]["thumb"])
         first = admin.http.get(f"{thumb.path}?{thumb.query}")
         assert first.status_code == 200
-        assert [file.read_bytes() for file in kept.iterdir()] == [first.content]
+        assert [file.read_bytes() for file in cache.iterdir()] == [first.content]
         assert admin.http.get(f"{thumb.path}?{thumb.query}").content == first.content
 
 

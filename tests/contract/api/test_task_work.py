@@ -165,7 +165,7 @@ def test_a_move_finishes_what_a_worker_that_died_has_stored(transfers: TransferC
 def test_a_task_has_the_rights_that_its_owner_has_now(transfers: TransferClient, verb: str) -> None:
     users = transfers.admin.get("/api/admin/user/list")["data"]["content"]
     name = transfers.client.get("/api/me")["data"]["username"]
-    row = next(one for one in users if one["username"] == name)
+    row = next(user for user in users if user["username"] == name)
     ended = run_while_waiting(
         transfers, verb, lambda: transfers.admin.ok("/api/admin/user/update", **(row | {"permission": fixtures.WRITE}))
     )

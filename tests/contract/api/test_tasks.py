@@ -39,8 +39,8 @@ def test_a_task_is_shown_with_exactly_these_fields_in_both_dialects(transfers: T
             "copy": f"copy [/files]({transfers.folder.removeprefix('/files')}/copy.txt) to [{transfers.mount}](/)",
             "move": f"move [/files]({transfers.folder.removeprefix('/files')}/move.txt) to [{transfers.mount}](/)",
         }[kind]
-        wanted = {"id": id, "name": name, "creator": username, "creator_role": 0, "state": 2, "error": ""}
-        assert shown | wanted == shown
+        expected = {"id": id, "name": name, "creator": username, "creator_role": 0, "state": 2, "error": ""}
+        assert shown | expected == shown
         assert re.fullmatch(r"[A-Za-z0-9_-]{21}", id)
         assert (shown["progress"], shown["total_bytes"], shown["status"]) == (100.0, 1000, "uploading")
         assert TIME.fullmatch(shown["start_time"])

@@ -230,11 +230,11 @@ def test_logout_during_other_requests_still_ends_the_token(service: Service, acc
     for _ in range(6):
         token = get_data(person.login(service))["token"]
         with ThreadPoolExecutor(8) as pool:
-            asked = [pool.submit(get_me, service, token) for _ in range(4)]
+            futures = [pool.submit(get_me, service, token) for _ in range(4)]
             out = pool.submit(Caller(service.address, token).get, "/api/auth/logout")
-            asked += [pool.submit(get_me, service, token) for _ in range(3)]
+            futures += [pool.submit(get_me, service, token) for _ in range(3)]
         assert out.result()["code"] == 200
-        assert {one.result()["code"] for one in asked} <= {200, 401}
+        assert {future.result()["code"] for future in futures} <= {200, 401}
         assert get_refusal(get_me(service, token)) == INVALIDATED
 
 

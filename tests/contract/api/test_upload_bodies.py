@@ -130,7 +130,7 @@ def test_of_two_uploads_at_once_that_overwrite_nothing_one_is_refused(
     service: Service, admin: Client, folder: str, route: str
 ) -> None:
     for number in range(8):
-        path, contents = f"{folder}/{number}", [bytes([65 + one]) * 300_000 for one in range(2)]
+        path, contents = f"{folder}/{number}", [bytes([65 + index]) * 300_000 for index in range(2)]
 
         def store(content: bytes, path: str = path) -> dict[str, Any]:
             return send(Client(admin.address, admin.token), route, path, content, overwrite="false")

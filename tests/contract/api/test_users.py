@@ -47,7 +47,7 @@ def test_a_user_is_created_listed_and_shown_without_a_password(admin: Client, ac
         "sso_id": "sso",
         "allow_ldap": False,
     }
-    assert next(one for one in list_users(admin) if one["id"] == person.id) == row
+    assert next(user for user in list_users(admin) if user["id"] == person.id) == row
     for text in (admin.http.get("/api/admin/user/list").text, person.client.http.get("/api/me").text):
         assert person.password not in text and make_static_hash(person.password) not in text and "argon2" not in text
 
@@ -123,8 +123,8 @@ def test_a_role_cannot_be_changed(admin: Client, accounts: People) -> None:
     for role in (1, 2, 3, -1):
         refused = get_refusal(admin.post("/api/admin/user/update", **(row | {"role": role})))
         assert refused == (400, "role can not be changed")
-    for one in list_users(admin)[:2]:
-        refused = get_refusal(admin.post("/api/admin/user/update", **(one | {"role": 0})))
+    for user in list_users(admin)[:2]:
+        refused = get_refusal(admin.post("/api/admin/user/update", **(user | {"role": 0})))
         assert refused == (400, "role can not be changed")
     assert person.row(admin) == row
 
@@ -142,8 +142,8 @@ def test_the_administrator_cannot_be_disabled_and_neither_he_nor_the_guest_delet
     boss, visitor = list_users(admin)[:2]
     refused = get_refusal(admin.post("/api/admin/user/update", **(boss | {"disabled": True})))
     assert refused == (400, "admin user can not be disabled")
-    for one in (boss, visitor):
-        refused = get_refusal(admin.post("/api/admin/user/delete", params={"id": one["id"]}))
+    for user in (boss, visitor):
+        refused = get_refusal(admin.post("/api/admin/user/delete", params={"id": user["id"]}))
         assert refused == (500, "cannot delete admin or guest")
     assert list_users(admin)[:2] == [boss, visitor]
 

@@ -61,8 +61,8 @@ def read_answer(connection: socket.socket) -> dict[str, Any]:
     length = next(int(value) for name, _, value in fields if name == b"content-length")
     while len(body) < length:
         body += receive(connection)
-    found: dict[str, Any] = json.loads(body)
-    return found
+    answer: dict[str, Any] = json.loads(body)
+    return answer
 
 
 def receive(connection: socket.socket) -> bytes:

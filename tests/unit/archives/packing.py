@@ -48,11 +48,11 @@ class Found:
 
     @property
     def refused(self) -> dict[str, str]:
-        return {one.path: one.refused for one in self.members if one.refused}
+        return {member.path: member.refused for member in self.members if member.refused}
 
     @property
     def paths(self) -> list[str]:
-        return [one.path for one in self.members if not one.refused]
+        return [member.path for member in self.members if not member.refused]
 
 
 def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> Found:
@@ -63,19 +63,19 @@ def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", 
 async def _read(name: str, content: Any, password: str, encoding: str, limits: Limits) -> Found:
     source = Held(content) if isinstance(content, bytes) else content
     async with archives.open_archive(name, source, password, encoding, limits) as archive:
-        found = Found(archive.comment, archive.encrypted, archive.sequential)
+        result = Found(archive.comment, archive.encrypted, archive.sequential)
         async for one in archive.iter_members():
-            found.members.append(one)
+            result.members.append(one)
         async for index, member, blocks in archive.iter_contents(lambda index, member: True):
-            assert found.members[index] == member
+            assert result.members[index] == member
             try:
                 parts = [block async for block in blocks]
             except Exception as error:
-                found.failed[member.path] = error
+                result.failed[member.path] = error
                 continue
             assert all(0 < len(part) <= 1 << 20 for part in parts)
-            found.files[member.path] = b"".join(parts)
-    return found
+            result.files[member.path] = b"".join(parts)
+    return result
 
 
 def list_members(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
@@ -84,7 +84,7 @@ def list_members(name: str, content: Any, password: str = "", encoding: str = "I
     async def members() -> list[Member]:
         source = Held(content) if isinstance(content, bytes) else content
         async with archives.open_archive(name, source, password, encoding, Limits(**limits)) as archive:
-            return [one async for one in archive.iter_members()]
+            return [member async for member in archive.iter_members()]
 
     return asyncio.run(members())
 
@@ -102,17 +102,17 @@ def tarred(files: dict[str, bytes], mode: str = "w:", form: int = tarfile.PAX_FO
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=mode, format=form) as archive:  # type: ignore[call-overload]
         for name, data in files.items():
-            one = tarfile.TarInfo(name)
-            one.size, one.mtime = len(data), 1_600_000_000
-            archive.addfile(one, io.BytesIO(data))
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1_600_000_000
+            archive.addfile(info, io.BytesIO(data))
     return content.getvalue()
 
 
 def pax(said: bytes, kind: bytes = b"x") -> bytes:
     """A pax header alone."""
-    one = tarfile.TarInfo("pax")
-    one.type, one.size = kind, len(said)
-    return one.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512)
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = kind, len(said)
+    return info.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512)
 
 
 class StandardZipCrypto:
@@ -124,16 +124,16 @@ class StandardZipCrypto:
             self._update(byte)
 
     def _update(self, byte: int) -> None:
-        one, two, three = self.keys
-        one = zlib.crc32(bytes([byte]), one ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
-        two = ((two + (one & 255)) * 134775813 + 1) & 0xFFFFFFFF
+        key0, two, three = self.keys
+        key0 = zlib.crc32(bytes([byte]), key0 ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        two = ((two + (key0 & 255)) * 134775813 + 1) & 0xFFFFFFFF
         three = zlib.crc32(bytes([two >> 24]), three ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
-        self.keys = [one, two, three]
+        self.keys = [key0, two, three]
 
     def encrypt(self, data: bytes) -> bytes:
-        found = bytearray()
+        plain = bytearray()
         for byte in data:
             key = self.keys[2] | 2
-            found.append(byte ^ (key * (key ^ 1) >> 8) & 255)
+            plain.append(byte ^ (key * (key ^ 1) >> 8) & 255)
             self._update(byte)
-        return bytes(found)
+        return bytes(plain)

@@ -126,9 +126,9 @@ def test_a_member_of_a_gibibyte_needs_no_more_memory_than_a_small_one(tmp_path: 
     else:
         with gzip.open(path, "wb", compresslevel=1) as packed:
             if kind == "tar.gz":
-                one = tarfile.TarInfo("n")
-                one.size = GIB
-                packed.write(one.tobuf())
+                info = tarfile.TarInfo("n")
+                info.size = GIB
+                packed.write(info.tobuf())
             for _ in range(1024):
                 packed.write(block)
     answer = subprocess.run(
@@ -160,15 +160,15 @@ def test_closing_early_leaves_no_thread_behind() -> None:
 
 def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
     async def heads(name: str, content: bytes) -> dict[str, bytes]:
-        found = {}
+        beginnings = {}
         async with archives.open_archive(name, Held(content), limits=Limits(ratio=0)) as archive:
             async for _, member, blocks in archive.iter_contents(lambda _, one: one.path != "big.bin"):
-                found[member.path] = (await anext(blocks, b""))[:3]
-        return found
+                beginnings[member.path] = (await anext(blocks, b""))[:3]
+        return beginnings
 
-    wanted = {name: data[:3] for name, data in FILES.items() if name != "big.bin"}
+    expected = {name: data[:3] for name, data in FILES.items() if name != "big.bin"}
     for name, content in (("x.zip", zipped(FILES)), ("x.tar", tarred(FILES)), ("x.tgz", tarred(FILES, "w:gz"))):
-        assert asyncio.run(heads(name, content)) == wanted
+        assert asyncio.run(heads(name, content)) == expected
     assert read("x.tgz", tarred(FILES, "w:gz")).files == FILES
 
 
@@ -184,13 +184,13 @@ def test_a_zip_of_many_extra_fields_and_long_names_does_not_stop_the_others() ->
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as packed:
         for value in range(200):
-            one = zipfile.ZipInfo(f"{value}")
-            one.extra = b"zz\0\0" * 16_000
-            packed.writestr(one, b"")
+            info = zipfile.ZipInfo(f"{value}")
+            info.extra = b"zz\0\0" * 16_000
+            packed.writestr(info, b"")
             packed.writestr(zipfile.ZipInfo("a/" * 32_000 + f"{value}"), b"")
     began = time.process_time()
     members = list_members("x.zip", content.getvalue())
-    assert [bool(one.refused) for one in members] == [False, True] * 200
+    assert [bool(info.refused) for info in members] == [False, True] * 200
     assert time.process_time() - began < CPU
 
 

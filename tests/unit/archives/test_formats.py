@@ -61,10 +61,10 @@ def locked(bits: int = 256, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_zip_of_each_common_method_is_read(method: int) -> None:
-    found = read("x.zip", zipped(FILES, method, "größer".encode()))
-    assert found.files == FILES
-    assert (found.comment, found.encrypted, found.sequential) == ("größer", False, False)
-    assert {one.modified for one in found.members} == {1_589_710_830.0}
+    result = read("x.zip", zipped(FILES, method, "größer".encode()))
+    assert result.files == FILES
+    assert (result.comment, result.encrypted, result.sequential) == ("größer", False, False)
+    assert {member.modified for member in result.members} == {1_589_710_830.0}
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -74,10 +74,10 @@ def test_a_zip_of_each_common_method_is_read(method: int) -> None:
      (".tar.xz", "w:xz"), (".txz", "w:xz")],
 )  # fmt: skip
 def test_a_tar_is_read_however_it_is_packed(extension: str, mode: str, form: int) -> None:
-    found = read(f"x{extension}", tarred(FILES, mode, form))
-    assert found.files == FILES
-    assert found.sequential == (mode != "w:")
-    assert {one.modified for one in found.members} == {1_600_000_000.0}
+    result = read(f"x{extension}", tarred(FILES, mode, form))
+    assert result.files == FILES
+    assert result.sequential == (mode != "w:")
+    assert {member.modified for member in result.members} == {1_600_000_000.0}
 
 
 @NEEDS_ZSTD
@@ -91,13 +91,13 @@ def test_long_names_and_large_numbers_in_a_tar_are_understood(form: int) -> None
     name = "folder/" * 40 + "ü" * 110
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=form) as archive:
-        one = tarfile.TarInfo(name)
-        one.size, one.mtime = 3, 2**35
-        archive.addfile(one, io.BytesIO(b"abc"))
+        info = tarfile.TarInfo(name)
+        info.size, info.mtime = 3, 2**35
+        archive.addfile(info, io.BytesIO(b"abc"))
         archive.addfile(tarfile.TarInfo("after"))
-    found = read("x.tar", content.getvalue())
-    assert found.files == {name: b"abc", "after": b""}
-    assert found.members[0].modified == 2**35
+    result = read("x.tar", content.getvalue())
+    assert result.files == {name: b"abc", "after": b""}
+    assert result.members[0].modified == 2**35
 
 
 PACKERS: dict[str, Any] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -107,9 +107,9 @@ PACKERS: dict[str, Any] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lz
 def test_a_packed_file_has_one_member_also_when_it_was_packed_in_pieces(extension: str) -> None:
     pack = PACKERS.get(extension, by_zstd)
     content = FILES["big.bin"]
-    found = read(f"notes.txt{extension}", pack(content) + pack(b"") + pack(b"the end"))
-    assert found.files == {"notes.txt": content + b"the end"}
-    assert [one.size for one in found.members] == [None]
+    result = read(f"notes.txt{extension}", pack(content) + pack(b"") + pack(b"the end"))
+    assert result.files == {"notes.txt": content + b"the end"}
+    assert [member.size for member in result.members] == [None]
     assert read(f"n{extension}", pack(b"")).files == {"n": b""}
 
 
@@ -133,16 +133,16 @@ FILTERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", FILTERS)
 def test_a_7z_of_each_common_method_is_read(kind: str) -> None:
-    found = read("x.7z", seven(filters=FILTERS[kind]))
-    assert found.files == FILES
-    assert (found.encrypted, found.sequential) == (False, True)
+    result = read("x.7z", seven(filters=FILTERS[kind]))
+    assert result.files == FILES
+    assert (result.encrypted, result.sequential) == (False, True)
 
 
 def test_a_method_that_is_not_known_is_refused_for_its_entries() -> None:
-    found = read("x.7z", seven(filters=[{"id": py7zr.FILTER_PPMD, "order": 6, "mem": 20}]))
-    assert set(found.refused) == {name for name, content in FILES.items() if content}
-    assert set(found.refused.values()) == {"it is packed in a way that is not known here"}
-    assert found.files == {"empty": b""}
+    result = read("x.7z", seven(filters=[{"id": py7zr.FILTER_PPMD, "order": 6, "mem": 20}]))
+    assert set(result.refused) == {name for name, content in FILES.items() if content}
+    assert set(result.refused.values()) == {"it is packed in a way that is not known here"}
+    assert result.files == {"empty": b""}
 
 
 @NEEDS_SEVEN
@@ -154,10 +154,10 @@ def test_what_the_7_zip_program_packs_is_read(tmp_path: Path, kind: str, method:
     options = [f"-t{kind}", f"-{'m0' if kind == '7z' else 'mm'}={method}", *([f"-p{password}"] if password else [])]
     target = tmp_path / f"x.{kind}"
     subprocess.run([str(SEVEN), "a", *options, str(target), "."], cwd=tmp_path / "in", check=True, capture_output=True)
-    found = read(target.name, target.read_bytes(), password)
-    assert found.files == FILES
-    assert found.encrypted == bool(password)
-    assert {"a", "d", "d/e"} <= {one.path for one in found.members if one.is_dir}
+    result = read(target.name, target.read_bytes(), password)
+    assert result.files == FILES
+    assert result.encrypted == bool(password)
+    assert {"a", "d", "d/e"} <= {member.path for member in result.members if member.is_dir}
 
 
 @NEEDS_ZIP
@@ -165,9 +165,9 @@ def test_what_the_zip_program_encrypts_is_read(tmp_path: Path) -> None:
     write_files(tmp_path)
     subprocess.run(["zip", "-q", "-r", "-P", "sesame", "x.zip", *FILES], cwd=tmp_path, check=True)
     content = (tmp_path / "x.zip").read_bytes()
-    found = read("x.zip", content, "sesame")
-    assert found.files == FILES
-    assert found.encrypted
+    result = read("x.zip", content, "sesame")
+    assert result.files == FILES
+    assert result.encrypted
 
 
 LOCKED: dict[str, tuple[str, Any]] = {
@@ -183,9 +183,9 @@ LOCKED: dict[str, tuple[str, Any]] = {
 def test_an_encrypted_archive_opens_with_its_password_only(kind: str) -> None:
     name, make = LOCKED[kind]
     content = make()
-    found = read(name, content, "sesame")
-    assert found.files == FILES
-    assert found.encrypted
+    result = read(name, content, "sesame")
+    assert result.files == FILES
+    assert result.encrypted
     for wrong in ("", "Sesame", "sesame ", "sésame"):
         with pytest.raises(WrongArchivePassword, match=r"^wrong archive password$"):
             read(name, content, wrong)
@@ -247,14 +247,14 @@ def test_folders_are_members_and_the_root_is_none() -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name in (".", "./a", "./a/b"):
-            one = tarfile.TarInfo(name)
-            one.type = tarfile.DIRTYPE
-            archive.addfile(one)
+            info = tarfile.TarInfo(name)
+            info.type = tarfile.DIRTYPE
+            archive.addfile(info)
         archive.addfile(tarfile.TarInfo("./a/f"))
-    found = read("x.tar", content.getvalue())
-    assert [(one.path, one.is_dir) for one in found.members] == [("a", True), ("a/b", True), ("a/f", False)]
-    assert found.files == {"a/f": b""}
-    assert [(one.path, one.is_dir) for one in list_members("x.zip", zipped({"a/": b"", "a/f": b""}))] == [
+    result = read("x.tar", content.getvalue())
+    assert [(info.path, info.is_dir) for info in result.members] == [("a", True), ("a/b", True), ("a/f", False)]
+    assert result.files == {"a/f": b""}
+    assert [(info.path, info.is_dir) for info in list_members("x.zip", zipped({"a/": b"", "a/f": b""}))] == [
         ("a", True), ("a/f", False),
     ]  # fmt: skip
 

@@ -40,5 +40,5 @@ def test_every_extension_that_is_listed_is_read() -> None:
     assert set(archives.EXTENSIONS) == set(makers)
     for extension, make in makers.items():
         if not extension.endswith("zst") or ZSTD:
-            found = read(f"x{extension}", make()).files
-            assert found == (FILES if extension not in (".gz", ".bz2", ".xz", ".zst") else {"x": b"x"}), extension
+            files = read(f"x{extension}", make()).files
+            assert files == (FILES if extension not in (".gz", ".bz2", ".xz", ".zst") else {"x": b"x"}), extension

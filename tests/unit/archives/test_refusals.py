@@ -47,18 +47,18 @@ def make_raw_zip(names: dict[str, bytes]) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, data in names.items():
-            one = zipfile.ZipInfo("x")
-            one.filename = name
-            archive.writestr(one, data)
+            info = zipfile.ZipInfo("x")
+            info.filename = name
+            archive.writestr(info, data)
     return content.getvalue()
 
 
-def assert_only_middle_refused(found: Found, bad: str, why: str) -> None:
+def assert_only_middle_refused(result: Found, bad: str, why: str) -> None:
     """Only the middle one of three entries is refused, for that reason."""
-    assert [bool(one.refused) for one in found.members] == [False, True, False], found.members
-    assert why in found.members[1].refused
-    assert found.files == {"before": b"1", "after": b"3"}
-    assert not set(found.members[1].path) & {"\0", "\n", "\x1b", "\x7f"}
+    assert [bool(member.refused) for member in result.members] == [False, True, False], result.members
+    assert why in result.members[1].refused
+    assert result.files == {"before": b"1", "after": b"3"}
+    assert not set(result.members[1].path) & {"\0", "\n", "\x1b", "\x7f"}
 
 
 @pytest.mark.parametrize("name", EVIL)
@@ -75,8 +75,8 @@ def test_such_a_name_is_refused_in_a_7z_too(name: str) -> None:
     content = io.BytesIO()
     with py7zr.SevenZipFile(content, "w") as archive:
         archive.set_encoded_header_mode(False)
-        for one, data in files.items():
-            archive.writestr(data, one)
+        for info, data in files.items():
+            archive.writestr(data, info)
     whole = bytearray(content.getvalue())
     at = whole.index(("b" * len(name)).encode("utf-16-le"))
     whole[at : at + 2 * len(name)] = name.encode("utf-16-le")
@@ -108,12 +108,12 @@ def test_what_is_neither_file_nor_folder_in_a_tar_is_refused(kind: str) -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name in ("before", "bad", "after"):
-            one = tarfile.TarInfo(name)
+            info = tarfile.TarInfo(name)
             data = {"before": b"1", "bad": b"", "after": b"3"}[name]
-            one.size = len(data)
+            info.size = len(data)
             if name == "bad":
-                one.type, one.linkname = KINDS[kind][0], "/etc/passwd"
-            archive.addfile(one, io.BytesIO(data))
+                info.type, info.linkname = KINDS[kind][0], "/etc/passwd"
+            archive.addfile(info, io.BytesIO(data))
     assert_only_middle_refused(read("x.tar", content.getvalue()), "bad", KINDS[kind][1])
 
 
@@ -123,9 +123,9 @@ def test_what_is_neither_file_nor_folder_in_a_zip_is_refused(mode: int, why: str
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("before", b"1")
-        one = zipfile.ZipInfo("bad")
-        one.create_system, one.external_attr = 3, (mode | 0o777) << 16
-        archive.writestr(one, b"/etc/passwd")
+        info = zipfile.ZipInfo("bad")
+        info.create_system, info.external_attr = 3, (mode | 0o777) << 16
+        archive.writestr(info, b"/etc/passwd")
         archive.writestr("after", b"3")
     assert_only_middle_refused(read("x.zip", content.getvalue()), "bad", why)
 
@@ -138,9 +138,9 @@ def test_a_link_in_a_7z_is_refused(tmp_path: Any) -> None:
     with py7zr.SevenZipFile(content, "w") as archive:
         for name in ("before", "bad", "later"):
             archive.write(tmp_path / name, name)
-    found = read("x.7z", content.getvalue())
-    assert found.refused == {"bad": "it is a symbolic link"}
-    assert found.files == {"before": b"1", "later": b"3"}
+    result = read("x.7z", content.getvalue())
+    assert result.refused == {"bad": "it is a symbolic link"}
+    assert result.files == {"before": b"1", "later": b"3"}
 
 
 def test_of_entries_with_the_same_path_only_the_first_is_unpacked() -> None:
@@ -150,10 +150,10 @@ def test_of_entries_with_the_same_path_only_the_first_is_unpacked() -> None:
             for name, data in (("a", b"1"), ("./a", b"2"), ("a", b"3"), ("d/f", b"4"), ("d", b"5"), ("a/x", b"6"),
                                ("d/", b""), ("d/f/g/h", b"7"), ("a/", b"")):  # fmt: skip
                 archive.writestr(name, data)
-    found = read("x.zip", content.getvalue())
-    assert found.files == {"a": b"1", "d/f": b"4"}
-    assert found.paths == ["a", "d/f", "d"]
-    assert [one.refused for one in found.members if one.path in ("a/x", "d/f/g/h")] == [
+    result = read("x.zip", content.getvalue())
+    assert result.files == {"a": b"1", "d/f": b"4"}
+    assert result.paths == ["a", "d/f", "d"]
+    assert [member.refused for member in result.members if member.path in ("a/x", "d/f/g/h")] == [
         "an earlier file stands where its folder would be"
     ] * 2
 
@@ -184,12 +184,12 @@ def make_7z(files: dict[str, bytes]) -> bytes:
 
 def test_an_entry_that_is_too_large_or_packed_too_tightly_is_refused_and_the_rest_is_not() -> None:
     files = {"small": b"s", "zeros": bytes(20_000_000), "noise": os.urandom(2_000_000)}
-    found = read("x.zip", zipped(files), ratio=500)
-    assert found.refused == {"zeros": "it is packed too tightly to be honest"}
-    assert set(found.files) == {"small", "noise"}
-    found = read("x.zip", zipped(files), size=5_000_000, ratio=0)
-    assert found.refused == {"zeros": "it is too large"}
-    assert set(found.files) == {"small", "noise"}
+    result = read("x.zip", zipped(files), ratio=500)
+    assert result.refused == {"zeros": "it is packed too tightly to be honest"}
+    assert set(result.files) == {"small", "noise"}
+    result = read("x.zip", zipped(files), size=5_000_000, ratio=0)
+    assert result.refused == {"zeros": "it is too large"}
+    assert set(result.files) == {"small", "noise"}
     assert read("x.zip", zipped(files), size=0, ratio=0).files == files
 
 
@@ -200,19 +200,19 @@ def test_a_bomb_whose_size_only_shows_while_unpacking_is_cut_off(name: str) -> N
                "x.7z": lambda: make_7z({"zeros": zeros})}[name]()  # fmt: skip
     for limits in ({"ratio": 100}, {"size": 10_000_000, "ratio": 0}):
         try:
-            found = read(name, content, **limits)
+            result = read(name, content, **limits)
         except ArchiveTooLarge:
             continue
-        assert not found.files
-        assert found.refused or all(isinstance(error, ArchiveTooLarge) for error in found.failed.values())
+        assert not result.files
+        assert result.refused or all(isinstance(error, ArchiveTooLarge) for error in result.failed.values())
     assert sum(map(len, read(name, content, ratio=0).files.values())) == 30_000_000
 
 
 def test_all_files_together_do_not_unpack_to_more_than_the_limit() -> None:
-    found = read("x.zip", zipped({str(number): os.urandom(1_000_000) for number in range(8)}), size=5_000_000)
-    assert len(found.files) == 5
-    assert len(found.failed) == 3
-    assert all(isinstance(error, ArchiveTooLarge) for error in found.failed.values())
+    result = read("x.zip", zipped({str(number): os.urandom(1_000_000) for number in range(8)}), size=5_000_000)
+    assert len(result.files) == 5
+    assert len(result.failed) == 3
+    assert all(isinstance(error, ArchiveTooLarge) for error in result.failed.values())
 
 
 def overlapping(count: int, kernel: int = 1 << 20) -> bytes:
@@ -230,20 +230,20 @@ def overlapping(count: int, kernel: int = 1 << 20) -> bytes:
 
 
 def test_entries_that_share_their_bytes_are_refused_but_the_first() -> None:
-    found = read("x.zip", overlapping(1000))
-    assert found.files == {"k": bytes(1 << 20)}
-    assert len(found.refused) == 1
-    assert [bool(one.refused) for one in found.members] == [False] + [True] * 999
-    assert found.members[1].refused == "it shares its bytes with another entry"
+    result = read("x.zip", overlapping(1000))
+    assert result.files == {"k": bytes(1 << 20)}
+    assert len(result.refused) == 1
+    assert [bool(member.refused) for member in result.members] == [False] + [True] * 999
+    assert result.members[1].refused == "it shares its bytes with another entry"
 
 
 def test_archives_in_archives_are_files() -> None:
     inner = zipped({"zeros": bytes(5_000_000)})
     for _ in range(4):
         inner = zipped({str(number): inner for number in range(16)})
-    found = read("42.zip", inner)
-    assert len(found.files) == 16
-    assert sum(map(len, found.files.values())) < 10 * len(inner) * 16
+    result = read("42.zip", inner)
+    assert len(result.files) == 16
+    assert sum(map(len, result.files.values())) < 10 * len(inner) * 16
 
 
 def test_a_dictionary_larger_than_memory_is_refused() -> None:
@@ -253,8 +253,8 @@ def test_a_dictionary_larger_than_memory_is_refused() -> None:
     offset, size = struct.unpack_from("<QQ", content, 12)
     struct.pack_into("<L", content, 28, zlib.crc32(content[32 + offset : 32 + offset + size]))
     struct.pack_into("<L", content, 8, zlib.crc32(content[12:32]))
-    found = read("x.7z", bytes(content))
-    assert "256 MiB of memory" in str(found.failed["n"])
+    result = read("x.7z", bytes(content))
+    assert "256 MiB of memory" in str(result.failed["n"])
 
 
 def make_plain_7z(files: dict[str, bytes]) -> bytes:
@@ -279,13 +279,13 @@ def test_a_cut_off_archive_gives_right_bytes_or_a_problem_never_wrong_ones(name:
     whole = read(name, content).files
     for part in (0, 1, 5, 22, 31, 100, 513, len(content) // 2, len(content) - 30, len(content) - 1):
         try:
-            found = read(name, content[:part])
+            result = read(name, content[:part])
         except BrokenArchive as problem:
             assert problem.message
             continue
         assert name in ("x.tar", "x.tgz", "x.tar.xz", "x.tbz2", "x.gz"), (name, part)
-        assert all(isinstance(error, BrokenArchive) for error in found.failed.values())
-        assert found.files.items() <= whole.items() or name == "x.gz"
+        assert all(isinstance(error, BrokenArchive) for error in result.failed.values())
+        assert result.files.items() <= whole.items() or name == "x.gz"
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -297,35 +297,35 @@ def test_a_damaged_archive_gives_problems_and_nothing_else(name: str) -> None:
         offset = (seed * 7919 + 13) * 104729 % len(content) if seed % 2 else len(content) - 1 - seed * 3
         damaged[offset] ^= 1 + seed * 37 % 255
         try:
-            found = read(name, bytes(damaged))
+            result = read(name, bytes(damaged))
         except Problem:
             continue
-        assert all(isinstance(error, Problem) for error in found.failed.values()), found.failed
+        assert all(isinstance(error, Problem) for error in result.failed.values()), result.failed
         if name != "x.tar":  # which has no checksum of its data
-            assert all(data in whole.values() for data in found.files.values()), seed
+            assert all(data in whole.values() for data in result.files.values()), seed
 
 
 @pytest.mark.parametrize("name", ["x.zip", "x.7z", "x.tar", "x.tgz", "x.gz", "x.bz2", "x.xz", "x.zst", "x.txz"])
 def test_what_is_no_archive_is_said_to_be_none(name: str) -> None:
     for content in (b"", b"\0", b"PK", b"hello " * 1000, os.urandom(4096), bytes(range(256)) * 20):
         with pytest.raises((BrokenArchive, WrongArchivePassword)):
-            found = read(name, content)
-            assert found.failed
-            raise next(iter(found.failed.values()))
+            result = read(name, content)
+            assert result.failed
+            raise next(iter(result.failed.values()))
 
 
 def test_a_file_longer_than_announced_is_not_let_through() -> None:
     content = bytearray(zipped({"n": b"x" * 1000}))
     for offset in (22, content.index(b"PK\1\2") + 24):
         content[offset : offset + 4] = (500).to_bytes(4, "little")
-    found = read("x.zip", bytes(content))
-    assert isinstance(found.failed["n"], BrokenArchive)
+    result = read("x.zip", bytes(content))
+    assert isinstance(result.failed["n"], BrokenArchive)
 
 
 def test_a_local_header_with_another_name_is_not_believed() -> None:
     content = zipped({"name-1": b"x"})
-    found = read("x.zip", content.replace(b"name-1", b"name-2", 1))
-    assert isinstance(found.failed["name-1"], BrokenArchive)
+    result = read("x.zip", content.replace(b"name-1", b"name-2", 1))
+    assert isinstance(result.failed["name-1"], BrokenArchive)
 
 
 def test_a_changed_byte_under_aes_is_noticed_although_no_checksum_is_kept() -> None:
@@ -333,9 +333,9 @@ def test_a_changed_byte_under_aes_is_noticed_although_no_checksum_is_kept() -> N
 
     content = bytearray(locked())
     content[content.index(b"big.bin") + 60] ^= 1
-    found = read("x.zip", bytes(content), "sesame")
-    assert isinstance(found.failed["big.bin"], BrokenArchive)
-    assert set(found.files) == set(FILES) - {"big.bin"}
+    result = read("x.zip", bytes(content), "sesame")
+    assert isinstance(result.failed["big.bin"], BrokenArchive)
+    assert set(result.files) == set(FILES) - {"big.bin"}
 
 
 def test_a_sparse_file_does_not_bring_the_headers_behind_it_out_of_step() -> None:
@@ -345,26 +345,26 @@ def test_a_sparse_file_does_not_bring_the_headers_behind_it_out_of_step() -> Non
     block[482] = 1
     block[148:156] = b"%06o\0 " % (sum(block[:148]) + sum(block[156:512]) + 256)
     content = bytes(block) + bytes(512) + b"d" * 512 + tarred({"after": b"3"})
-    found = read("x.tar", content)
-    assert found.refused == {"s": "it is a sparse file"}
-    assert found.files == {"after": b"3"}
+    result = read("x.tar", content)
+    assert result.refused == {"s": "it is a sparse file"}
+    assert result.files == {"after": b"3"}
 
 
 def test_numbers_in_headers_that_no_file_can_have_are_problems() -> None:
-    one = tarfile.TarInfo("n")
-    one.size = 1 << 60
+    info = tarfile.TarInfo("n")
+    info.size = 1 << 60
     for content in (
-        one.tobuf(tarfile.GNU_FORMAT),
-        one.tobuf(tarfile.PAX_FORMAT),
-        one.tobuf().replace(b"0000", b"-001"),
+        info.tobuf(tarfile.GNU_FORMAT),
+        info.tobuf(tarfile.PAX_FORMAT),
+        info.tobuf().replace(b"0000", b"-001"),
     ):
         try:
-            found = read("x.tar", content + bytes(2048), size=0)
+            result = read("x.tar", content + bytes(2048), size=0)
         except BrokenArchive:
             continue
-        assert found.failed
+        assert result.failed
 
 
 def test_listing_only_says_what_is_refused() -> None:
     members = list_members("x.zip", make_raw_zip({"../up": b"", "fine": b"1"}))
-    assert [(one.path, bool(one.refused)) for one in members] == [("../up", True), ("fine", False)]
+    assert [(member.path, bool(member.refused)) for member in members] == [("../up", True), ("fine", False)]

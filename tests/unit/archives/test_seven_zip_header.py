@@ -104,8 +104,8 @@ def test_files_without_bytes_are_folders_unless_they_are_called_empty_files() ->
     names = "f\0d\0e\0".encode("utf-16-le")
     raw = b"\3\x11" + bytes([len(names) + 1]) + b"\0" + names + b"\x0e\1\x60" + b"\x0f\1\x40" + b"\0"
     folders = parse_streams(HeaderReader(FOLDER + b"\0"), 0, 32)
-    found = parse_files(HeaderReader(raw), folders, 0)
-    assert [(one.name, one.size, one.is_dir, one.folder) for one in found] == [
+    files = parse_files(HeaderReader(raw), folders, 0)
+    assert [(file.name, file.size, file.is_dir, file.folder) for file in files] == [
         ("f", 7, False, 0), ("d", 0, True, -1), ("e", 0, False, -1),
     ]  # fmt: skip
     with pytest.raises(BrokenArchive):

@@ -35,13 +35,13 @@ def block(name: str = "n", **changes: bytes) -> bytes:
 
 
 def test_each_header_says_where_its_data_end() -> None:
-    found = headers(tarred({"a": b"x" * 513, "b": b""}))
-    assert [(one.name, one.size, one.stop) for one in found] == [("a", 513, 512 + 1024), ("b", 0, 2048)]
+    entries = headers(tarred({"a": b"x" * 513, "b": b""}))
+    assert [(header.name, header.size, header.stop) for header in entries] == [("a", 513, 512 + 1024), ("b", 0, 2048)]
 
 
 def test_a_long_path_is_put_together_of_prefix_and_name() -> None:
-    (found,) = headers(block(at_345=b"some/folder"))
-    assert found.name == "some/folder/n"
+    (header,) = headers(block(at_345=b"some/folder"))
+    assert header.name == "some/folder/n"
 
 
 def test_numbers_may_be_base_256_and_a_broken_one_is_told() -> None:
@@ -54,7 +54,7 @@ def test_numbers_may_be_base_256_and_a_broken_one_is_told() -> None:
 
 def test_fields_of_a_pax_header_are_for_the_next_entry_only_and_general_ones_for_all() -> None:
     content = pax(b"12 path=abc\n") + pax(b"14 mtime=12.5\n", b"g") + block("one") + block("two")
-    assert [(one.name, one.modified) for one in headers(content)] == [("abc", 12.5), ("two", 12.5)]
+    assert [(header.name, header.modified) for header in headers(content)] == [("abc", 12.5), ("two", 12.5)]
 
 
 @pytest.mark.parametrize("said", [b"no length\n", b"99 path=x\n", b"3 \n", b"9 pathx\n\n"])
@@ -76,7 +76,7 @@ def test_names_that_are_not_utf_8_are_read_as_it_is_set() -> None:
 def test_a_pax_header_of_many_words_is_read_in_one_go() -> None:
     began = time.process_time()
     said = b"6 a=b\n" * 174_000 + b"16 path=renamed\n"
-    assert [one.path for one in list_members("x.tar", pax(said) + tarred({"n": b""}))] == ["renamed"]
+    assert [member.path for member in list_members("x.tar", pax(said) + tarred({"n": b""}))] == ["renamed"]
     assert time.process_time() - began < CPU
 
 

@@ -14,8 +14,8 @@ from mangrove.core.problems import ArchiveTooLarge
     [("a/b", "a/b"), ("./a//b/", "a/b"), ("", ""), ("./", ""), ("a/./b", "a/b"), ("ü/…", "ü/…"), ("a:b", None)],
 )
 def test_a_path_is_normalised(raw: str, path: str | None) -> None:
-    found, refused = normalize_path(raw)
-    assert (found == path and not refused) if path is not None else refused == "its path names a drive"
+    normalized, refused = normalize_path(raw)
+    assert (normalized == path and not refused) if path is not None else refused == "its path names a drive"
 
 
 def test_a_refused_name_is_shown_without_control_characters_and_bounded() -> None:
@@ -36,9 +36,9 @@ def test_a_name_is_decoded_as_it_is_set(raw: bytes, encoding: str, name: str) ->
 
 
 def validate(validator: EntryValidator, path: str, size: int | None = 1, packed: int | None = 1) -> Member:
-    found = validator.validate(path, size, packed, 0.0, path.endswith("/"))
-    assert found is not None
-    return found
+    member = validator.validate(path, size, packed, 0.0, path.endswith("/"))
+    assert member is not None
+    return member
 
 
 def test_the_root_is_no_member_but_counts() -> None:

@@ -43,10 +43,10 @@ async def read(content: bytes, max_entries: int = 0) -> tuple[Directory, list[Re
 def test_the_directory_is_found_behind_a_comment_and_other_bytes_in_front() -> None:
     directory, records = asyncio.run(read(CONTENT))
     assert (directory.comment, directory.shift) == (b"PK\5\6 in a comment", 0)
-    assert [(one.name, one.offset) for one in records] == [(b"a", 0), (b"d/", 34)]
+    assert [(record.name, record.offset) for record in records] == [(b"a", 0), (b"d/", 34)]
     directory, records = asyncio.run(read(b"x" * 1000 + CONTENT))
     assert directory.shift == 1000
-    assert [one.offset for one in records] == [1000, 1034]
+    assert [record.offset for record in records] == [1000, 1034]
 
 
 def test_more_entries_than_allowed_end_the_reading() -> None:

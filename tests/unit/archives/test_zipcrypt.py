@@ -28,11 +28,11 @@ async def read_all(reader: Reader) -> bytes:
 def test_zipcrypto_is_the_standard_one_in_blocks_of_any_size(password: bytes) -> None:
     plain = os.urandom(5000) + bytes(5000)
     packed = StandardZipCrypto(password).encrypt(plain)
-    cipher, found, offset = ZipCrypto(password), b"", 0
+    cipher, decrypted, offset = ZipCrypto(password), b"", 0
     for length in (0, 1, 2, 1024, 1025, 20_000):
-        found += cipher.decrypt(packed[offset : offset + length])
+        decrypted += cipher.decrypt(packed[offset : offset + length])
         offset += length
-    assert found == plain
+    assert decrypted == plain
 
 
 def test_the_last_byte_of_the_head_shows_a_wrong_password() -> None:

@@ -91,8 +91,8 @@ def test_of_many_who_lock_at_once_one_gets_it(dav: Dav, admin: Client, folder: s
     async def race() -> list[int]:
         async with httpx.AsyncClient(base_url=dav.address, headers=dav.http.headers, timeout=60) as client:
             body = LOCK.format(scope="exclusive")
-            asked = (client.request("LOCK", f"/dav{folder}/f", content=body) for _ in range(8))
-            return [answer.status_code for answer in await asyncio.gather(*asked)]
+            requests = (client.request("LOCK", f"/dav{folder}/f", content=body) for _ in range(8))
+            return [answer.status_code for answer in await asyncio.gather(*requests)]
 
     statuses = asyncio.run(race())
     assert sorted(statuses) == [200] + [423] * 7

@@ -19,8 +19,8 @@ LIVE = {
 
 def test_a_file_has_its_properties_and_a_folder_its_own(dav: Dav, folder: str) -> None:
     assert dav.status("PUT", f"{folder}/a ü&<.txt", b"four", x_oc_mtime="1577934245") == 201
-    found = dav.find(folder, depth="1")
-    (own, own_properties), (href, properties) = found.items()
+    answer = dav.find(folder, depth="1")
+    (own, own_properties), (href, properties) = answer.items()
     assert own == f"/dav{folder}/" and own_properties["resourcetype"] == "collection"
     assert "getcontentlength" not in own_properties and "getetag" not in own_properties
     assert href == f"/dav{folder}/a%20%C3%BC%26%3C.txt" and set(properties) == LIVE - {"getetag"}
@@ -67,8 +67,8 @@ def test_all_that_is_below_is_listed_where_the_setting_says_so(admin: Client, da
             refused = dav.send("PROPFIND", folder, **headers)
             assert refused.status_code == 403 and "propfind-finite-depth" in refused.text
         with fixtures.settings(admin, webdav_infinite_depth="true"):
-            found = set(dav.find(folder, depth="infinity"))
-    assert found == {f"/dav{folder}/{path}" for path in ("", "a/", "a/b/", "a/b/c", "d/", "f")}
+            paths = set(dav.find(folder, depth="infinity"))
+    assert paths == {f"/dav{folder}/{path}" for path in ("", "a/", "a/b/", "a/b/c", "d/", "f")}
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,9 @@ def test_a_name_that_xml_cannot_carry_breaks_no_listing(
 ) -> None:
     (tmp_path / "bad\x01name").write_bytes(b"x")
     with fixtures.local(admin, tmp_path) as mount:
-        (properties,) = [one for href, one in dav.find(mount, depth="1").items() if href.endswith("bad%01name")]
+        (properties,) = [
+            entry_properties
+            for href, entry_properties in dav.find(mount, depth="1").items()
+            if href.endswith("bad%01name")
+        ]
     assert properties["displayname"] == "bad\N{REPLACEMENT CHARACTER}name"

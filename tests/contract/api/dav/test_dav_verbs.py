@@ -106,7 +106,7 @@ def test_between_two_storages_a_copy_or_move_is_there_when_the_answer_is(
         assert dav.carry("MOVE", f"{folder}/f", f"{mount}/copied/f") == 201
         assert (tmp_path / "copied/f").read_bytes() == b"bytes" and admin.names(folder) == ["d"]
         assert dav.carry("MOVE", f"{folder}/d", f"{mount}/copied") == 204
-        assert sorted(one.name for one in (tmp_path / "copied").iterdir()) == ["a", "s"]
+        assert sorted(child.name for child in (tmp_path / "copied").iterdir()) == ["a", "s"]
         assert admin.names(folder) == []
 
 

@@ -91,9 +91,9 @@ def test_what_is_found_can_be_narrowed(admin: Client, shelf: str) -> None:
 
 def test_it_is_asked_by_query_as_well_and_in_the_other_dialect(admin: Client, shelf: str) -> None:
     query = {"parent": shelf, "keywords": "plum", "page": 1, "per_page": 3, "scope": "", "ext": "txt"}
-    found = search(admin, "plum", shelf, per_page=3, ext="txt")
-    assert get_data(admin.get("/api/fs/search", **query)) == found
-    assert get_data(admin.post("/openlist/api/fs/search", **(query | {"scope": 0}))) == found
+    page = search(admin, "plum", shelf, per_page=3, ext="txt")
+    assert get_data(admin.get("/api/fs/search", **query)) == page
+    assert get_data(admin.post("/openlist/api/fs/search", **(query | {"scope": 0}))) == page
 
 
 def test_an_absent_parent_is_the_root(admin: Client, shelf: str) -> None:

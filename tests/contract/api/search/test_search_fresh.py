@@ -67,6 +67,6 @@ def test_what_a_task_stores_is_found_when_it_is_done(transfers: TransferClient, 
     if kind != "upload":
         send(transfers.client, "put", f"{transfers.folder}/{name}", b"content")
     transfers.wait_for(kind, transfers.start(kind, name))
-    found = find(transfers.client, name)
-    assert f"{transfers.mount}/{name}" in found
-    assert (f"{transfers.folder}/{name}" in found) is (kind == "copy")
+    paths = find(transfers.client, name)
+    assert f"{transfers.mount}/{name}" in paths
+    assert (f"{transfers.folder}/{name}" in paths) is (kind == "copy")

@@ -34,7 +34,7 @@ class Place:
     def paths(self) -> list[str]:
         inside = ("a", "a/b", "a/b/c", "b", "b/a", "a/nested", "a/nested/b")
         return [self.top, f"{self.top}/disk", f"{self.top}/alias", f"{self.top}/alias/b", f"{self.top}/far/below"] + [
-            f"{self.top}/disk/{one}" for one in inside
+            f"{self.top}/disk/{name}" for name in inside
         ]
 
 
@@ -76,14 +76,14 @@ def make_rule(luck: random.Random, readers: list[int]) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(2))
 def test_every_caller_finds_what_their_listings_show(admin: Client, place: Place, people: People, seed: int) -> None:
     luck = random.Random(seed)
-    one, two = people.new(permission=NO_PRIVILEGE), people.new(permission=NO_PRIVILEGE | SEE_HIDDEN)
+    first, two = people.new(permission=NO_PRIVILEGE), people.new(permission=NO_PRIVILEGE | SEE_HIDDEN)
     base = f"{place.top}/disk/a"
     at_home = people.new(permission=NO_PRIVILEGE | luck.choice([0, SKIP_PASSWORD]), base_path=base)
     with ExitStack() as stack:
         for path in luck.sample(place.paths, 5):
-            stack.enter_context(fixtures.meta(admin, path, **make_rule(luck, [one.id, two.id, at_home.id])))
+            stack.enter_context(fixtures.meta(admin, path, **make_rule(luck, [first.id, two.id, at_home.id])))
         visitor = stack.enter_context(guest(admin, permission=NO_PRIVILEGE))
-        for client in (admin, one.client, two.client, visitor):
+        for client in (admin, first.client, two.client, visitor):
             for top, password in [(place.top, ""), (luck.choice(place.paths), PASSWORD)]:
                 compare(client, top, "", password)
         compare(at_home.client, "/", base, luck.choice(["", PASSWORD]))
@@ -95,9 +95,9 @@ def compare(client: Client, top: str, base: str, password: str) -> None:
         answer = client.post("/api/fs/search", parent=top, password=password, keywords="red", page=1, per_page=9)
         assert get_refusal(answer) == get_refusal(listed)
         return
-    found = find_all(client, top, password=password)
-    assert len(set(found)) == len(found)
-    assert set(found) == walk(client, top, base, password)
+    paths = find_all(client, top, password=password)
+    assert len(set(paths)) == len(paths)
+    assert set(paths) == walk(client, top, base, password)
 
 
 def test_what_a_rule_hides_is_not_counted(admin: Client, place: Place, people: People) -> None:
@@ -106,9 +106,9 @@ def test_what_a_rule_hides_is_not_counted(admin: Client, place: Place, people: P
     every = find(someone, "secret", disk)
     assert every == find(admin, "secret", disk) and len(every) == 8
     with fixtures.meta(admin, f"{disk}/b", hide="^secret", h_sub=True):
-        found = find(someone, "secret", disk)
-        assert found == [path for path in every if not path.startswith(f"{disk}/b/")]
-        assert search(someone, "secret", disk, per_page=3)["total"] == len(found) == 6
+        paths = find(someone, "secret", disk)
+        assert paths == [path for path in every if not path.startswith(f"{disk}/b/")]
+        assert search(someone, "secret", disk, per_page=3)["total"] == len(paths) == 6
         assert find(admin, "secret", disk) == every
     assert find(someone, "secret", disk) == every
 
@@ -128,7 +128,7 @@ def test_the_password_of_a_folder_opens_it_to_a_search(admin: Client, place: Pla
 
 def test_a_home_has_no_neighbours(admin: Client, place: Place, people: People) -> None:
     home = people.new(permission=NO_PRIVILEGE, base_path=f"{place.top}/disk/b").client
-    assert find(home, "deep") == [f"{place.top}/disk/b/{one}/c/deep.md" for one in "ab"]
+    assert find(home, "deep") == [f"{place.top}/disk/b/{folder_name}/c/deep.md" for folder_name in "ab"]
     assert get_refusal(home.post("/api/fs/search", parent="/../a", keywords="deep", page=1, per_page=9))[0] == 403
 
 
