@@ -1,4 +1,4 @@
-"""What a new deployment needs before its first request: administrator, guest, token, a storage for files."""
+"""The records that a new deployment needs before its first request: administrator, guest, token, a storage."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mangrove.configuration.values import make_link_salt, make_token
 from mangrove.records import settings, storages, users
 from mangrove.records.store.base import NameTaken
 
-PASSWORD_LETTERS = 16
+PASSWORD_LENGTH = 16
 _LETTERS = string.ascii_letters + string.digits
 
 
-def run(data: Path | None, given: str, hash_password: Callable[[str], str], permission: int) -> str | None:
-    """Make what is missing; safe to repeat and to run twice at once.
+def run(data: Path | None, chosen_password: str, hash_password: Callable[[str], str], permission: int) -> str | None:
+    """Create the missing records. It is safe to repeat this, and to run it twice at a time.
 
-    `data` is the data directory, None in the cloud; `given` the administrator's password, made up when empty;
-    `permission` is the administrator's. Returns the password when it was made up here.
+    `data` is the data directory, None in the cloud. `chosen_password` and `permission` are for the administrator;
+    without a password a random one is set and returned.
     """
     password, roles = None, {role for role in users.ROLES if any(True for _ in users.iter_ids(role, page_size=1))}
-    if 1 not in roles:  # the guest is made last: where it exists, the rest was made before
+    if 1 not in roles:  # the guest is created last: if it exists, so does the rest
         if 2 not in roles:
-            password = _create_administrator(given, hash_password, permission)
+            password = _create_administrator(chosen_password, hash_password, permission)
         _create_files_storage(data)
         guest = {"username": "guest", "password_hash": hash_password("guest"), "role": 1, "disabled": True}
         _create_unless_taken(users.create, guest)
@@ -41,21 +41,21 @@ def run(data: Path | None, given: str, hash_password: Callable[[str], str], perm
 
 
 def find_short_password() -> str | None:
-    """The name of an administrator whose password is short."""
+    """Return the name of the administrator if the password is short."""
     administrator = users.find_by_role(2)
     return administrator.username if administrator is not None and administrator.has_short_password else None
 
 
-def _create_administrator(given: str, hash_password: Callable[[str], str], permission: int) -> str | None:
-    password = given or "".join(secrets.choice(_LETTERS) for _ in range(PASSWORD_LETTERS))
+def _create_administrator(chosen_password: str, hash_password: Callable[[str], str], permission: int) -> str | None:
+    password = chosen_password or "".join(secrets.choice(_LETTERS) for _ in range(PASSWORD_LENGTH))
     admin = {"username": "admin", "password_hash": hash_password(password), "role": 2, "permission": permission}
     is_short = len(password) < users.SHORT_PASSWORD
     created = _create_unless_taken(users.create, admin | {"has_short_password": is_short})
-    return password if created and not given else None
+    return password if created and not chosen_password else None
 
 
 def _create_unless_taken(create: Callable[..., object], fields: dict[str, Any]) -> bool:
-    """Whether the record was created here; False when another process was first."""
+    """Create a record. Return False if another process was first."""
     try:
         create(**fields)
     except NameTaken:

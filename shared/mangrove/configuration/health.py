@@ -1,4 +1,4 @@
-"""Whether the service can do its work, as a monitor wants to know it."""
+"""The health of the service, for monitors."""
 
 from __future__ import annotations
 
@@ -15,65 +15,67 @@ from mangrove.core.telemetry import log_exception
 from mangrove.records import settings
 from mangrove.records.store import encryption, versions
 
-ANSWER_SECONDS = 2.0  # a look that takes longer counts as a failed one
-FRESH_SECONDS = 1.0  # nobody causes more than one look in this time
-THREADS = 4  # of its own: those of the requests may all wait for what does not answer
+MAX_CHECK_SECONDS = 2.0  # a check that takes longer counts as failed
+MIN_CHECK_INTERVAL_SECONDS = 1.0  # between two runs of a check
+HEALTH_THREADS = 4  # of its own: all threads of requests may wait for a service that does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`fails` looks, in a thread; `reason` is what strangers may know when it is True, raises or takes too long."""
+    """A check of the health."""
 
     reason: str
+    """The public reason if the check fails, raises or takes too long."""
     fails: Callable[[], bool]
+    """Called in a thread."""
 
 
-class _Look:
-    """A check, and its last look at things."""
+class _RunningCheck:
+    """A check and its last run."""
 
     def __init__(self, check: Check) -> None:
         self.check = check
         self._future: Future[bool] | None = None
         self._began = 0.0
-        self.patience = platform().first_check_seconds
+        self.max_seconds = platform().first_check_seconds
 
     def begin(self, threads: ThreadPoolExecutor) -> Future[bool]:
-        """A look that is under way or fresh, or a new one."""
+        """Return the present or a recent run, or start a new one."""
         now = time.monotonic()
-        if self._future is None or (self._future.done() and now - self._began > FRESH_SECONDS):
+        if self._future is None or (self._future.done() and now - self._began > MIN_CHECK_INTERVAL_SECONDS):
             self._future, self._began = threads.submit(self.check.fails), now
         return self._future
 
 
 class Health:
-    """The checks of this process: the records, and what a deployment adds."""
+    """The checks of this process: those of the records, and those that a deployment adds."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "health")
-        self._looks = [
-            _Look(Check("the records do not answer", are_records_away)),
-            _Look(Check("settings were written by another program", are_settings_refused)),
+        self._threads = ThreadPoolExecutor(HEALTH_THREADS, "health")
+        self._checks = [
+            _RunningCheck(Check("the records do not answer", are_records_away)),
+            _RunningCheck(Check("settings were written by another program", are_settings_refused)),
         ]
 
     def add(self, check: Check) -> None:
-        """Look at this too."""
-        self._looks.append(_Look(check))
+        """Add a check."""
+        self._checks.append(_RunningCheck(check))
 
     async def find_faults(self) -> list[str]:
-        """The reasons why the service is not well, none when it is; within the patience of a look, whatever hangs."""
-        found = await asyncio.gather(*(self._is_failing(look) for look in self._looks))
-        return [look.check.reason for look, is_failing in zip(self._looks, found, strict=True) if is_failing]
+        """Return the reasons of the checks that fail, within the time limit of a check."""
+        failures = await asyncio.gather(*(self._is_failing(running) for running in self._checks))
+        return [running.check.reason for running, fails in zip(self._checks, failures, strict=True) if fails]
 
-    async def _is_failing(self, look: _Look) -> bool:
-        future = look.begin(self._threads)
-        await asyncio.wait({asyncio.wrap_future(future)}, timeout=look.patience)
+    async def _is_failing(self, running: _RunningCheck) -> bool:
+        future = running.begin(self._threads)
+        await asyncio.wait({asyncio.wrap_future(future)}, timeout=running.max_seconds)
         if not future.done():
             return True
-        look.patience = ANSWER_SECONDS
+        running.max_seconds = MAX_CHECK_SECONDS
         try:
             return future.result()
-        except Exception:  # a check that breaks tells nothing good
-            log_exception("a check of the health failed", reason=look.check.reason)
+        except Exception:  # a check that raises has failed
+            log_exception("a check of the health failed", reason=running.check.reason)
             return True
 
     def close(self) -> None:
@@ -81,7 +83,7 @@ class Health:
 
 
 def are_records_away() -> bool:
-    """Whether a record cannot be read."""
+    """True if a record cannot be read."""
     try:
         versions.get_version()
     except Problem:
@@ -90,10 +92,10 @@ def are_records_away() -> bool:
 
 
 def are_settings_refused() -> bool:
-    """Whether settings have their defaults because what is in the records is not to be trusted."""
+    """True if settings have their defaults because their records were refused."""
     return encryption.refused_records().has(settings.KIND)
 
 
 async def find_faults() -> list[str]:
-    """The reasons why the service is not well, none when it is."""
+    """Return the reasons why the service is not healthy, none if it is."""
     return await runtime.get(Health).find_faults()

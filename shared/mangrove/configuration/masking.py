@@ -1,4 +1,4 @@
-"""What messages must not tell: addresses and whatever else the setting `privacy_regs` names."""
+"""Masking of private data in messages, such as addresses, by the setting `privacy_regs`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from mangrove.core.patterns import compile_pattern
 
 
 def mask_private(message: str) -> str:
-    """`message` with every match of the setting `privacy_regs` replaced by as many stars."""
+    """Return the message with each match of the setting `privacy_regs` replaced by as many stars."""
     if not configuration.is_loaded():
         return message
     for pattern in configuration.cached().settings.privacy_regs.splitlines():
-        if pattern.strip():  # RE2 remembers what it compiled
+        if pattern.strip():  # RE2 caches compiled patterns
             message = compile_pattern(pattern).sub(lambda match: "*" * len(match.group()), message)
     return message

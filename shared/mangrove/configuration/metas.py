@@ -1,4 +1,4 @@
-"""Changing per-path rules."""
+"""Changes of rules for paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mangrove.records.metas import PathRule
 
 
 def get(id: int) -> PathRule:
-    """One rule; Problem in the words clients know."""
+    """Return a rule. Raise RecordNotFound with the message that clients know."""
     try:
         return records.get(id)
     except RecordNotFound:
@@ -21,24 +21,24 @@ def get(id: int) -> PathRule:
 
 
 def create(meta: PathRule) -> PathRule:
-    """A new rule, whatever id it comes with; `path` is cleaned, every hide line must compile."""
+    """Create a rule with a new id. Clean its path; each of its hide lines must compile."""
     return records.create(**_clean(meta))
 
 
 def update(meta: PathRule) -> PathRule:
-    """Replace all of a rule."""
+    """Replace all fields of a rule."""
     get(meta.id)
     return records.change(meta.id, **_clean(meta))
 
 
 def delete(id: int) -> None:
-    """Remove a rule."""
+    """Delete a rule."""
     get(id)
     records.delete(id)
 
 
 def _clean(meta: PathRule) -> dict[str, Any]:
-    """The fields of the record beside its id; BadRequest."""
+    """Return the fields of the record without its id. Raise BadRequest."""
     for line in filter(str.strip, meta.hide.splitlines()):
         try:
             compile_pattern(line)

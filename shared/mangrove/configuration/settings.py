@@ -1,4 +1,4 @@
-"""Changing settings: all values are checked before the first is stored."""
+"""Changes of settings. All values are checked before the first is stored."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from mangrove.configuration.values import DECLARED, make_link_salt, make_token
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.records import settings as records
 
-MAX_KEY_LETTERS = 255
-MAX_VALUE_LETTERS = 100_000
-OLDER_TOKEN_LENGTH = 16  # that was enough before; backups may carry such a token
+MAX_KEY_LENGTH = 255
+MAX_VALUE_LENGTH = 100_000
+FORMER_MIN_TOKEN_LENGTH = 16  # the former minimum; a backup may have such a token
 
 
 def save(values: Mapping[str, str]) -> None:
-    """Check all values, then store all. Read-only keys are passed over, unknown ones kept as deprecated.
+    """Check all values, then store them. Read-only keys are ignored; unknown keys are stored as deprecated.
 
-    Type, group, flag and options are those of the declaration, never the client's.
+    Type, group, flag and options are those of the declaration, not of the client.
     """
     if not values:
         raise Problem("there is no setting to save")
     changes = {key: value for key, value in values.items() if key not in DECLARED or not _is_read_only(key)}
-    is_backup = "version" in values  # a list of all settings, and not those of one form
+    is_backup = "version" in values  # a list of all settings, not those of one form
     for key, value in changes.items():
-        if not (is_backup and key == "token" and len(value) >= OLDER_TOKEN_LENGTH):
+        if not (is_backup and key == "token" and len(value) >= FORMER_MIN_TOKEN_LENGTH):
             _check(key, value)
     _renew_salt(changes)
     if changes:
@@ -37,17 +37,17 @@ def _is_read_only(key: str) -> bool:
 
 
 def _renew_salt(values: dict[str, str]) -> None:
-    """Have the salt of links stored with a new token alone: the one that a backup brings with it, or another."""
+    """Store the salt of links only with a new token: the salt in a backup, or a new one."""
     salt, now = values.pop("link_salt", ""), configuration.get_sync().settings
     if values.get("token", now.token) != now.token:
         values["link_salt"] = make_link_salt() if salt in ("", now.link_salt) else salt
 
 
 def _check(key: str, value: str) -> None:
-    if not key or len(key) > MAX_KEY_LETTERS or len(value) > MAX_VALUE_LETTERS:
+    if not key or len(key) > MAX_KEY_LENGTH or len(value) > MAX_VALUE_LENGTH:
         raise BadRequest(f"setting [{key[:40]}]: the key or its value is too long, or the key is empty")
     if key == "token" and value == configuration.get_sync().settings.token:
-        return  # a short one that an older version stored goes on
+        return  # an older version may have stored a short one
     if key in ABSENT_SWITCHES and value not in SWITCHED_OFF:
         raise Problem(f'setting [{key}]: this version has no {ABSENT_SWITCHES[key]}: only "false" can be saved')
     if key in DECLARED:
@@ -58,7 +58,7 @@ def _check(key: str, value: str) -> None:
 
 
 def delete(key: str) -> None:
-    """Forget a deprecated setting; Problem for any other."""
+    """Delete a deprecated setting. Raise Problem for any other."""
     if key in DECLARED:
         raise Problem(f"setting [{key}] is not deprecated")
     if key not in configuration.get_sync().settings:
@@ -67,7 +67,7 @@ def delete(key: str) -> None:
 
 
 def reset_token() -> str:
-    """Replace the permanent token; links signed with the old one end with it."""
+    """Replace the permanent token. Links that were signed with the old one become invalid."""
     token = make_token()
     save({"token": token})
     return token

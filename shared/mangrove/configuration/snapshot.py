@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from mangrove.configuration.users import KnownUsers
+from mangrove.configuration.users import known_users
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.config import config
@@ -97,7 +97,7 @@ class SnapshotStore:
 
 def _read_all() -> Snapshot:
     version = versions.get_version()
-    runtime.get(KnownUsers).clear()
+    known_users().clear()
     return Snapshot(
         version,
         tuple(storages.all()),
@@ -135,7 +135,7 @@ def _merge(old: Iterable[Numbered], ids: Collection[Any], present: dict[int, Num
 
 
 def _update_users(old: Snapshot, ids: Collection[Any]) -> Snapshot:
-    runtime.get(KnownUsers).drop(ids)
+    known_users().drop(ids)
     return old
 
 

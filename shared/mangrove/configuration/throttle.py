@@ -136,6 +136,10 @@ def _make_rate(select: Callable[[Settings], int | None]) -> Rate:
     return lambda: select(configuration.cached().settings) if configuration.is_loaded() else None
 
 
+def _throttles() -> Throttles:
+    return runtime.get(Throttles)
+
+
 def _limit(body: AsyncIterator[bytes], bucket: TokenBucket) -> AsyncIterator[bytes]:
     """Return the body with a limit, or the body itself if there is none now."""
     return body if bucket.rate() is None else LimitedBody(body, bucket)
@@ -143,31 +147,31 @@ def _limit(body: AsyncIterator[bytes], bucket: TokenBucket) -> AsyncIterator[byt
 
 def limit_client_download(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Limit the bytes that an HTTP client receives."""
-    return _limit(body, runtime.get(Throttles).client_download)
+    return _limit(body, _throttles().client_download)
 
 
 def limits_client_downloads() -> bool:
     """True if there is a limit for the bytes that HTTP clients receive."""
-    return runtime.get(Throttles).client_download.rate() is not None
+    return _throttles().client_download.rate() is not None
 
 
 def limit_client_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Limit the bytes that an HTTP client sends."""
-    return _limit(body, runtime.get(Throttles).client_upload)
+    return _limit(body, _throttles().client_upload)
 
 
 def limit_server_download(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Limit the bytes that a task reads from a storage or an address."""
-    return _limit(body, runtime.get(Throttles).server_download)
+    return _limit(body, _throttles().server_download)
 
 
 def limit_server_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Limit the bytes that a task stores."""
-    return _limit(body, runtime.get(Throttles).server_upload)
+    return _limit(body, _throttles().server_upload)
 
 
 async def wait_for_copy(size: int) -> None:
     """Wait until a task may copy `size` bytes from one storage to another; they count in both directions."""
-    throttles = runtime.get(Throttles)
+    throttles = _throttles()
     await throttles.server_download.take(size)
     await throttles.server_upload.take(size)

@@ -1,121 +1,100 @@
-"""Users as requests find them: by name, by role and by id, remembered until they change.
-
-They are as the snapshot is that was last asked for: whoever follows the configuration drops those that changed.
-"""
+"""Users by name, by role and by id, cached until they change. A new snapshot drops the users that changed."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
 
 from mangrove.core import runtime
+from mangrove.core.runtime import BoundedCache
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
 
-MOST = 4096  # users in memory, and names of users
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+MAX_CACHED_USERS = 4096  # and names of users
 Credentials = Mapping[int, str]
-"""The id of each credential of a user → what proves it."""
+"""The id of each credential of a user → its fingerprint or digest."""
 CREDENTIALS: Mapping[str, Callable[[int], Credentials]] = {
     ssh_keys.name: lambda user_id: {key.id: key.fingerprint for key in ssh_keys.find_by_user(user_id)},
-    app_passwords.name: lambda user_id: {one.id: one.digest for one in app_passwords.find_by_user(user_id)},
+    app_passwords.name: lambda user_id: {
+        password.id: password.digest for password in app_passwords.find_by_user(user_id)
+    },
 }
-"""How the credentials of each kind are read."""
-
-
-class _Latest(Generic[Key, Value]):
-    """The MOST values that were asked for last."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[Key, Value] = OrderedDict()
-
-    def get(self, key: Key) -> Value | None:
-        found = self._values.get(key)
-        if found is not None:
-            self._values.move_to_end(key)
-        return found
-
-    def add(self, key: Key, value: Value) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > MOST:
-            self._values.popitem(last=False)
-
-    def drop(self, key: Key) -> None:
-        self._values.pop(key, None)
-
-    def clear(self) -> None:
-        self._values.clear()
+"""The functions that read the credentials of each kind."""
 
 
 class KnownUsers:
-    """The users of this process's last requests. `generation`: how often some were dropped; what was read before that
-    is not remembered."""
+    """The users of the last requests of this process."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 0  # raised by each drop; a user that was read before is not added
         self._lock = threading.Lock()
-        self._users: _Latest[int, User] = _Latest()
-        self._ids: _Latest[str | int, int] = _Latest()  # by name and by role, of users who may be called otherwise now
-        self._credentials: Mapping[str, _Latest[int, Credentials]] = {kind: _Latest() for kind in CREDENTIALS}
+        self._users: BoundedCache[int, User] = BoundedCache(MAX_CACHED_USERS)
+        self._ids: BoundedCache[str | int, int] = BoundedCache(
+            MAX_CACHED_USERS
+        )  # by name and role, perhaps former ones
+        self._credentials: Mapping[str, BoundedCache[int, Credentials]] = {
+            kind: BoundedCache(MAX_CACHED_USERS) for kind in CREDENTIALS
+        }
 
     def get(self, id: int) -> User | None:
-        """A user who is remembered."""
+        """Return a cached user."""
         with self._lock:
             return self._users.get(id)
 
     def find(self, key: str | int) -> User | None:
-        """The user of a name or role who is remembered."""
+        """Return the cached user of a name or role."""
         with self._lock:
             id = self._ids.get(key)
             user = None if id is None else self._users.get(id)
         return user if user is not None and _fits(user, key) else None
 
     def find_id(self, key: str | int) -> int | None:
-        """The id of whoever had a name or role before."""
+        """Return the id of the user who last had a name or role."""
         with self._lock:
             return self._ids.get(key)
 
     def add(self, user: User, generation: int, key: str | int | None = None) -> None:
-        """Remember a user who was read after `generation` was."""
+        """Add a user who was read after `generation`."""
         with self._lock:
             if key is not None:
-                self._ids.add(key, user.id)
+                self._ids.put(key, user.id)
             if generation == self.generation:
-                self._users.add(user.id, user)
+                self._users.put(user.id, user)
 
     def get_credentials(self, kind: str, user_id: int) -> Credentials | None:
-        """What is remembered of a user's credentials."""
+        """Return the cached credentials of a user."""
         with self._lock:
             return self._credentials[kind].get(user_id)
 
-    def add_credentials(self, kind: str, user_id: int, found: Credentials, generation: int) -> None:
-        """Remember credentials that were read after `generation` was."""
+    def add_credentials(self, kind: str, user_id: int, credentials: Credentials, generation: int) -> None:
+        """Add credentials that were read after `generation`."""
         with self._lock:
             if generation == self.generation:
-                self._credentials[kind].add(user_id, found)
+                self._credentials[kind].put(user_id, credentials)
 
     def drop(self, ids: Collection[int]) -> None:
-        """Forget users who changed, or whose credentials did."""
+        """Remove users who changed, or whose credentials changed."""
         with self._lock:
             self.generation += 1
             for id in ids:
-                self._users.drop(id)
-                for known in self._credentials.values():
-                    known.drop(id)
+                self._users.remove(id)
+                for credentials in self._credentials.values():
+                    credentials.remove(id)
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Remove all users."""
         with self._lock:
             self.generation += 1
             self._users.clear()
-            for known in self._credentials.values():
-                known.clear()
+            for credentials in self._credentials.values():
+                credentials.clear()
+
+
+def known_users() -> KnownUsers:
+    """Return the cached users of this process."""
+    return runtime.get(KnownUsers)
 
 
 def _fits(user: User, key: str | int) -> bool:
@@ -123,8 +102,8 @@ def _fits(user: User, key: str | int) -> bool:
 
 
 def find(key: str | int) -> User | None:
-    """The user of a name, or the first one of a role; None when there is none."""
-    known = runtime.get(KnownUsers)
+    """Return the user of a name, or the first user of a role; None if there is none."""
+    known = known_users()
     user = known.find(key)
     if user is None:
         generation = known.generation
@@ -138,8 +117,8 @@ def find(key: str | int) -> User | None:
 
 
 def get(id: int) -> User | None:
-    """The user of an id; None when there is none."""
-    known = runtime.get(KnownUsers)
+    """Return the user of an id, None if there is none."""
+    known = known_users()
     user = known.get(id)
     if user is None:
         generation = known.generation
@@ -150,35 +129,36 @@ def get(id: int) -> User | None:
 
 
 def read_credentials(kind: str, user_id: int) -> Credentials:
-    """A user's credentials of a kind as they are in the records."""
-    known = runtime.get(KnownUsers)
+    """Read the credentials of a user from the records and cache them."""
+    known = known_users()
     generation = known.generation
-    found = CREDENTIALS[kind](user_id)
-    known.add_credentials(kind, user_id, found, generation)
-    return found
+    credentials = CREDENTIALS[kind](user_id)
+    known.add_credentials(kind, user_id, credentials, generation)
+    return credentials
 
 
 async def has_credential(kind: str, user_id: int, id: int) -> bool:
-    """Whether a user still has a credential, without a thread where that is remembered."""
-    known = runtime.get(KnownUsers).get_credentials(kind, user_id)
-    found = await asyncio.to_thread(read_credentials, kind, user_id) if known is None else known
-    return id in found
+    """True if a user still has a credential. A thread is used only if they are not cached."""
+    credentials = known_users().get_credentials(kind, user_id)
+    if credentials is None:
+        credentials = await asyncio.to_thread(read_credentials, kind, user_id)
+    return id in credentials
 
 
 async def find_by_name(username: str) -> User | None:
-    """What `find` returns, without a thread for a user who is remembered."""
+    """Return what `find` returns, without a thread for a cached user."""
     return await _find(username)
 
 
 async def find_by_role(role: int) -> User | None:
-    """The first user of a role; None when there is none."""
+    """Return the first user of a role, None if there is none."""
     return await _find(role)
 
 
 async def find_by_id(id: int) -> User | None:
-    """What `get` returns, without a thread for a user who is remembered."""
-    return runtime.get(KnownUsers).get(id) or await asyncio.to_thread(get, id)
+    """Return what `get` returns, without a thread for a cached user."""
+    return known_users().get(id) or await asyncio.to_thread(get, id)
 
 
 async def _find(key: str | int) -> User | None:
-    return runtime.get(KnownUsers).find(key) or await asyncio.to_thread(find, key)
+    return known_users().find(key) or await asyncio.to_thread(find, key)

@@ -1,4 +1,4 @@
-"""What the environment says, read once per process at the first question."""
+"""The configuration in the environment, read once per process at the first use."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _parse_seconds(text: str) -> float | None:
 
 
 def _parse_networks(text: str) -> tuple[str, ...]:
-    """Addresses and networks, comma-separated; ValueError for what is neither."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    for part in found:
-        ip_network(part, strict=False)
-    return found
+    """Return comma-separated addresses and networks. Raise ValueError for other texts."""
+    networks = tuple(part.strip() for part in text.split(",") if part.strip())
+    for network in networks:
+        ip_network(network, strict=False)
+    return networks
 
 
-ACCESS_LOGS = ("all", "errors", "none")  # of which requests there is a line in the log
+ACCESS_LOGS = ("all", "errors", "none")  # the requests that are logged
 
 
 def _parse_access_log(text: str) -> str:
@@ -59,24 +59,29 @@ def _parse_switch(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
-    `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
-    connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
-    None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: true for a Lambda function;
-    `tracing`: whether its calls of AWS are traced by X-Ray."""
+    """The configuration of a process."""
 
     tables: str = _variable("MANGROVE_TABLES", "mangrove")
+    """The prefix of the names of the tables, or each name as `kind=name`, comma-separated."""
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
+    """The file with the master key."""
     key_secret: str = _variable("MANGROVE_KEY_SECRET", "")
+    """The secret in Secrets Manager with the master key."""
     data: Path | None = field(default_factory=lambda: _read_path("MANGROVE_DATA"))
+    """The data directory."""
     records_socket: str = _variable("MANGROVE_RECORDS_SOCKET", "")
+    """The Unix socket that gives connections to the records engine; "" if it is not needed."""
     site_url: str = _variable("MANGROVE_SITE_URL", "", lambda text: text.rstrip("/"))
     snapshot_seconds: float | None = _variable("MANGROVE_SNAPSHOT_SECONDS", "2", _parse_seconds)
+    """The time for which a snapshot is valid; None: for ever."""
     token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
     page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
+    """The folder of the built page, in the cloud."""
     access_log: str = _variable("MANGROVE_ACCESS_LOG", "all", _parse_access_log)
     is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
+    """True in a Lambda function."""
     tracing: bool = _variable("MANGROVE_TRACING", "off", _parse_switch)
+    """Calls of AWS are traced by X-Ray."""
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 
     @property
@@ -86,5 +91,5 @@ class Config:
 
 
 def config() -> Config:
-    """The configuration of this process."""
+    """Return the configuration of this process."""
     return runtime.get(Config)

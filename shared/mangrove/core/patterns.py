@@ -1,4 +1,4 @@
-"""Patterns that users give, in RE2: matching takes time in proportion to the text, whatever the pattern."""
+"""Patterns of users, in RE2: the time of a match is proportional to the text, whatever the pattern is."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import re2
 from mangrove.core.paths import MAX_NAME_BYTES
 from mangrove.core.problems import BadRequest
 
-SMALL_MEMORY = 1 << 18  # bytes of a pattern that anybody may give: made, and searched for in a name, within some 25 ms
+MAX_PATTERN_MEMORY = 1 << 18  # bytes, for a pattern of any user: compiled and matched with a name in about 25 ms
 
 
 class InvalidPattern(ValueError):
-    """Text that is no RE2 pattern; its message is RE2's own."""
+    """The text is not an RE2 pattern. The message is that of RE2."""
 
 
 def compile_pattern(pattern: str, memory: int | None = None) -> Any:
-    """The compiled pattern, of as many bytes as RE2 allows, or `memory`; InvalidPattern."""
+    """Return the compiled pattern, with the memory limit of RE2 or `memory`. Raise InvalidPattern."""
     options = re2.Options()
     options.max_mem = memory or options.max_mem
     options.log_errors = False
@@ -34,16 +34,16 @@ _variable = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
 
 
 class Replacement:
-    """A pattern, and a template of Go's kind (`$1`, `${name}`, `$$`) for the name that comes of each match."""
+    """A pattern and a template in the syntax of Go (`$1`, `${name}`, `$$`) for each match."""
 
     def __init__(self, pattern: str, template: str) -> None:
-        self._pattern = compile_pattern(pattern, SMALL_MEMORY)
+        self._pattern = compile_pattern(pattern, MAX_PATTERN_MEMORY)
         self._parts = list(_parse_template(self._pattern, template))
 
     def apply(self, name: str) -> str | None:
-        """All matches in `name` replaced as Go's ReplaceAllString does; None when there is none.
+        """Return the name with all matches replaced as Go's ReplaceAllString does, None without a match.
 
-        BadRequest as soon as the new name has more than MAX_NAME_BYTES bytes.
+        Raise BadRequest as soon as the new name has more than MAX_NAME_BYTES bytes.
         """
         if not self._pattern.search(name):
             return None
@@ -51,20 +51,20 @@ class Replacement:
 
         def expand(match: Any) -> str:
             nonlocal room
-            found = []
+            parts = []
             for part in self._parts:
                 text = part if isinstance(part, str) else match.group(part) or ""
                 room -= len(text.encode())
                 if room < 0:
                     raise BadRequest("name is too long")
-                found.append(text)
-            return "".join(found)
+                parts.append(text)
+            return "".join(parts)
 
         return str(self._pattern.sub(expand, name))
 
 
 def _parse_template(pattern: Any, template: str) -> Iterator[str | int]:
-    """Texts, and numbers of groups; an unknown group is left out."""
+    """Yield texts and numbers of groups; leave out unknown groups."""
     end = 0
     for variable in _variable.finditer(template):
         yield template[end : variable.start()]

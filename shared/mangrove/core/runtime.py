@@ -126,6 +126,11 @@ class BoundedCache(Generic[Key, Value]):
         if value is not None:
             self._weight -= self._measure(value)
 
+    def clear(self) -> None:
+        """Remove all values."""
+        self._values.clear()
+        self._weight = 0
+
     def _measure(self, value: Value) -> int:
         return 1 if self._weigh is None else self._weigh(value)
 

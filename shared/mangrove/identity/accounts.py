@@ -1,4 +1,4 @@
-"""Accounts: signing in, and the rules of changing them; see docs/reference/compatibility.md."""
+"""Accounts: signing in, and the rules for changing them; see docs/reference/compatibility.md."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
 FindUser = Callable[[str], User | None]
 FindDigests = Callable[[int], Mapping[int, str]]
-NOBODY = 0  # the id of no user
-MADE_UP_BYTES = 48  # of a password that nobody knows: as long as any that the setting can ask for
+NO_USER_ID = 0  # which no user has
+RANDOM_PASSWORD_BYTES = 48  # of a password that nobody knows; longer than the setting can require
 
 
 @dataclass(frozen=True, slots=True)
 class UserFields:
-    """What an administrator sets of a user, beside the password."""
+    """The fields of a user that an administrator sets, without the password."""
 
     username: str
     base_path: str
@@ -46,7 +46,7 @@ class UserFields:
 
 
 def login(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> str:
-    """A session token; fails as `authenticate` does. A password whose stored hash is weak gets one of today's."""
+    """Return a session token, or fail as `authenticate` does. Replace the stored hash if it is weak."""
     user = authenticate(username, static_hash, otp_code, source, find)
     _strengthen_hash(user, static_hash)
     return tokens.issue(user)
@@ -58,15 +58,15 @@ def _strengthen_hash(user: User, static_hash: str) -> None:
         return
     try:
         users.replace_hash(user.id, user.password_hash, stronger)
-    except Problem as problem:  # of the records: whoever signed in is right all the same, and will sign in again
+    except Problem as problem:  # of the records: the sign-in is valid all the same
         log_warning("a password's hash stays weak until the next sign-in", user=user.username, reason=problem.message)
 
 
 def authenticate(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> User:
-    """Who signs in; Unauthorized, SecondFactorRequired or TooMany.
+    """Return the user who signs in. Raise Unauthorized, SecondFactorRequired or TooMany.
 
-    `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the
-    first step of an ordinary sign-in and does not count as a failure.
+    `find` finds a user by name. `static_hash` is the hash of the client; `""` never matches. A missing one-time code is
+    the first step of a sign-in and does not count as a failure.
     """
     lockout.ACCOUNTS.check(username, source)
     return _authenticate(find(username), username, static_hash, otp_code, source)
@@ -75,17 +75,17 @@ def authenticate(username: str, static_hash: str, otp_code: str, source: str, fi
 def authenticate_protocol_login(
     username: str, password: str, otp_code: str, source: str, find: FindUser, find_digests: FindDigests
 ) -> tuple[User, int | None]:
-    """Who signs in with an application password, and its id; or with the account's own as `authenticate`, and None.
+    """Return the user who signs in and the id of the application password, None for the password of the account.
 
-    `find_digests`: the digests of a user's application passwords, by id. What has the form of one and is none costs
-    what any wrong password does, also where there is no such user.
+    `find_digests` returns the digests of the application passwords of a user, by id. A wrong application password takes
+    as long as any wrong password, also for an unknown user.
     """
     static_hash = passwords.make_static_hash(password)
     lockout.ACCOUNTS.check(username, source)
     user = find(username)
     id = None
     if app_passwords.is_app_password(password):
-        id = app_passwords.find_id(password, find_digests(user.id if user else NOBODY))
+        id = app_passwords.find_id(password, find_digests(user.id if user else NO_USER_ID))
     if user is None or id is None:
         return _authenticate(user, username, static_hash, otp_code, source), None
     lockout.ACCOUNTS.record_success(username, source)
@@ -115,10 +115,10 @@ def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -
 
 
 def set_second_factor(id: int, session: str, code: str, secret: str, present_code: str, source: str) -> None:
-    """Switch a user's second factor on, or replace it, which takes a code of the one that is on.
+    """Switch the second factor of a user on, or replace it, which needs a code of the present one.
 
-    BadRequest unless `code` fits `secret`, Unauthorized, TooMany. The user's sessions end but for `session`, the text
-    of a token.
+    The sessions of the user end, except `session`, which is the text of a token. Raise BadRequest unless `code` fits
+    `secret`, or Unauthorized, or TooMany.
     """
     user = get(id)
     otp.check_enrolment(code, secret)
@@ -129,10 +129,10 @@ def set_second_factor(id: int, session: str, code: str, secret: str, present_cod
 
 
 def cancel_second_factor(id: int, own_session: str, present_code: str, source: str) -> None:
-    """Switch a user's second factor off; the user's sessions end.
+    """Switch the second factor of a user off. The sessions of the user end.
 
-    `own_session`: the text of the token with which users ask for themselves. It goes on, and a code of the factor is
-    needed: Unauthorized, TooMany.
+    `own_session` is the text of the token of a user who does so. That session does not end, and a code of the factor is
+    required. Raise Unauthorized or TooMany.
     """
     user = get(id)
     if not user.otp_secret:
@@ -150,7 +150,7 @@ def _change_second_factor(user: User, secret: str, kept_session: str) -> None:
 
 
 def get(id: int) -> User:
-    """One user; Problem in the words clients know."""
+    """Return a user. Raise RecordNotFound with the message that clients know."""
     try:
         return users.get(id)
     except RecordNotFound:
@@ -158,17 +158,19 @@ def get(id: int) -> User:
 
 
 def create(fields: UserFields, password: str) -> User:
-    """A new normal user. Without a password no one can sign in with the account until one is set."""
+    """Create a normal user. Without a password nobody can sign in until one is set."""
     if fields.role in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
     if fields.role != NORMAL:
         raise BadRequest("there is no such role")
     names.check(fields.username)
-    return users.create(**_clean(fields), **_make_password_fields(password or token_urlsafe(MADE_UP_BYTES), NORMAL))
+    return users.create(
+        **_clean(fields), **_make_password_fields(password or token_urlsafe(RANDOM_PASSWORD_BYTES), NORMAL)
+    )
 
 
 def update(id: int, fields: UserFields, password: str) -> User:
-    """Replace all of a user; an empty password keeps the old one and its sessions."""
+    """Replace all fields of a user. An empty password keeps the old one and its sessions."""
     user = get(id)
     if fields.role != user.role:
         raise BadRequest("role can not be changed")
@@ -181,7 +183,7 @@ def update(id: int, fields: UserFields, password: str) -> User:
 
 
 def update_me(user: User, username: str, password: str, sso_id: str) -> User:
-    """Change the user's own name, password and single sign-on id; with a new password all sessions end."""
+    """Change the name, password and single sign-on id of the caller. A new password ends all sessions."""
     if user.role == GUEST:
         raise AccessDenied("Guest user can not update profile")
     _check_username(user, username)
@@ -192,14 +194,14 @@ def update_me(user: User, username: str, password: str, sso_id: str) -> User:
 
 
 def delete(id: int) -> None:
-    """Remove a normal user."""
+    """Delete a normal user."""
     if get(id).role in (GUEST, ADMIN):
         raise Problem("cannot delete admin or guest")
     users.delete(id)
 
 
 def set_password(username: str, password: str) -> None:
-    """Give an account another password; its sessions end."""
+    """Set the password of an account and end its sessions."""
     user = users.find(username)
     if user is None:
         raise Problem(f"there is no user {username}")
@@ -207,13 +209,13 @@ def set_password(username: str, password: str) -> None:
 
 
 def _make_password_fields(password: str, role: int) -> dict[str, Any]:
-    """What is stored of a new password; BadRequest when it is shorter than the settings want it."""
-    shortest = int(settings.get_many([MIN_LENGTH]).get(MIN_LENGTH) or 0)
-    if len(password) < shortest:
-        raise BadRequest(f"a password must have at least {shortest} characters")
-    is_noted = role == ADMIN and len(password) < SHORT_PASSWORD
+    """Return the stored fields of a new password. Raise BadRequest if it is shorter than the setting allows."""
+    min_length = int(settings.get_many([MIN_LENGTH]).get(MIN_LENGTH) or 0)
+    if len(password) < min_length:
+        raise BadRequest(f"a password must have at least {min_length} characters")
+    is_short = role == ADMIN and len(password) < SHORT_PASSWORD
     hashed = passwords.hash_password(password)
-    return {"password_hash": hashed, "pwd_ts": _make_pwd_ts(), "has_short_password": is_noted}
+    return {"password_hash": hashed, "pwd_ts": _make_pwd_ts(), "has_short_password": is_short}
 
 
 def _make_pwd_ts() -> int:
@@ -226,7 +228,7 @@ def _log_new_password(user: User, password: str) -> None:
 
 
 def _clean(fields: UserFields) -> dict[str, Any]:
-    """The fields of the record, with a clean base path; BadRequest."""
+    """Return the fields of the record with a clean base path. Raise BadRequest."""
     names.check_length(fields.username)
     if not 0 <= fields.permission <= MAX_PERMISSION:
         raise BadRequest("permission is out of range")
@@ -234,6 +236,6 @@ def _clean(fields: UserFields) -> dict[str, Any]:
 
 
 def _check_username(user: User, username: str) -> None:
-    """BadRequest when a user may not be called so from now on; the name they have stays theirs."""
+    """Raise BadRequest if the new name is not allowed. The present name stays allowed."""
     if username != user.username:
         names.check(username)

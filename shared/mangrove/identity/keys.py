@@ -10,21 +10,21 @@ from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
 from mangrove.records.credentials import SshKey, ssh_keys
 from mangrove.records.store.base import NameTaken
 
-MAX_LENGTH = 16_384  # characters of a key
+MAX_KEY_LENGTH = 16_384  # characters
 MAX_TITLE_LENGTH = 255
-MAX_KEYS = 100  # of one user
+MAX_KEYS_PER_USER = 100
 
 
 def add(user_id: int, title: str, text: str) -> SshKey:
-    """Register a key in authorized_keys format."""
+    """Add a key in the format of authorized_keys."""
     text = text.strip()
     if len(title) > MAX_TITLE_LENGTH:
         raise BadRequest("title is too long")
     own = ssh_keys.find_by_user(user_id)
     if any(key.title == title for key in own):
         raise NameTaken(ssh_keys.taken)
-    if len(own) >= MAX_KEYS:
-        raise BadRequest(f"a user may have at most {MAX_KEYS} keys")
+    if len(own) >= MAX_KEYS_PER_USER:
+        raise BadRequest(f"a user may have at most {MAX_KEYS_PER_USER} keys")
     blob = _read_blob(text)
     fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     now = datetime.now(UTC)
@@ -35,11 +35,11 @@ def add(user_id: int, title: str, text: str) -> SshKey:
 
 
 def _read_blob(text: str) -> bytes:
-    from cryptography.exceptions import UnsupportedAlgorithm  # when a key is added, and not before
+    from cryptography.exceptions import UnsupportedAlgorithm  # imported when a key is added
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
     try:
-        if len(text) > MAX_LENGTH or "\n" in text:
+        if len(text) > MAX_KEY_LENGTH or "\n" in text:
             raise ValueError
         load_ssh_public_key(text.encode())
         return base64.b64decode(text.split()[1])
@@ -48,7 +48,7 @@ def _read_blob(text: str) -> bytes:
 
 
 def delete_own(user_id: int, id: int) -> None:
-    """Remove one of the user's own keys; ResourceNotFound for any other."""
+    """Delete a key of the user. Raise ResourceNotFound for any other id."""
     try:
         key = ssh_keys.get(id)
     except RecordNotFound:
@@ -59,7 +59,7 @@ def delete_own(user_id: int, id: int) -> None:
 
 
 def delete(id: int) -> None:
-    """Remove any key; one that is not there counts as removed."""
+    """Delete a key, if there is one of this id."""
     try:
         ssh_keys.delete(id)
     except RecordNotFound:

@@ -33,7 +33,7 @@ class Lockout:
     max_failures_per_source: int
 
     def check(self, subject: str, source: str) -> None:
-        """Raise TooMany while locked. An attempt while the pair is locked starts its time anew."""
+        """Raise TooMany while locked. An attempt while the pair is locked restarts its time."""
         for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source)).items():
             if count >= limit:
                 if limit == MAX_FAILURES_PER_PAIR:

@@ -1,4 +1,4 @@
-"""User names: what may be one; when two look alike is known to `records.lookalikes`."""
+"""The rules for user names. For names that look alike see `records.lookalikes`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 from mangrove.core.problems import BadRequest
 
-MAX_LENGTH = 255  # characters
+MAX_NAME_LENGTH = 255  # characters
 SCRIPTS = frozenset(
     [
         "ARABIC",
@@ -39,18 +39,18 @@ SCRIPTS = frozenset(
         "THAI",
         "TIBETAN",
     ]
-)  # those that UAX 31 recommends, as the names of their letters begin
+)  # recommended by UAX 31; the names of their letters begin so
 WRITTEN_TOGETHER = (
     frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA"}),
     frozenset({"LATIN", "CJK", "HANGUL"}),
     frozenset({"LATIN", "CJK", "BOPOMOFO"}),
 )
-_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")  # letters and marks that show nothing
-_VARIATIONS = "VARIATION SELECTOR"  # in the names of marks that show nothing
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")  # invisible letters and marks
+_VARIATIONS = "VARIATION SELECTOR"  # in the names of invisible marks
 
 
 def check(name: str) -> None:
-    """BadRequest with the reason unless `name` shows all that it is, in one script."""
+    """Raise BadRequest unless all characters of a name are visible and of one script."""
     check_length(name)
     if name != name.strip() or not name.isprintable() or any(map(_is_invisible, name)):
         raise BadRequest("username begins or ends with a blank, or has characters that cannot be seen")
@@ -62,8 +62,8 @@ def check(name: str) -> None:
 
 
 def check_length(name: str) -> None:
-    """BadRequest for a name that no user can have."""
-    if len(name) > MAX_LENGTH or any(ord(letter) < 32 for letter in name):
+    """Raise BadRequest for a name that is too long or has control characters."""
+    if len(name) > MAX_NAME_LENGTH or any(ord(letter) < 32 for letter in name):
         raise BadRequest("username is too long or has control characters")
 
 
@@ -72,7 +72,7 @@ def _is_invisible(letter: str) -> bool:
 
 
 def _find_script(letter: str) -> str:
-    """The script of a letter or digit, as its Unicode name begins; "" for what all scripts share."""
+    """Return the script of a letter or digit by its Unicode name, "" for characters of all scripts."""
     if letter.isascii():
         return "LATIN" if letter.isalpha() else ""
     if unicodedata.category(letter)[0] not in "LN":

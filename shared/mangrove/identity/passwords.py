@@ -1,4 +1,4 @@
-"""Passwords: the static hash that clients send, and the slow hash of it that is stored."""
+"""Passwords: the static hash that clients send, and its slow hash, which is stored."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mangrove.core.problems import BadRequest
 Result = TypeVar("Result")
 
 HASH_SUFFIX = "https://github.com/alist-org/alist"  # part of the wire format, fixed by existing clients
-MAX_LENGTH = 1024  # characters
+MAX_PASSWORD_LENGTH = 1024  # characters
 
 
 class Hasher:
-    """Argon2id, at most SIGN_IN_CONCURRENCY at once in this process."""
+    """Argon2id, with at most SIGN_IN_CONCURRENCY calls at a time in this process."""
 
     def __init__(self) -> None:
         self.argon2 = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
@@ -31,12 +31,12 @@ class Hasher:
         self._dummy = ""
 
     def hash(self, text: str) -> str:
-        """The salted hash of a text."""
+        """Return the salted hash of a text."""
         with self._free:
             return self.argon2.hash(text)
 
     def verify(self, hashed: str, text: str) -> bool:
-        """Whether `hashed` is a hash of the text; False for what is no hash."""
+        """True if `hashed` is a hash of the text."""
         with self._free:
             try:
                 return self.argon2.verify(hashed, text)
@@ -44,7 +44,7 @@ class Hasher:
                 return False
 
     def is_weak(self, hashed: str) -> bool:
-        """Whether a hash took less than those made today do; False for what is no hash."""
+        """True if a hash has weaker parameters than new ones."""
         try:
             stored = extract_parameters(hashed)
         except InvalidHashError:
@@ -58,39 +58,43 @@ class Hasher:
         )
 
     def get_dummy(self) -> str:
-        """The hash of no account's password: to compare with it takes as long as with another."""
+        """Return a hash for unknown accounts, so that their sign-ins take as long as others."""
         self._dummy = self._dummy or self.hash("no account")
         return self._dummy
 
 
+def _hasher() -> Hasher:
+    return runtime.get(Hasher)
+
+
 def make_static_hash(password: str) -> str:
-    """What clients send to login/hash: hex SHA-256 of the password, a hyphen and the suffix."""
-    if len(password) > MAX_LENGTH:
-        raise BadRequest(f"a password may have at most {MAX_LENGTH} characters")
+    """Return the hash that clients send to login/hash: hexadecimal SHA-256 of the password, a hyphen and the suffix."""
+    if len(password) > MAX_PASSWORD_LENGTH:
+        raise BadRequest(f"a password may have at most {MAX_PASSWORD_LENGTH} characters")
     return hashlib.sha256(f"{password}-{HASH_SUFFIX}".encode()).hexdigest()
 
 
 def hash_password(password: str) -> str:
-    """What is stored of a password: the argon2id hash of its static hash."""
-    return runtime.get(Hasher).hash(make_static_hash(password))
+    """Return the stored hash of a password: argon2id of its static hash."""
+    return _hasher().hash(make_static_hash(password))
 
 
 def strengthen(stored_hash: str, static_hash: str) -> str | None:
-    """What to store instead of a weak hash of the static hash; None when it may stay."""
-    hasher = runtime.get(Hasher)
+    """Return a stronger hash to store if the stored one is weak, else None."""
+    hasher = _hasher()
     return hasher.hash(static_hash) if hasher.is_weak(stored_hash) else None
 
 
 def verify(stored_hash: str | None, static_hash: str) -> bool:
-    """Whether they belong together; None (unknown user) and "" cost the same time and never match."""
-    hasher = runtime.get(Hasher)
+    """True if they belong together. None (an unknown user) and "" take the same time and never match."""
+    hasher = _hasher()
     return hasher.verify(stored_hash or hasher.get_dummy(), static_hash) and bool(stored_hash)
 
 
 async def run_in_turn(source: str, call: Callable[[], Result]) -> Result:
-    """Return the result of a call that hashes passwords: a few run at once, and addresses take turns.
+    """Return the result of a call that hashes passwords. A few run at a time, and addresses take turns.
 
-    Where too many wait, the address with the most of them gives way to one with fewer: TooMany for its last call.
+    If too many calls wait, the last call of the address with the most of them raises TooMany.
     """
     async with limits().sign_ins.hold(find_client(source)):
         return await runtime.get(ComputePools).passwords.run(call)

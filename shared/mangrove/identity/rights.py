@@ -42,7 +42,7 @@ class Caller:
     source: str = field(default="", compare=False)  # the client's address; "" for work without a client
 
     def has(self, right: Right) -> bool:
-        """Whether the user's permission has this right."""
+        """True if the permission of the user has this right."""
         return self.user.permission & right == right
 
     @property

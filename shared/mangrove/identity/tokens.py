@@ -1,4 +1,4 @@
-"""Session tokens: JWT, HS256, checked against the user's present record, revocable."""
+"""Session tokens: JWT with HS256, which can be revoked and are checked with the present record of the user."""
 
 from __future__ import annotations
 
@@ -25,69 +25,75 @@ from mangrove.records.users import User
 
 ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"
-SKEW_SECONDS = 300  # that the clock of who issued a token may be ahead, or ours was set back
-MAX_VERIFIED = 4096  # tokens in memory
+MAX_CLOCK_SKEW_SECONDS = 300  # between the issuer of a token and this process
+MAX_VERIFIED_TOKENS = 4096  # in memory
 FindUser = Callable[[str], Awaitable[User | None]]
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
 
 @dataclass(slots=True)
 class VerifiedToken:
-    """A token with a right signature. `pwd_ts`: of its user when it was issued, or when it was last kept.
-    `looked_up`: when its revocation was last asked for (monotonic), 0 for never; `generation`: of all sessions then."""
+    """A token with a valid signature."""
 
     username: str
     pwd_ts: int
+    """Of its user when it was issued, or last kept."""
     exp: int
     nbf: int
     jti: str
-    looked_up: float = 0.0
-    generation: int = 0
+    checked: float = 0.0
+    """The monotonic time of the last look-up of its revocation, 0 before the first."""
+    change_count: int = 0
+    """Of all sessions, before that look-up."""
 
     def is_recent(self) -> bool:
-        """Whether its revocation was looked up no longer ago than a snapshot is trusted."""
-        if self.generation != change_counters().read(Topic.SESSIONS):
+        """True if its revocation was looked up within the time that a snapshot is valid."""
+        if self.change_count != change_counters().read(Topic.SESSIONS):
             return False
         seconds = config().snapshot_seconds
-        return self.looked_up > 0 and (seconds is None or time.monotonic() - self.looked_up < seconds)
+        return self.checked > 0 and (seconds is None or time.monotonic() - self.checked < seconds)
 
 
 class VerifiedTokens:
-    """The tokens this process has verified, the oldest first, by their text."""
+    """The tokens that this process has verified, by their text, the oldest first."""
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[str, VerifiedToken] = OrderedDict()
 
     def get(self, text: str) -> VerifiedToken:
-        """The token of a text, from memory or verified now; Unauthorized."""
+        """Return the token of a text, from memory or verified now. Raise Unauthorized."""
         return self._tokens.get(text) or _verify(text)
 
     def add(self, text: str, token: VerifiedToken) -> None:
-        """Remember a token; the oldest of more than MAX_VERIFIED goes."""
+        """Add a token; the oldest of more than MAX_VERIFIED_TOKENS is removed."""
         self._tokens[text] = token
-        if len(self._tokens) > MAX_VERIFIED:
+        if len(self._tokens) > MAX_VERIFIED_TOKENS:
             self._tokens.popitem(last=False)
 
     def remove(self, text: str) -> None:
-        """Forget a token."""
+        """Remove a token."""
         self._tokens.pop(text, None)
 
     def remove_session(self, jti: str) -> None:
-        """Forget all texts of one session: base64 lets a token be spelled in several ways."""
+        """Remove all texts of a session: base64 allows several spellings of a token."""
         for text, token in list(self._tokens.items()):
             if token.jti == jti:
                 self.remove(text)
 
 
+def _verified_tokens() -> VerifiedTokens:
+    return runtime.get(VerifiedTokens)
+
+
 def read_header(headers: Mapping[str, str]) -> str:
-    """Return the token of a request, which is sent as it is or as `Bearer TOKEN`; "" when there is none."""
+    """Return the token of a request, which is sent as it is or as `Bearer TOKEN`; "" if there is none."""
     value: str = headers.get("authorization", "")
     scheme, _, token = value.partition(" ")
     return token.strip() or value if scheme.lower() == "bearer" else value
 
 
 def issue(user: User) -> str:
-    """A new token for the user, good for `config().token_hours`."""
+    """Return a new token for the user, valid for `config().token_hours`."""
     jwt = _load_jwt()
     now = int(time.time())
     claims = {
@@ -102,16 +108,16 @@ def issue(user: User) -> str:
 
 
 async def user_of(text: str, find: FindUser) -> User:
-    """The user a token stands for, as `find` has them by name; Unauthorized with the reason clients know."""
-    tokens = runtime.get(VerifiedTokens)
+    """Return the user of a token; `find` finds users by name. Raise Unauthorized with the message that clients know."""
+    tokens = _verified_tokens()
     token = tokens.get(text)
     if not token.is_recent():
-        tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
-        token.generation = change_counters().read(Topic.SESSIONS)
+        tokens.add(text, token)  # before the look-up, so that a logout meanwhile removes it
+        token.change_count = change_counters().read(Topic.SESSIONS)
         if await asyncio.to_thread(sessions.is_revoked, token.jti):
             tokens.remove(text)
             raise Unauthorized("token is invalidated")
-        token.looked_up = time.monotonic()
+        token.checked = time.monotonic()
     _check_times(token)
     user = await find(token.username)
     if user is None:
@@ -126,20 +132,20 @@ async def user_of(text: str, find: FindUser) -> User:
 
 
 def read_version(text: str) -> int:
-    """The version of the configuration. Where it is due to know whether the session of a token was ended, the same call
-    tells that, too; any other text is left alone."""
-    tokens = runtime.get(VerifiedTokens)
+    """Return the version of the configuration. If the revocation of the token has to be looked up, the same call does
+    it."""
+    tokens = _verified_tokens()
     try:
         token = tokens.get(text)
     except Unauthorized:
         return versions.get_version()
     if token.is_recent():
         return versions.get_version()
-    tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
-    token.generation = change_counters().read(Topic.SESSIONS)
+    tokens.add(text, token)  # before the look-up, so that a logout meanwhile removes it
+    token.change_count = change_counters().read(Topic.SESSIONS)
     version, is_revoked = sessions.read_with_version(token.jti)
-    if not is_revoked:  # else `user_of` looks again, and says so
-        token.looked_up = time.monotonic()
+    if not is_revoked:  # else `user_of` looks it up again and raises
+        token.checked = time.monotonic()
     return version
 
 
@@ -154,7 +160,7 @@ def _verify(text: str) -> VerifiedToken:
 
 
 def _decode(text: str) -> dict[str, Any]:
-    """The claims of a token with a right signature, whatever its times say."""
+    """Return the claims of a token with a valid signature, whatever its times are."""
     jwt = _load_jwt()
     options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
@@ -164,11 +170,10 @@ def _decode(text: str) -> dict[str, Any]:
 
 
 def _load_jwt() -> ModuleType:
-    """PyJWT, which functions that check no token need not import.
+    """Return PyJWT, imported at the first use of a token.
 
-    In a function without its algorithms of public keys, which no token of ours has: what they are made of takes longer
-    to import than the rest of a first request. It does without them where that is not installed; None among the
-    modules says so.
+    In a function it is imported without its public-key algorithms, which are not used here: their library takes longer
+    to import than the rest of a first request. None in `sys.modules` makes PyJWT work as if it were not installed.
     """
     if platform().has_cold_starts and sys.modules.keys().isdisjoint(("jwt", PUBLIC_KEYS)):
         sys.modules[PUBLIC_KEYS] = None  # type: ignore[assignment]  # documented for this
@@ -181,14 +186,14 @@ def _load_jwt() -> ModuleType:
 
 def _check_times(token: VerifiedToken) -> None:
     now = time.time()
-    if now >= token.exp:  # without tolerance: a token must not live longer than it says
+    if now >= token.exp:  # without tolerance: a token is not valid for longer than it says
         raise Unauthorized("token is expired")
-    if now < token.nbf - SKEW_SECONDS:
+    if now < token.nbf - MAX_CLOCK_SKEW_SECONDS:
         raise Unauthorized("token not active yet")
 
 
 def is_session(text: str) -> bool:
-    """Whether a text that a gate accepted is a session token, and not the permanent one."""
+    """True if a text that a gate accepted is a session token, and not the permanent token."""
     return _find_session(text) is not None
 
 
@@ -200,17 +205,17 @@ def _find_session(text: str) -> VerifiedToken | None:
 
 
 def keep(text: str, pwd_ts: int) -> None:
-    """Let a session token go on when its user's `pwd_ts` becomes this one; anything else is left alone."""
+    """Keep a session token valid when the `pwd_ts` of its user becomes this one. Ignore other texts."""
     token = _find_session(text)
     if token is not None:
         sessions.keep(token.jti, pwd_ts, token.exp)
 
 
 def revoke(text: str) -> None:
-    """End a session token before its time; anything else is left alone."""
+    """Revoke a session token. Ignore other texts."""
     token = _find_session(text)
     if token is None:
         return
     sessions.revoke(token.jti, token.exp)
     change_counters().bump(Topic.SESSIONS)
-    runtime.get(VerifiedTokens).remove_session(token.jti)
+    _verified_tokens().remove_session(token.jti)

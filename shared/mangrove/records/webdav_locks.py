@@ -97,7 +97,7 @@ def read(files: Collection[LockedFile]) -> dict[LockedFile, list[Lock]]:
     with translate_errors():
         records = list(LockRecord.batch_get(keys, consistent_read=True))
     locks = {LockedFile(record.storage, TreePath(record.path)): _read_locks(record) for record in records}
-    return {file: found for file, found in locks.items() if found}
+    return {file: file_locks for file, file_locks in locks.items() if file_locks}
 
 
 def find_entries(folder: LockedFile) -> list[Lock]:

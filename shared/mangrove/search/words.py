@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
-from mangrove.core.patterns import SMALL_MEMORY, compile_pattern
+from mangrove.core.patterns import MAX_PATTERN_MEMORY, compile_pattern
 from mangrove.core.problems import BadRequest
 from mangrove.search.names import make_legible
 
@@ -93,7 +93,7 @@ class Keywords:
 
     @cached_property
     def _compiled(self) -> list[Any]:
-        return [compile_pattern(pattern.expression, SMALL_MEMORY) for pattern in self.patterns]
+        return [compile_pattern(pattern.expression, MAX_PATTERN_MEMORY) for pattern in self.patterns]
 
     @cached_property
     def _starts(self) -> list[re.Pattern[str]]:

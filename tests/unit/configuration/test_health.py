@@ -57,7 +57,7 @@ def test_a_check_that_hangs_or_breaks_is_a_fault_and_holds_up_no_other(
 
 
 def test_many_who_ask_cause_one_look(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(health, "MIN_CHECK_INTERVAL_SECONDS", 60.0)
     looks: list[int] = []
 
     def look() -> bool:
@@ -75,7 +75,7 @@ def test_many_who_ask_cause_one_look(records: None, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_well_again_is_said_to_be(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "MIN_CHECK_INTERVAL_SECONDS", 0.0)
     answers = iter([True, False])
     add("for a moment", lambda: next(answers))
     assert find_faults() == ["for a moment"]

@@ -141,7 +141,7 @@ def test_who_was_read_before_a_change_is_not_remembered_after_it(monkeypatch: py
 
 
 def test_no_more_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "MOST", 3)
+    monkeypatch.setattr(known, "MAX_CACHED_USERS", 3)
     for number in range(5):
         create(f"user {number}")
     for number in (0, 1, 2, 0, 3, 4):

@@ -127,7 +127,7 @@ def test_wrong_codes_lock_the_second_factor() -> None:
         ({"permission": -1}, BadRequest, "permission is out of range"),
         ({"permission": accounts.MAX_PERMISSION + 1}, BadRequest, "permission is out of range"),
         ({"username": "a\n"}, BadRequest, "username is too long or has control characters"),
-        ({"username": "a" * (names.MAX_LENGTH + 1)}, BadRequest, "username is too long"),
+        ({"username": "a" * (names.MAX_NAME_LENGTH + 1)}, BadRequest, "username is too long"),
         ({"base_path": "/a/../.."}, RelativePath, "using relative path is not allowed"),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_wrong_one_costs_the_same_calls_whether_there_is_such_a_user(monkeypat
     for name in ("ann", "nobody"):
         with pytest.raises(Unauthorized):
             accounts.authenticate_protocol_login(name, WRONG, "", SOURCE, users.find, find)
-    assert asked == [ann.id, accounts.NOBODY] and len(hashed) == 2
+    assert asked == [ann.id, accounts.NO_USER_ID] and len(hashed) == 2
 
 
 def test_titles_are_the_users_own_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_titles_are_the_users_own_and_their_number_is_bounded(monkeypatch: pytes
     with pytest.raises(Problem, match="application password with the same title already exists"):
         app_passwords.add(7, "phone")
     assert app_passwords.add(8, "phone")[0].user_id == 8
-    monkeypatch.setattr(app_passwords, "MAX_PASSWORDS", 1)
+    monkeypatch.setattr(app_passwords, "MAX_APP_PASSWORDS_PER_USER", 1)
     with pytest.raises(BadRequest, match="at most 1"):
         app_passwords.add(7, "television")
     with pytest.raises(BadRequest, match="too long"):

@@ -30,7 +30,7 @@ def test_fingerprints_are_those_the_hosts_publish(records: None, text: str, fing
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ssh-ed25519", "ssh-ed25519 nonsense", f"{ED25519}\n{ECDSA}", f"{ED25519} {'x' * keys.MAX_LENGTH}",
+    ["", "ssh-ed25519", "ssh-ed25519 nonsense", f"{ED25519}\n{ECDSA}", f"{ED25519} {'x' * keys.MAX_KEY_LENGTH}",
      ED25519.replace("ssh-ed25519", "ssh-rsa"), ED25519[:-8], "-----BEGIN OPENSSH PRIVATE KEY-----"],
 )  # fmt: skip
 def test_what_is_no_public_key_is_refused(records: None, text: str) -> None:

@@ -179,7 +179,7 @@ def test_a_session_that_was_ended_is_refused_whoever_looked_first() -> None:
 
 
 def test_the_memory_of_tokens_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_VERIFIED", 3)
+    monkeypatch.setattr(tokens, "MAX_VERIFIED_TOKENS", 3)
     known = VerifiedTokens()
     texts = [tokens.issue(ANN) for _ in range(4)]
     kept = [VerifiedToken("ann", 5, 0, 0, str(number)) for number in range(4)]

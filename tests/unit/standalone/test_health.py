@@ -48,7 +48,7 @@ def test_a_full_disk_is_said(records: None, small: Path) -> None:
 def test_a_shortage_of_descriptors_is_told(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A4."""
     monkeypatch.setattr(local_health, "SHORTAGE_SECONDS", 0.2)
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "MIN_CHECK_INTERVAL_SECONDS", 0.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def go() -> None:
@@ -72,7 +72,7 @@ def test_a_shortage_of_descriptors_is_told(records: None, monkeypatch: pytest.Mo
 def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_health, "NOTE_SECONDS", 0.01)
     monkeypatch.setattr(local_health, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "MIN_CHECK_INTERVAL_SECONDS", 0.0)
 
     async def go() -> None:
         add_work_checks()
