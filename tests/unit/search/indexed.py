@@ -93,8 +93,8 @@ class Index:
         self.database = NotingDatabase(folder)
         runtime.put(Database, self.database)
         self._folder = folder
-        self._segments = {one.id: self._write(one) if one.indexed else None for one in storages}
-        asyncio.run(self.database.change([one for storage in storages for one in _lay_over(storage)], seconds=30))
+        self._segments = {stored.id: self._write(stored) if stored.indexed else None for stored in storages}
+        asyncio.run(self.database.change([stored for storage in storages for stored in _lay_over(storage)], seconds=30))
 
     def _write(self, storage: Storage) -> Segments:
         """Two files of names, with row groups as small as they get."""
@@ -118,26 +118,30 @@ class Index:
 
     def make_places(self, roots: dict[int, str] | None = None) -> list[SearchSource]:
         """All storages, or those with a root here."""
-        chosen = roots if roots is not None else {one.id: "/" for one in self.storages}
-        return [one.make_place(self._segments[one.id], chosen[one.id]) for one in self.storages if one.id in chosen]
+        chosen = roots if roots is not None else {stored.id: "/" for stored in self.storages}
+        return [
+            stored.make_place(self._segments[stored.id], chosen[stored.id])
+            for stored in self.storages
+            if stored.id in chosen
+        ]
 
     def find(
         self, places: Sequence[SearchSource], filters: Filters, sees: Callable[[Hit], bool] = lambda hit: True
     ) -> list[Hit]:
         """All hits, in order."""
         roots = {place.storage_id: place.root for place in places}
-        found = [
+        hits = [
             (row, hit)
-            for one in self.storages
-            if one.id in roots
-            for row in one.select()
-            if is_below(row.path, roots[one.id]) and passes(row, filters)
-            if sees(hit := make_hit(one, row))
+            for stored in self.storages
+            if stored.id in roots
+            for row in stored.select()
+            if is_below(row.path, roots[stored.id]) and passes(row, filters)
+            if sees(hit := make_hit(stored, row))
         ]
-        found.sort(
+        hits.sort(
             key=lambda pair: (filters.keywords.rank(pair[0].folded), pair[0].folded, pair[1].parent, pair[1].name)
         )
-        return [hit for _, hit in found]
+        return [hit for _, hit in hits]
 
 
 def _lay_over(storage: Storage) -> list[tuple[str, list[Any]]]:

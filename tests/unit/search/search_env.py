@@ -53,9 +53,9 @@ class SearchEnv:
 
     def find(self, keywords: str, parent: str = "/", **options: Any) -> list[str]:
         """The tree paths of what is found, in order; the total is their number."""
-        found = self.search(keywords, parent, **options)
-        assert found.total == len(found.hits)
-        return [str(hit.parent / hit.name) for hit in found.hits]
+        result = self.search(keywords, parent, **options)
+        assert result.total == len(result.hits)
+        return [str(hit.parent / hit.name) for hit in result.hits]
 
 
 async def _write_index(mount: Mount) -> None:

@@ -153,16 +153,16 @@ class World:
             self.env.index(mount.path)
         listed = {(row.parent, row.name, row.is_dir) for row in self.tree.run(walk(self.tree.access("/")))}
         hits = self.env.search("*", count=10_000).hits
-        found = {(hit.parent, hit.name, hit.is_dir) for hit in hits}
-        assert len(found) == len(hits)
-        assert found == listed
+        shown = {(hit.parent, hit.name, hit.is_dir) for hit in hits}
+        assert len(shown) == len(hits)
+        assert shown == listed
 
 
 async def merge(storage_id: int) -> None:
     store = runtime.get(SegmentStore)
     base, merged = await store.open(storage_id), index_changes.make_number(time.time())
     assert base is not None
-    new = [one for one in index_changes.read_of(storage_id) if base.manifest.merged < one.number <= merged]
+    new = [change for change in index_changes.read_of(storage_id) if base.manifest.merged < change.number <= merged]
     folded = await writing.merge_changes(base, store.make_work_folder(storage_id), f"m{token_hex(4)}", new)
     for file in folded.fresh:
         await store.store(storage_id, file)
@@ -171,7 +171,7 @@ async def merge(storage_id: int) -> None:
         finished="", merged=merged,
     )  # fmt: skip
     await store.commit(storage_id, manifest)
-    index_changes.write([], [one.number for one in new])
+    index_changes.write([], [change.number for change in new])
 
 
 SEEDS = [*range(3), *range(100, 100 + int(os.environ.get("SEEDS", "0")))]

@@ -114,10 +114,10 @@ def test_nothing_else_can_be_reached(database: Database, statement: str) -> None
 
 def test_what_it_is_set_to(database: Database) -> None:
     names = ["memory_limit", "threads", "lock_configuration", "autoload_known_extensions", "enable_external_access"]
-    found = dict(
+    settings = dict(
         asyncio.run(database.run("select name, value from duckdb_settings() where name in (select unnest(?))", [names]))
     )
-    assert found == {
+    assert settings == {
         "memory_limit": "112.0 MiB", "threads": "2", "lock_configuration": "true",
         "autoload_known_extensions": "false", "enable_external_access": "false",
     }  # fmt: skip
@@ -174,12 +174,12 @@ def test_spilled_files_of_ended_processes_are_removed(database: Database, tmp_pa
     folder = next(tmp_path.iterdir())
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    kept, left = folder / f"spill-{os.getpid()}-x", folder / f"spill-{ended.pid}-x"
-    for path in (kept, left):
+    running_spill, left = folder / f"spill-{os.getpid()}-x", folder / f"spill-{ended.pid}-x"
+    for path in (running_spill, left):
         path.mkdir()
         (path / "duckdb_temp_storage-0.tmp").touch()
     asyncio.run(database.run("select 1", seconds=30))
-    assert kept.is_dir()
+    assert running_spill.is_dir()
     assert not left.exists()
 
 
@@ -206,4 +206,4 @@ def test_the_end_of_the_process_waits_for_no_statement(tmp_path: Path) -> None:
         return await asyncio.gather(*running, return_exceptions=True)
 
     ended = asyncio.run(work())
-    assert {type(one) for one in ended} <= {SearchTooSlow, asyncio.CancelledError}
+    assert {type(error) for error in ended} <= {SearchTooSlow, asyncio.CancelledError}

@@ -46,9 +46,11 @@ def make_names(dice: random.Random, count: int) -> list[str]:
 
 
 async def select(database: Database, hidable: HidableRows, names: Sequence[str]) -> set[str]:
-    found = find_hidable(hidable)
+    condition = find_hidable(hidable)
     rows = "SELECT name FROM (SELECT unnest(?::VARCHAR[]) AS name, FALSE AS is_dir)"
-    return {name for (name,) in await database.run(f"{rows} WHERE {found.text}", (list(names), *found.parameters))}
+    return {
+        name for (name,) in await database.run(f"{rows} WHERE {condition.text}", (list(names), *condition.parameters))
+    }
 
 
 def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
@@ -66,9 +68,9 @@ def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
             matched, hidable = {name for name in names if pattern.search(name)}, HidableRows((line,), False)
             accepts = find_hidable(hidable)
             assert await database.accepts(f"SELECT {accepts.text} FROM (SELECT 'x' AS name)", accepts.parameters), line
-            found = await select(database, hidable, names)
-            assert matched <= found, (line, matched - found)
-            assert {name for name in found if name.isascii()} <= matched, (line, found - matched)
+            selected = await select(database, hidable, names)
+            assert matched <= selected, (line, matched - selected)
+            assert {name for name in selected if name.isascii()} <= matched, (line, selected - matched)
             checked += 1
         return checked
 

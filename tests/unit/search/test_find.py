@@ -26,7 +26,7 @@ def env(searched: SearchEnv) -> SearchEnv:
 
 
 def change_storage(path: str, **fields: object) -> None:
-    storage = next(one for one in storages.all() if one.mount_path == path)
+    storage = next(record for record in storages.all() if record.mount_path == path)
     storages.change(storage.id, **fields)
     configuration.get_sync()
 
@@ -151,8 +151,8 @@ def test_a_damaged_index_counts_as_none(env: SearchEnv) -> None:
     assert segments is not None
     content = segments.names[0].read_bytes()
     segments.names[0].write_bytes(content[: len(content) // 2])
-    found = env.search("red")
-    assert (found.total, found.missing) == (0, {1})
+    result = env.search("red")
+    assert (result.total, result.missing) == (0, {1})
     assert env.tree.run(runtime.get(SegmentStore).open(1)) is None
     env.index()
     assert len(env.find("red")) == 3

@@ -36,11 +36,11 @@ def store(tmp_path: Path) -> Iterator[SegmentStore]:
 
 
 async def update(
-    store: SegmentStore, base: Segments | None, tree: Tree, kept: Collection[str] | None = None, files: int = 1
+    store: SegmentStore, base: Segments | None, tree: Tree, kept_paths: Collection[str] | None = None, files: int = 1
 ) -> Segments:
     """Lay what was read over the index, and make that the present one."""
     work = store.make_work_folder(1)
-    folded = await fold(base, work, tree, kept, files)
+    folded = await fold(base, work, tree, kept_paths, files)
     for path in folded.fresh:
         await store.store(1, path)
     await store.commit(1, make_manifest(folded))
@@ -48,17 +48,17 @@ async def update(
 
 
 async def fold(
-    base: Segments | None, work: Path, tree: Tree, kept: Collection[str] | None = None, files: int = 1
+    base: Segments | None, work: Path, tree: Tree, kept_paths: Collection[str] | None = None, files: int = 1
 ) -> Folded:
     names, folders = writing.SegmentWriter, writing.FolderWriter
     writers = [(names(work, f"n{n}"), folders(work, f"f{n}")) for n in range(files)]
     for number, (path, entries) in enumerate(tree.items()):
         writers[number % files][0].add(number, entries)
         writers[number % files][1].add([(number, path)])
-    chunks = await writing.finish(*(one for one, _ in writers))
-    walked = await writing.finish(*(one for _, one in writers))
+    chunks = await writing.finish(*(path_below for path_below, _ in writers))
+    walked = await writing.finish(*(path_below for _, path_below in writers))
     fresh = Fresh(walked, chunks, sum(map(len, tree.values())), len(tree))
-    folded = await fold_changes(base, work, work.name, fresh, kept)
+    folded = await fold_changes(base, work, work.name, fresh, kept_paths)
     new = {path.name for path in (*walked, *chunks)} & {*folded.names, *folded.folders}  # files that stay as they are
     return Folded(
         (*folded.fresh, *(path for path in (*walked, *chunks) if path.name in new)),
@@ -69,9 +69,9 @@ async def fold(
 def test_a_folder_that_was_read_replaces_its_old_rows(store: SegmentStore) -> None:
     async def work() -> None:
         base = await commit(store, {"/": [directory("a"), file("old")], "/a": [file("x")], "/b": [file("y")]})
-        found = await update(store, base, {"/a": [file("x2", 7), directory("sub")], "/a/sub": [file("deep")]})
-        assert await read_paths(found) == ["/a", "/a/sub", "/a/sub/deep", "/a/x2", "/b/y", "/old"]
-        assert (found.manifest.count, found.manifest.folder_count) == (6, 4)
+        present = await update(store, base, {"/a": [file("x2", 7), directory("sub")], "/a/sub": [file("deep")]})
+        assert await read_paths(present) == ["/a", "/a/sub", "/a/sub/deep", "/a/x2", "/b/y", "/old"]
+        assert (present.manifest.count, present.manifest.folder_count) == (6, 4)
 
     asyncio.run(work())
 
@@ -85,8 +85,8 @@ def test_what_lies_below_a_folder_that_is_gone_goes(store: SegmentStore) -> None
         }  # fmt: skip
         base = await commit(store, tree)
         new = {"/": [file("a"), directory("ab"), directory("B"), directory("mark \x1a")]}
-        found = await update(store, base, new)
-        assert await read_paths(found) == [
+        present = await update(store, base, new)
+        assert await read_paths(present) == [
             "/B",
             "/B/upper",
             "/a",
@@ -95,7 +95,7 @@ def test_what_lies_below_a_folder_that_is_gone_goes(store: SegmentStore) -> None
             "/mark \x1a",
             "/mark \x1a/marked",
         ]
-        assert found.manifest.folder_count == 4
+        assert present.manifest.folder_count == 4
 
     asyncio.run(work())
 
@@ -103,9 +103,9 @@ def test_what_lies_below_a_folder_that_is_gone_goes(store: SegmentStore) -> None
 def test_a_folder_whose_parents_the_index_does_not_know_goes_with_them(store: SegmentStore) -> None:
     async def work() -> None:
         base = await commit(store, {"/": [], "/a/b/c": [file("deep")]})
-        found = await update(store, base, {"/": [file("f")]})
-        assert await read_paths(found) == ["/f"]
-        assert found.manifest.folder_count == 1
+        present = await update(store, base, {"/": [file("f")]})
+        assert await read_paths(present) == ["/f"]
+        assert present.manifest.folder_count == 1
 
     asyncio.run(work())
 
@@ -125,10 +125,12 @@ def test_a_rebuild_keeps_what_could_not_be_read(store: SegmentStore) -> None:
             "/a/b": [file("deep")], "/ab": [file("g")],
         }  # fmt: skip
         base = await commit(store, tree)
-        found = await update(store, base, {"/": [directory("a"), directory("ab")], "/ab": [file("new")]}, kept=["/a"])
-        assert await read_paths(found) == ["/a", "/a/b", "/a/b/deep", "/a/f", "/ab", "/ab/new"]
-        found = await update(store, found, {"/": [directory("ab")]}, kept=[])
-        assert await read_paths(found) == ["/ab"]
+        present = await update(
+            store, base, {"/": [directory("a"), directory("ab")], "/ab": [file("new")]}, kept_paths=["/a"]
+        )
+        assert await read_paths(present) == ["/a", "/a/b", "/a/b/deep", "/a/f", "/ab", "/ab/new"]
+        present = await update(store, present, {"/": [directory("ab")]}, kept_paths=[])
+        assert await read_paths(present) == ["/ab"]
 
     asyncio.run(work())
 
@@ -138,18 +140,18 @@ def test_the_first_index_is_what_was_read(store: SegmentStore) -> None:
     tree |= {f"/d{number}": [file("f", number)] for number in range(30)}
 
     async def work(files: int) -> list[str]:
-        return await read_paths(await update(store, None, tree, kept=[], files=files))
+        return await read_paths(await update(store, None, tree, kept_paths=[], files=files))
 
     assert asyncio.run(work(2)) == asyncio.run(work(writing.FEW + 3))
 
 
 def test_many_small_files_are_joined(store: SegmentStore) -> None:
     async def work() -> None:
-        found = await commit(store, {"/": [directory("d")], "/d": []})
+        present = await commit(store, {"/": [directory("d")], "/d": []})
         for number in range(writing.FEW + 2):
-            found = await update(store, found, {f"/d/{number}": [file("f")]})
-            assert len(found.names) <= writing.FEW + 1
-        assert len(await read_paths(found)) == writing.FEW + 3
+            present = await update(store, present, {f"/d/{number}": [file("f")]})
+            assert len(present.names) <= writing.FEW + 1
+        assert len(await read_paths(present)) == writing.FEW + 3
 
     asyncio.run(work())
 
@@ -162,16 +164,16 @@ def test_any_sequence_of_updates_ends_as_the_tree_is(store: SegmentStore, seed: 
         tree: dict[str, list[Entry]] = {"/": []}
         for _ in range(40):
             change(chance, tree)
-        found = await commit(store, tree)
+        present = await commit(store, tree)
         for _ in range(4):
             touched: set[str] = set()
             for _ in range(12):
                 touched |= change(chance, tree)
-            found = await update(store, found, {path: tree[path] for path in sorted(touched) if path in tree})
-            assert [row[:2] for row in await read_rows(found)] == sorted(
+            present = await update(store, present, {path: tree[path] for path in sorted(touched) if path in tree})
+            assert [row[:2] for row in await read_rows(present)] == sorted(
                 (path, entry.name) for path, entries in tree.items() for entry in entries
             )
-            assert found.manifest.folder_count == len(tree)
+            assert present.manifest.folder_count == len(tree)
 
     asyncio.run(work())
 
@@ -183,8 +185,10 @@ def change(chance: random.Random, tree: dict[str, list[Entry]]) -> set[str]:
     path = f"{parent.rstrip('/')}/{name}"
     if any(entry.name == name for entry in tree[parent]):
         tree[parent] = [entry for entry in tree[parent] if entry.name != name]
-        for one in [one for one in tree if one == path or one.startswith(f"{path}/")]:
-            del tree[one]
+        for path_below in [
+            path_below for path_below in tree if path_below == path or path_below.startswith(f"{path}/")
+        ]:
+            del tree[path_below]
         return {parent}
     is_dir = chance.random() < 0.6 and path.count("/") < 6
     tree[parent] = [*tree[parent], directory(name) if is_dir else file(name)]
@@ -212,8 +216,8 @@ def test_a_million_rows_are_folded_within_seconds(store: SegmentStore) -> None:
         entries = [file(f"Report {number:06} final.txt", number, 1.6e9 + number / 7) for number in range(100)]
         base = await commit(store, {"/": [], **{f"/d{number}": entries for number in range(10_000)}})
         began = time.process_time()
-        found = await update(store, base, {f"/d{number}": entries[:50] for number in range(0, 10_000, 50)})
+        present = await update(store, base, {f"/d{number}": entries[:50] for number in range(0, 10_000, 50)})
         assert time.process_time() - began < 5
-        assert found.manifest.count == 1_000_000 - 200 * 50
+        assert present.manifest.count == 1_000_000 - 200 * 50
 
     asyncio.run(work())

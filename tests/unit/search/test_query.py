@@ -33,10 +33,10 @@ class Sees:
 
     def __init__(self, evaluator: Callable[[TreePath], Visibility]) -> None:
         self._evaluator = evaluator
-        self.asked: list[TreePath] = []
+        self.requested_paths: list[TreePath] = []
 
     def evaluate(self, parent: TreePath) -> Visibility:
-        self.asked.append(parent)
+        self.requested_paths.append(parent)
         return self._evaluator(parent)
 
 
@@ -74,7 +74,7 @@ def list_paths(hits: list[Hit]) -> list[str]:
 def test_order(make_index: MakeIndex, amount: str) -> None:
     names = ["unreported", "Report", "my report", "reports", "b-REPORT", "report.txt", "report", "a report"]
     index = make_index(
-        [Storage(1, "/m", [Row("/", one) for one in names] + [Row("/b", "Report"), Row("/a", "report")])]
+        [Storage(1, "/m", [Row("/", name) for name in names] + [Row("/b", "Report"), Row("/a", "report")])]
     )
     hits, total = search(index.make_places(), make_filters("report"))
     assert list_paths(hits) == [
@@ -198,7 +198,7 @@ def test_rights_before_counting(make_index: MakeIndex, amount: str) -> None:
         lambda hit: "all" in hit.parent or ("some" in hit.parent and hit.name[0] in "ad"),
     )
     assert (hits, total) == (expected[2:7], len(expected))
-    assert set(judging.asked) == {TreePath(f"/m{row.path}") for row in [*rows, *fresh]}
+    assert set(judging.requested_paths) == {TreePath(f"/m{row.path}") for row in [*rows, *fresh]}
 
 
 def test_too_slow(make_index: MakeIndex, amount: str) -> None:
@@ -221,7 +221,12 @@ def test_what_a_caller_sends_is_never_in_a_statement(make_index: MakeIndex, amou
     index = make_index([Storage(1, "/mount", [Row("/zebra", "zebra gnu.ox")], [Row("/zebra", "gnu zebra.ox")])])
     filters = Filters(parse('zebra *gnu* "ebra"'), extensions=("ox",))
     search(index.make_places({1: "/zebra"}), filters, Sees(lambda parent: lambda hit: hit.name[0] == "z"))
-    assert not [one for one in index.database.statements for word in ("zebra", "gnu", "ox", "mount") if word in one]
+    assert not [
+        statement
+        for statement in index.database.statements
+        for word in ("zebra", "gnu", "ox", "mount")
+        if word in statement
+    ]
 
 
 def test_of_many_storages_only_those_with_a_match_take_further_statements(

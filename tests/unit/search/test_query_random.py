@@ -78,11 +78,11 @@ def make_name(dice: random.Random) -> str:
 
 def make_rows(dice: random.Random, count: int, folders: list[str]) -> list[Row]:
     """Names, no two the same in a folder."""
-    found = {
+    rows = {
         (path, name): Row(path, name, dice.random() < 0.3, dice.choice([None, 0, 5, 10]), dice.choice([0.0, 5.0, 9.5]))
         for path, name in ((dice.choice(folders), make_name(dice)) for _ in range(count))
     }
-    return list(found.values())
+    return list(rows.values())
 
 
 def make_storage(dice: random.Random, id: int, mount: str) -> Storage:
@@ -122,7 +122,7 @@ def test_a_search_answers_as_plain_python_does(
     dice = random.Random(few)
     mounts = {1: "/", 7: "/m'%", 9: "/m'%/a"}
     index = make_index([make_storage(dice, id, mount) for id, mount in mounts.items()])
-    found = 0
+    count = 0
     for _ in range(4):
         roots = {id: dice.choice([*FOLDERS, *"////////"]) for id in dice.sample([*mounts], dice.randint(1, 3))}
         filters, rights = make_filters(dice), make_rights(str(dice.random()))
@@ -132,5 +132,5 @@ def test_a_search_answers_as_plain_python_does(
         for start, stop in pairwise(cuts):
             page, total = asyncio.run(query.run(places, filters, rights, start, stop - start, seconds=60))
             assert (page, total) == (expected[start:stop], len(expected)), (filters, roots)
-        found += len(expected)
-    assert found > 3
+        count += len(expected)
+    assert count > 3

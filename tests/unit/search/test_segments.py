@@ -243,10 +243,10 @@ def test_files_are_fetched_once_from_a_bucket(s3: Callable[[], str], tmp_path: P
         reader = await make_s3_store(options, tmp_path / "index" / "reader")
         assert await reader.open(1) is None
         built = await commit(builder, TREE)
-        found = await open_present(reader)
-        assert found.names[0].parent == tmp_path / "index" / "reader" / "1"
-        assert await read_paths(found) == await read_paths(built) == ["/d", "/d/g", "/f"]
-        assert await reader.open(1) is found
+        segments = await open_present(reader)
+        assert segments.names[0].parent == tmp_path / "index" / "reader" / "1"
+        assert await read_paths(segments) == await read_paths(built) == ["/d", "/d/g", "/f"]
+        assert await reader.open(1) is segments
         await commit(builder, OTHER)
         assert await read_paths(await open_present(reader)) == ["/other"]
         assert len(names_in(tmp_path / "index" / "reader" / "1")) == 2

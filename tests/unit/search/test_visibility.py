@@ -65,17 +65,17 @@ def make_rules(luck: random.Random, user: int) -> Rules:
 
 def judge_all(access: PathAccess, rows: set[Shown]) -> set[Shown]:
     """Of the rows those that the judge of a search lets pass."""
-    evaluator, found = FolderVisibility(access), set()
+    evaluator, visible = FolderVisibility(access), set()
     patterns = [compile_pattern(pattern) for pattern in evaluator.hidable.patterns]
     for row in rows:
         parent = TreePath(row.parent)
         visibility = evaluator.evaluate(parent) if parent.within(access.path) else NOTHING
         if visibility is EVERYTHING or (callable(visibility) and visibility(Hit(parent, row.name, row.is_dir, 0, 0.0))):
-            found.add(row)
+            visible.add(row)
         elif callable(visibility):
             is_doubtful = row.is_dir and evaluator.hidable.folders
             assert is_doubtful or any(pattern.search(row.name) for pattern in patterns)
-    return found
+    return visible
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,7 +100,7 @@ def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
 
     def is_needed(top: str, permission: int, *rules: PathRule) -> bool:
         who = Caller(replace(env.user, permission=permission), Right.READ)
-        compiled = Rules({one.path: one for one in rules})
+        compiled = Rules({meta.path: meta for meta in rules})
         return FolderVisibility(PathAccess.make(who, TreePath(top), PASSWORD, settings, compiled, table)).is_needed
 
     assert not is_needed("/", ALL_RIGHTS)

@@ -153,8 +153,8 @@ def test_statement_says_the_same() -> None:
         expected = [(name, keywords.rank(name)) for name in names if keywords.matches(name)]
         condition, rank = keywords.condition, keywords.rank_expression
         statement = f"SELECT folded, {rank.text} FROM (SELECT unnest(?) AS folded) WHERE {condition.text} ORDER BY 1"
-        found = database.execute(statement, [*rank.parameters, names, *condition.parameters]).fetchall()
-        assert found == expected, typed
+        rows = database.execute(statement, [*rank.parameters, names, *condition.parameters]).fetchall()
+        assert rows == expected, typed
 
 
 def test_no_pattern_takes_long() -> None:
@@ -175,6 +175,6 @@ def test_no_pattern_takes_long() -> None:
 
 def test_statements_have_no_text_of_the_caller() -> None:
     condition = parse('zebra *gnu* "quoted ox"')
-    for one in (condition.condition, condition.rank_expression):
-        assert not re.search("zebra|gnu|ox", one.text)
+    for part in (condition.condition, condition.rank_expression):
+        assert not re.search("zebra|gnu|ox", part.text)
     assert words.join_conditions([]).text == "TRUE"

@@ -73,8 +73,8 @@ def test_names_are_folded_in_one_go_as_each_alone() -> None:
     letters = "aB \n\u0301\u0327\u3099か゛ﾊﾟ\uac00\u11a8\u1100ﬁ①İß" + "\udc80"
     for _ in range(300):
         names = ["".join(random.choices(letters, k=random.randrange(6))) for _ in range(5)]
-        found = make_columns([file(name) for name in names]).folded
-        assert found == [fold(name).replace("\udc80", "\\udc80") for name in names], names
+        folded = make_columns([file(name) for name in names]).folded
+        assert folded == [fold(name).replace("\udc80", "\\udc80") for name in names], names
 
 
 def test_only_a_name_that_is_its_own_folded_form_is_left_out() -> None:
@@ -115,8 +115,8 @@ def test_nothing_is_left_of_what_is_not_finished(tmp_path: Path) -> None:
 def test_known_folders_are_found(store: SegmentStore) -> None:
     async def work() -> None:
         segments = await commit(store, {"/": [], "/a": [], "/a/mark \x1a": [], "/'; drop": []})
-        asked = ["/", "/a/mark \x1a", "/'; drop", "/none", "/A"]
-        assert await find_known_folders(segments, asked) == {"/", "/a/mark \x1a", "/'; drop"}
+        paths = ["/", "/a/mark \x1a", "/'; drop", "/none", "/A"]
+        assert await find_known_folders(segments, paths) == {"/", "/a/mark \x1a", "/'; drop"}
         assert await find_known_folders(segments, []) == set()
 
     asyncio.run(work())

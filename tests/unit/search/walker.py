@@ -29,6 +29,6 @@ async def walk(access: PathAccess) -> set[Shown]:
     except Problem:
         return set()
     rows = orjson.loads(orjson.dumps(listing["content"]))
-    found = {Shown(str(access.path), row["name"], row["is_dir"]) for row in rows}
+    shown = {Shown(str(access.path), row["name"], row["is_dir"]) for row in rows}
     below = [access.with_path(access.path / row["name"]) for row in rows if row["is_dir"]]
-    return found.union(*await asyncio.gather(*map(walk, below)))
+    return shown.union(*await asyncio.gather(*map(walk, below)))

@@ -35,7 +35,9 @@ class CheckingDriver(Driver):
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        yield [self._make_entry(one) for one in self.files if one.parent == path and one != ROOT]
+        yield [
+            self._make_entry(file_path) for file_path in self.files if file_path.parent == path and file_path != ROOT
+        ]
 
     def _make_entry(self, path: TreePath) -> Entry:
         content = self.files[path]
@@ -73,7 +75,7 @@ class CheckingDriver(Driver):
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.copy(path, target, overwrite=overwrite)
-        for old in [one for one in self.files if one.within(path)]:
+        for old in [file_path for file_path in self.files if file_path.within(path)]:
             del self.files[old]
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
@@ -84,6 +86,6 @@ class CheckingDriver(Driver):
         if path not in self.files:
             raise EntryNotFound
         await self._check(target, overwrite)
-        for old in [one for one in self.files if one.within(path)]:
+        for old in [file_path for file_path in self.files if file_path.within(path)]:
             await asyncio.sleep(STEP)
             self.files[target / old.below(path)] = self.files[old]

@@ -76,14 +76,14 @@ class TreeEnv:
 
 def find_files(root: Path) -> set[str]:
     """The paths of all files below a folder, and with a slash at its end that of every empty folder."""
-    found = set()
+    paths = set()
     for path in root.rglob("*"):
         name = str(path.relative_to(root))
         if path.is_file():
-            found.add(name)
+            paths.add(name)
         elif not any(path.iterdir()):
-            found.add(f"{name}/")
-    return found
+            paths.add(f"{name}/")
+    return paths
 
 
 async def stream(*blocks: bytes) -> AsyncIterator[bytes]:

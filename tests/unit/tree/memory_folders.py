@@ -32,11 +32,11 @@ class MemoryFolders(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         self.reads += 1
-        found = [Entry(name, 1, 1.0, False) for name in self.folders.get(path, [])]
+        entries = [Entry(name, 1, 1.0, False) for name in self.folders.get(path, [])]
         await self.go.wait()
         if path not in self.folders:
             raise EntryNotFound
-        yield found
+        yield entries
 
     async def stat(self, path: TreePath) -> Entry:
         raise EntryNotFound

@@ -110,7 +110,7 @@ def test_entries_that_a_rule_keeps_from_the_caller_are_filtered() -> None:
 
 def test_filters_of_users_who_see_the_same_are_equal_and_others_are_not() -> None:
     def make(permission: int, *fields: dict[str, object]) -> VisibilityFilter:
-        metas = [builders.meta(f"/{number or ''}", id=5, **one) for number, one in enumerate(fields)]
+        metas = [builders.meta(f"/{number or ''}", id=5, **meta_fields) for number, meta_fields in enumerate(fields)]
         return builders.access(MemoryFolders(), "/", Right.READ, *metas, permission=permission).make_visibility_filter()
 
     assert make(0) == make(Right.SEE_HIDDEN) == VisibilityFilter(None, None)

@@ -69,20 +69,20 @@ def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_
     most = core_limits.ARCHIVE_MEMBERS_PER_CALLER
 
     async def crowd() -> None:
-        wanted = await file(tmp_path, "x.zip")
-        slow = [await archives.open_member(wanted, "big.bin", "", "slow") for _ in range(most)]
+        download = await file(tmp_path, "x.zip")
+        slow = [await archives.open_member(download, "big.bin", "", "slow") for _ in range(most)]
         with pytest.raises(TooMany, match="at once"):
-            await archives.open_member(wanted, "a/b.txt", "", "slow")
-        other = await archives.open_member(wanted, "a/b.txt", "", "other")
+            await archives.open_member(download, "a/b.txt", "", "slow")
+        other = await archives.open_member(download, "a/b.txt", "", "other")
         assert b"".join([block async for block in other]) == FILES["a/b.txt"]
         others = range(most, core_limits.ARCHIVE_MEMBER_CONCURRENCY)
-        slow += [await archives.open_member(wanted, "big.bin", "", f"{number // most}") for number in others]
+        slow += [await archives.open_member(download, "big.bin", "", f"{number // most}") for number in others]
         with pytest.raises(TooMany, match="at once"):
-            await archives.open_member(wanted, "a/b.txt", "", "other")
+            await archives.open_member(download, "a/b.txt", "", "other")
         await slow.pop().aclose()
-        await (await archives.open_member(wanted, "empty", "", "other")).aclose()
-        for one in slow:
-            await one.aclose()
+        await (await archives.open_member(download, "empty", "", "other")).aclose()
+        for body in slow:
+            await body.aclose()
 
     with runtime.use(runtime.Runtime()):
         asyncio.run(crowd())
@@ -90,20 +90,20 @@ def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_
 
 def list_folder(tree: TreeEnv, path: str, inside: str, part: PageRequest | None = None) -> tuple[list[str], int]:
     access = tree.access(path, Right.READ_ARCHIVES)
-    found = tree.run(archives.list_folder(access, "", inside, part or PageRequest(), "me"))
-    return [row["name"] for row in orjson.loads(orjson.dumps(found["content"]))], found["total"]
+    answer = tree.run(archives.list_folder(access, "", inside, part or PageRequest(), "me"))
+    return [row["name"] for row in orjson.loads(orjson.dumps(answer["content"]))], answer["total"]
 
 
 def test_the_tree_of_an_archive_is_shown_in_the_order_of_its_storage(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", order_by="name", extract_folder="front", enable_sign=True)
     tree.set(token="key")
     (disk / "x.zip").write_bytes(zipped(FILES, comment=b"hello"))
-    found = tree.run(archives.get_meta(tree.access("/disk/x.zip", Right.READ_ARCHIVES), "", "https://here", "me"))
-    assert [row["name"] for row in found["content"]] == ["a", "d", "big.bin", "empty"]
-    assert [row["name"] for row in found["content"][0]["children"]] == ["b.txt"]
-    assert (found["comment"], found["encrypted"], found["sort"]["order_by"]) == ("hello", False, "name")
-    assert found["raw_url"] == "https://here/ae/disk/x.zip"
-    links.verify(configuration.cached().settings, "/disk/x.zip", found["sign"], Purpose.ARCHIVE)
+    answer = tree.run(archives.get_meta(tree.access("/disk/x.zip", Right.READ_ARCHIVES), "", "https://here", "me"))
+    assert [row["name"] for row in answer["content"]] == ["a", "d", "big.bin", "empty"]
+    assert [row["name"] for row in answer["content"][0]["children"]] == ["b.txt"]
+    assert (answer["comment"], answer["encrypted"], answer["sort"]["order_by"]) == ("hello", False, "name")
+    assert answer["raw_url"] == "https://here/ae/disk/x.zip"
+    links.verify(configuration.cached().settings, "/disk/x.zip", answer["sign"], Purpose.ARCHIVE)
 
 
 def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:

@@ -38,16 +38,16 @@ def list_subfolders(tree: TreeEnv, path: str) -> list[str]:
 
 
 def get_object(tree: TreeEnv, path: str) -> dict[str, Any]:
-    found = tree.run(browse.get_object(tree.access(path), BASE))
-    return found | {"related": orjson.loads(orjson.dumps(found["related"]))}
+    answer = tree.run(browse.get_object(tree.access(path), BASE))
+    return answer | {"related": orjson.loads(orjson.dumps(answer["related"]))}
 
 
 @pytest.mark.parametrize(
-    ("page", "per_page", "found"),
+    ("page", "per_page", "expected"),
     [(1, 0, (0, 5)), (2, 0, (5, 5)), (1, 2, (0, 2)), (3, 2, (4, 5)), (4, 2, (5, 5)), (0, 2, (0, 2)), (-1, -1, (0, 5))],
 )
-def test_a_slice_lies_within_the_whole(page: int, per_page: int, found: tuple[int, int]) -> None:
-    assert PageRequest(page, per_page).indices(5) == found
+def test_a_slice_lies_within_the_whole(page: int, per_page: int, expected: tuple[int, int]) -> None:
+    assert PageRequest(page, per_page).indices(5) == expected
 
 
 def test_a_folder_is_listed_with_the_mounts_in_it(tree: TreeEnv) -> None:
@@ -128,20 +128,20 @@ def test_an_object_is_shown_with_its_address_and_relatives(tree: TreeEnv) -> Non
     tree.set(token="key")
     tree.mount_disk("/disk", "film.mkv", "film.srt", "film.hidden", "other", enable_sign=True)
     tree.add_rule("/disk", hide="hidden")
-    found = get_object(tree, "/disk/film.mkv")
-    assert (found["name"], found["size"], found["is_dir"], found["provider"]) == ("film.mkv", 8, False, "Local")
-    assert found["raw_url"].startswith(f"{BASE}/p/disk/film.mkv?sign=")
-    assert [row["name"] for row in found["related"]] == ["film.srt"]
-    links.verify(configuration.cached().settings, "/disk/film.srt", found["related"][0]["sign"])
-    links.verify(configuration.cached().settings, "/disk/film.mkv", found["sign"])
+    answer = get_object(tree, "/disk/film.mkv")
+    assert (answer["name"], answer["size"], answer["is_dir"], answer["provider"]) == ("film.mkv", 8, False, "Local")
+    assert answer["raw_url"].startswith(f"{BASE}/p/disk/film.mkv?sign=")
+    assert [row["name"] for row in answer["related"]] == ["film.srt"]
+    links.verify(configuration.cached().settings, "/disk/film.srt", answer["related"][0]["sign"])
+    links.verify(configuration.cached().settings, "/disk/film.mkv", answer["sign"])
 
 
 def test_mounts_and_folders_above_them_are_objects_of_their_own(tree: TreeEnv) -> None:
     assert (get_object(tree, "/")["name"], get_object(tree, "/")["provider"]) == ("root", "unknown")
     tree.mount_disk("/a/disk")
     for path, name, provider in (("/", "root", "unknown"), ("/a", "a", "unknown"), ("/a/disk", "disk", "Local")):
-        found = get_object(tree, path)
-        assert (found["name"], found["provider"], found["is_dir"], found["raw_url"]) == (name, provider, True, "")
+        answer = get_object(tree, path)
+        assert (answer["name"], answer["provider"], answer["is_dir"], answer["raw_url"]) == (name, provider, True, "")
 
 
 def test_sub_folders_are_listed_without_files(tree: TreeEnv) -> None:

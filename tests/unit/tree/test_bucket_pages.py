@@ -24,7 +24,7 @@ from tests.unit.tree.test_browse import get_object, list_folder, list_names, lis
 FILES = [f"{number:04}.txt" for number in range(250)]
 FOLDERS = ["0099.d", "0150.d"]
 STORED = sorted([*FILES, *FOLDERS])
-ALL = [name for at in range(0, 300, 100) for name in sorted(STORED[at : at + 100], key=lambda one: one in FILES)]
+ALL = [name for at in range(0, 300, 100) for name in sorted(STORED[at : at + 100], key=lambda name: name in FILES)]
 ALIKE = [f"a-{number:03}" for number in range(120)]
 THOUSANDS = [f"{number:04}.txt" for number in range(2500)]
 
@@ -33,18 +33,18 @@ class Counter:
     """The listings that a server was asked for since the last look."""
 
     def __init__(self, proxy: Proxy) -> None:
-        self._asked = 0
+        self._call_count = 0
         proxy.before.append(self._look)
 
     def _look(self, exchange: Exchange) -> None:
         if exchange.method == "GET" and not exchange.key:
-            self._asked += 1
+            self._call_count += 1
             if "large" not in exchange.target:
                 exchange.target += "&max-keys=100"
 
     def take(self) -> int:
-        asked, self._asked = self._asked, 0
-        return asked
+        count, self._call_count = self._call_count, 0
+        return count
 
 
 @pytest.fixture(scope="module")
@@ -187,16 +187,16 @@ def test_mounts_in_a_folder_too_large_to_be_sorted_come_first(
 
 
 def test_one_file_and_those_of_its_name_never_list_their_folder(tree: TreeEnv, lists: Counter) -> None:
-    found = get_object(tree, "/s3/many/0099.txt")
-    assert [row["name"] for row in found["related"]] == ["0099.d"]
+    answer = get_object(tree, "/s3/many/0099.txt")
+    assert [row["name"] for row in answer["related"]] == ["0099.d"]
     assert lists.take() == 1
     assert get_object(tree, "/s3/many/0123.txt")["related"] is None
     assert lists.take() == 1
 
 
 def test_a_file_behind_a_page_of_names_that_begin_alike_is_asked_for(tree: TreeEnv, lists: Counter) -> None:
-    found = get_object(tree, "/s3/alike/a.txt")
-    assert (found["name"], found["is_dir"], len(found["related"])) == ("a.txt", False, 100)
+    answer = get_object(tree, "/s3/alike/a.txt")
+    assert (answer["name"], answer["is_dir"], len(answer["related"])) == ("a.txt", False, 100)
     assert lists.take() == 1
 
 
@@ -249,9 +249,9 @@ def test_who_takes_entries_one_by_one_reads_one_page_ahead(
 
     async def take(count: int) -> list[str]:
         listing = entries.iterate(access)
-        found = [(await anext(listing)).name for _ in range(count)]
+        names = [(await anext(listing)).name for _ in range(count)]
         await listing.aclose()  # type: ignore[attr-defined]  # it is a generator
-        return found
+        return names
 
     async def take_all() -> list[tuple[str, bool]]:
         return [(entry.name, entry.is_dir) async for entry in entries.iterate(access)]

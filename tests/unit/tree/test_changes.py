@@ -38,8 +38,8 @@ def rename(tree: TreeEnv, path: str, name: str, overwrite: bool = False) -> None
     tree.run(transfers.rename(tree.access(path, Right.RENAME), name, overwrite))
 
 
-def rename_all(tree: TreeEnv, folder: str, **wanted: str) -> None:
-    tree.run(transfers.rename_all(tree.access(folder, Right.RENAME), wanted))
+def rename_all(tree: TreeEnv, folder: str, **new_names: str) -> None:
+    tree.run(transfers.rename_all(tree.access(folder, Right.RENAME), new_names))
 
 
 def rename_by_pattern(tree: TreeEnv, folder: str, pattern: str, template: str) -> None:
@@ -162,7 +162,7 @@ def test_mounts_and_the_users_own_root_keep_their_names(tree: TreeEnv) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "problem"),
+    ("new_names", "problem"),
     [
         ({"a": "x", "none": "y"}, EntryNotFound), ({"a": "x", "b": "x"}, NameConflict), ({"a": "x", "b": "c"},
         NameConflict),
@@ -172,7 +172,7 @@ def test_mounts_and_the_users_own_root_keep_their_names(tree: TreeEnv) -> None:
     ],
 )  # fmt: skip
 def test_when_one_of_many_names_is_refused_none_is_changed(
-    tree: TreeEnv, wanted: dict[str, str], problem: type[Problem]
+    tree: TreeEnv, new_names: dict[str, str], problem: type[Problem]
 ) -> None:
     names = {"a", "b", "c", "hidden", "locked/file"}
     disk = tree.mount_disk("/disk", *names)
@@ -180,7 +180,7 @@ def test_when_one_of_many_names_is_refused_none_is_changed(
     tree.add_rule("/disk/locked", password="secret")
     tree.add_rule("/disk/rules/below", write_users=[0])
     with pytest.raises(problem):
-        rename_all(tree, "/disk", **wanted)
+        rename_all(tree, "/disk", **new_names)
     assert find_files(disk) == names
 
 

@@ -20,8 +20,8 @@ def authorize(tree: TreeEnv, path: str, signature: str = "") -> Download:
 
 def sign(tree: TreeEnv, path: str, purpose: Purpose = Purpose.FILE, owner: int | None = None) -> str:
     """The signature of a link that the user gets now."""
-    found = tree.user.id if owner is None else owner
-    return links.make_signer(configuration.cached().settings, found, purpose).sign(path)
+    owner_id = tree.user.id if owner is None else owner
+    return links.make_signer(configuration.cached().settings, owner_id, purpose).sign(path)
 
 
 def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> None:
@@ -40,9 +40,9 @@ def test_where_a_signature_is_demanded_it_must_be_that_of_the_path(tree: TreeEnv
         tree.add_rule("/disk/d", password="secret", p_sub=True)
     signature = sign(tree, "/disk/d/file")
     assert authorize(tree, "/disk/d/file", signature).storage_path.path == "/d/file"
-    for path, given in (("/disk/d/other", signature), ("/disk/d/file", ""), ("/disk/d/none", signature)):
+    for path, sent_signature in (("/disk/d/other", signature), ("/disk/d/file", ""), ("/disk/d/none", signature)):
         with pytest.raises(Unauthorized):
-            authorize(tree, path, given)
+            authorize(tree, path, sent_signature)
 
 
 def test_links_into_archives_have_a_key_of_their_own(tree: TreeEnv) -> None:
@@ -118,9 +118,9 @@ def test_a_storage_without_links_is_always_passed_through(tree: TreeEnv) -> None
     assert tree.run(file.get_link()) is None
     assert file.get_down_proxy_url() == f"https://proxy.example/disk/file?sign={sign(tree, '/disk/file', owner=0)}"
     tree.set(sign_all="true")
-    given = sign(tree, "/disk/file")
-    url = authorize(tree, "/disk/file", given).get_down_proxy_url()
-    assert url == f"https://proxy.example/disk/file?sign={given}", "a link does not beget one that lasts longer"
+    signature = sign(tree, "/disk/file")
+    url = authorize(tree, "/disk/file", signature).get_down_proxy_url()
+    assert url == f"https://proxy.example/disk/file?sign={signature}", "a link does not beget one that lasts longer"
     tree.set(sign_all="false")
     tree.mount_disk("/other", "file")
     assert authorize(tree, "/other/file").get_down_proxy_url() is None

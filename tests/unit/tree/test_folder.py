@@ -32,9 +32,9 @@ def encode(entries: Sequence[Entry]) -> bytes:
 
 
 def test_names_sort_naturally_and_with_case() -> None:
-    wanted = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
-    shuffled = random.sample(wanted, len(wanted))
-    assert sorted(shuffled, key=make_natural_key) == wanted
+    expected = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
+    shuffled = random.sample(expected, len(expected))
+    assert sorted(shuffled, key=make_natural_key) == expected
 
 
 @pytest.mark.parametrize("names", [["٣", "2", "²", "1"], ["9" * 5000, "9" * 4999, "1"], ["", "a", "0"]])
@@ -75,8 +75,8 @@ def test_many_entries_are_sorted_as_few_are() -> None:
     by_name = [entry.name for entry in sorted(entries, key=lambda entry: int(entry.name[1:]))]
     assert sort(entries, storage(order_by="name")) == by_name
     by_size = sorted(entries, key=lambda entry: entry.size or 0, reverse=True)
-    wanted = [entry.name for entry in sorted(by_size, key=lambda entry: not entry.is_dir)]
-    assert sort(entries, storage(order_by="size", order_direction="desc", extract_folder="front")) == wanted
+    expected = [entry.name for entry in sorted(by_size, key=lambda entry: not entry.is_dir)]
+    assert sort(entries, storage(order_by="size", order_direction="desc", extract_folder="front")) == expected
 
 
 @pytest.mark.parametrize("order_by", ["", "size"])
@@ -85,9 +85,9 @@ def test_entries_are_found_by_name_and_by_beginning(order_by: str) -> None:
         names = ["b", "film.srt", "film", "film.mkv", "filmed", "a", "\U0001f600", "\uffff"]
         folder = await make([Entry(name, len(name), 0.0, False) for name in names], order_by=order_by)
         for name in names:
-            found = folder.find(name)
-            assert found is not None
-            assert found.name == name
+            matching_entry = folder.find(name)
+            assert matching_entry is not None
+            assert matching_entry.name == name
         assert folder.find("fil") is None
         assert folder.find("z") is None
         assert [entry.name for entry in folder.find_by_prefix("film.")] == ["film.mkv", "film.srt"]
@@ -118,11 +118,11 @@ def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
         names = [f"{number:05}" for number in range(2 * ROWS_PER_CHUNK + 1)]
         folder = await make([Entry(name, 1, 0.0, False) for name in names])
         view = await folder.get_view("key", None, count)
-        wanted = ",".join(names).encode()
-        assert [await view.get_rows(0, len(names)) for _ in range(3)] == [wanted] * 3
+        expected = ",".join(names).encode()
+        assert [await view.get_rows(0, len(names)) for _ in range(3)] == [expected] * 3
         assert calls == [ROWS_PER_CHUNK, ROWS_PER_CHUNK, 1]
         weight = view.weight
-        assert b",".join([piece async for piece in view.stream_rows(1, len(names))]) == wanted[6:]
+        assert b",".join([piece async for piece in view.stream_rows(1, len(names))]) == expected[6:]
         assert calls[3:] == [ROWS_PER_CHUNK, ROWS_PER_CHUNK]
         assert view.weight == weight
 

@@ -194,7 +194,7 @@ def test_changes_at_once_share_intent_and_writes(env: TreeEnv, writes: list[list
 
     async def put_many() -> None:
         bodies = (folder.child(f"n{number}") for number in range(40))
-        await asyncio.gather(*(uploads.write(one, stream(b"x"), Upload(1, 1.7e9), hashes={}) for one in bodies))
+        await asyncio.gather(*(uploads.write(access, stream(b"x"), Upload(1, 1.7e9), hashes={}) for access in bodies))
 
     env.run(put_many())
     assert len(writes) < 40

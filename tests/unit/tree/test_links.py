@@ -150,10 +150,10 @@ def test_a_link_ends_when_its_user_may_no_longer_read(user: dict[str, object], m
     try:
         path = TreePath("/a/b/secret")
         links.require_reader(owner, Rules({hide.path: hide}), path, [path], Purpose.FILE)
-        found = True
+        is_allowed = True
     except Unauthorized as problem:
-        found = problem.message != "sign revoked"
-    assert found == may_read
+        is_allowed = problem.message != "sign revoked"
+    assert is_allowed == may_read
 
 
 def test_a_link_into_an_archive_ends_with_the_right_to_look_into_archives() -> None:
@@ -179,8 +179,8 @@ def test_what_a_rule_guards_is_signed_where_not_all_is(rule: dict[str, object], 
     meta = builders.meta("/m", **rule)
     rules, mount, settings = Rules({meta.path: meta}), builders.mount("/"), Settings({"sign_all": "false"})
     names = ("f", "g", "d/f")
-    found = [name for name in names if links.requires_signature(settings, rules, mount, TreePath(f"/m/{name}"))]
-    assert found == guarded
+    signed_names = [name for name in names if links.requires_signature(settings, rules, mount, TreePath(f"/m/{name}"))]
+    assert signed_names == guarded
     assert not links.requires_signature(settings, rules, mount, TreePath("/other/f"))
     folders = {name.rpartition("/")[0] for name in guarded}
     for folder in folders:

@@ -44,7 +44,7 @@ def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
         late = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
         await asyncio.sleep(0.01)
         driver.go.set()
-        assert {tuple(found) for found in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
+        assert {tuple(listed_names) for listed_names in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
         assert await asyncio.gather(*late) == [["a", "b"]] * 20
         assert driver.reads == 2
         assert await names(cache, at, driver) == ["a", "b"]

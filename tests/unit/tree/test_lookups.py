@@ -23,18 +23,18 @@ class Folders(MemoryFolders):
     def __init__(self, *names: str) -> None:
         super().__init__()
         self.folders = {"/d": list(names)}
-        self.asked = list[str]()
+        self.requested_names = list[str]()
 
     async def stat(self, path: TreePath) -> Entry:
-        self.asked.append(path.name)
+        self.requested_names.append(path.name)
         if path.name not in self.folders["/d"]:
             raise EntryNotFound
         return Entry(path.name, 1, 1.0, False)
 
 
 async def find(driver: Folders, *names: str, folder: str = "/d") -> list[bool]:
-    found = await lookups.look_up_many(StoragePath(driver, TreePath(folder), builders.mount()), names)
-    return [await found.has(name) for name in names]
+    entries = await lookups.look_up_many(StoragePath(driver, TreePath(folder), builders.mount()), names)
+    return [await entries.has(name) for name in names]
 
 
 NAMES = [f"n{number}" for number in range(lookups.MAX_SINGLE_LOOKUPS + 1)]
@@ -43,13 +43,13 @@ NAMES = [f"n{number}" for number in range(lookups.MAX_SINGLE_LOOKUPS + 1)]
 def test_many_are_found_by_one_listing() -> None:
     driver = Folders(*NAMES[1:])
     assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
-    assert (driver.reads, driver.asked) == (1, [])
+    assert (driver.reads, driver.requested_names) == (1, [])
 
 
 def test_few_are_asked_for_when_they_are_needed() -> None:
     driver = Folders("n0")
     assert asyncio.run(find(driver, "n0", "n1")) == [True, False]
-    assert (driver.reads, driver.asked) == (0, ["n0", "n1"])
+    assert (driver.reads, driver.requested_names) == (0, ["n0", "n1"])
 
 
 def test_in_a_folder_that_is_not_there_there_is_nothing() -> None:
@@ -61,14 +61,14 @@ def test_of_a_very_large_folder_what_was_not_seen_is_asked_for(monkeypatch: pyte
     monkeypatch.setattr(lookups, "LISTED_ENTRIES_PER_NAME", 0)
     driver = Folders(*NAMES[1:])
     assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
-    assert driver.asked == ["n0"]
+    assert driver.requested_names == ["n0"]
 
 
 def test_a_listing_goes_on_while_that_is_quicker_than_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "MAX_LISTED_ENTRIES", 1)
     driver = Folders(*NAMES[1:])
     assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
-    assert driver.asked == []
+    assert driver.requested_names == []
 
 
 class Shown(Folders):
@@ -95,4 +95,8 @@ class Shown(Folders):
 def test_what_shows_other_storages_is_asked_for_many_names_at_once() -> None:
     driver = Shown(*NAMES[1:])
     assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.MAX_SINGLE_LOOKUPS]
-    assert (driver.reads, sorted(driver.asked), driver.most_at_once) == (0, sorted(NAMES), lookups.LOOKUP_CONCURRENCY)
+    assert (driver.reads, sorted(driver.requested_names), driver.most_at_once) == (
+        0,
+        sorted(NAMES),
+        lookups.LOOKUP_CONCURRENCY,
+    )

@@ -33,7 +33,7 @@ P = TreePath
 
 
 def table(*mounts: Mount | str) -> MountTable:
-    return MountTable(1, [mount(one) if isinstance(one, str) else one for one in mounts])
+    return MountTable(1, [mount(spec) if isinstance(spec, str) else spec for spec in mounts])
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def table(*mounts: Mount | str) -> MountTable:
     ],
 )  # fmt: skip
 def test_the_longest_mount_path_holds_a_path(path: str, mounted: str, inner: str) -> None:
-    found, rest = select_mount(table("/a", "/a/b", "/d/e"), P(path))
-    assert (found.storage.mount_path, rest) == (mounted, inner)
+    chosen_mount, rest = select_mount(table("/a", "/a/b", "/d/e"), P(path))
+    assert (chosen_mount.storage.mount_path, rest) == (mounted, inner)
 
 
 def test_a_storage_at_the_root_holds_what_no_other_does() -> None:
@@ -66,7 +66,7 @@ def test_balanced_storages_are_one_folder_and_take_turns() -> None:
     assert sorted(tree.find_virtual_folders(P("/"))) == ["disk", "other"]
     chosen = [select_mount(tree, P("/disk/x")) for _ in range(6)]
     assert {inner for _, inner in chosen} == {"/x"}
-    names = [found.storage.mount_path for found, _ in chosen]
+    names = [chosen_mount.storage.mount_path for chosen_mount, _ in chosen]
     assert names[:3] == names[3:]
     assert set(names) == {"/disk", "/disk.balance", "/disk.balance1"}
     with pytest.raises(StorageProblem):
@@ -98,15 +98,15 @@ def test_a_location_moves_inside_its_storage() -> None:
 
 def test_the_table_follows_the_records_and_keeps_drivers_that_serve_the_new_ones_too(tree: TreeEnv) -> None:
     tree.mount_disk("/a", "file")
-    kept = tree.run(tree.access("/a").locate())
+    running = tree.run(tree.access("/a").locate())
     removed = tree.mount_disk("/b", "file")
     stopped = tree.run(tree.access("/b").locate())
-    assert tree.run(tree.access("/a").locate()) == kept
+    assert tree.run(tree.access("/a").locate()) == running
     storages.delete(tree.run(mounts.ready()).by_path["/b"][0].storage.id)
     tree.set(site_title="x")
     table = tree.run(mounts.ready())
     assert list(table.by_path) == ["/a"]
-    assert tree.run(tree.access("/a").locate()) == kept
+    assert tree.run(tree.access("/a").locate()) == running
     assert stopped.mount.driver is None
     assert removed.exists()
 
@@ -259,11 +259,11 @@ def test_a_driver_that_does_not_stop_holds_nobody_up(tree: TreeEnv, monkeypatch:
             await asyncio.Event().wait()
 
     stuck = [mount(f"/{name}") for name in "abc"]
-    for one in stuck:
-        one.driver = Stuck()
+    for stuck_mount in stuck:
+        stuck_mount.driver = Stuck()
     runtime.get(Mounts).table = MountTable(1, stuck)
     tree.run(mounts.close())
-    assert {one.driver for one in stuck} == {None}
+    assert {stuck_mount.driver for stuck_mount in stuck} == {None}
 
 
 def test_drivers_reach_other_storages_through_the_resolver(tree: TreeEnv) -> None:
@@ -281,11 +281,13 @@ def test_capacity_is_asked_where_a_storage_knows_it(tree: TreeEnv) -> None:
     tree.mount_disk("/disk")
     tree.mount("/links", "UrlTree", options={"url_structure": ""})
     tree.mount("/broken", options={"root_folder_path": str(tree.folder / "none")})
-    found = {path: tree.run(mounts.get_capacity(here[0])) for path, here in tree.run(mounts.ready()).by_path.items()}
-    space = found.pop("/disk")
+    capacities = {
+        path: tree.run(mounts.get_capacity(here[0])) for path, here in tree.run(mounts.ready()).by_path.items()
+    }
+    space = capacities.pop("/disk")
     assert space is not None
     assert space.total > 0
-    assert found == {"/links": None, "/broken": None}
+    assert capacities == {"/links": None, "/broken": None}
 
 
 def test_a_runtime_of_its_own_has_mounts_of_its_own(tree: TreeEnv) -> None:

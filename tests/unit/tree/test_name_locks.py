@@ -112,8 +112,8 @@ def test_a_name_has_one_holder_at_a_time_and_is_free_afterwards() -> None:
 def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("count") / "count"
     file.write_text("0")
-    with start_process(COUNTER, str(file)) as one, start_process(COUNTER, str(file)) as other:
-        assert (one.wait(120), other.wait(120)) == (0, 0)
+    with start_process(COUNTER, str(file)) as first, start_process(COUNTER, str(file)) as other:
+        assert (first.wait(120), other.wait(120)) == (0, 0)
     assert file.read_text() == "30"
 
 
@@ -247,13 +247,13 @@ async def send(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-async def hold_both(one: StoragePath, other: StoragePath) -> None:
-    async with lock_name(one):
+async def hold_both(first: StoragePath, other: StoragePath) -> None:
+    async with lock_name(first):
         await try_to_hold(other)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         (("/d/x", "/m"), ("/d/x", "/m"), True), (("/d/x", "/m"), ("/d/X", "/m"), True),
         (("/d/\u00e9", "/m"), ("/d/e\u0301", "/m"), True), (("/d/x", "/m"), ("/d/y", "/m"), False),
@@ -262,9 +262,9 @@ async def hold_both(one: StoragePath, other: StoragePath) -> None:
     ],
 )  # fmt: skip
 def test_balanced_storages_and_spellings_that_may_be_one_share_a_name(
-    monkeypatch: pytest.MonkeyPatch, one: tuple[str, str], other: tuple[str, str], same: bool
+    monkeypatch: pytest.MonkeyPatch, first: tuple[str, str], other: tuple[str, str], same: bool
 ) -> None:
-    check_shared(monkeypatch, same, *(locate(path, mount_path=mount) for path, mount in (one, other)))
+    check_shared(monkeypatch, same, *(locate(path, mount_path=mount) for path, mount in (first, other)))
 
 
 @pytest.mark.parametrize(("path", "same"), [("/d/x", True), ("/none/x", False)])
@@ -290,8 +290,8 @@ def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() 
             await asyncio.sleep(0.005)
 
     async def work() -> None:
-        one, other = locate("/a"), locate("/b")
-        await asyncio.gather(*(hold(*ends) for _ in range(5) for ends in ((one, other), (other, one))))
+        first, other = locate("/a"), locate("/b")
+        await asyncio.gather(*(hold(*ends) for _ in range(5) for ends in ((first, other), (other, first))))
 
     asyncio.run(work())
 
@@ -316,7 +316,10 @@ def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> No
     contents = [bytes([number]) * 100_000 for number in range(8)]
 
     async def race() -> list[object]:
-        writes = (name_locks.write(storage_path, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
+        writes = (
+            name_locks.write(storage_path, send(content), Upload(len(content), 1.0, overwrite=False))
+            for content in contents
+        )
         return await asyncio.gather(*writes, return_exceptions=True)
 
     ends = tree.run(race())

@@ -61,10 +61,10 @@ def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
 @pytest.mark.parametrize("by", ["name", "size", "modified"])
 def test_one_more_folder_has_the_place_that_sorting_gives_it(by: str, descending: bool, folders: str) -> None:
     order = Order(by, descending, folders)
-    for one in (Entry("a", 0, 25.0, True), Entry("c3", 0, 10.0, True), Entry("z", 0, 99.0, True)):
+    for folder in (Entry("a", 0, 25.0, True), Entry("c3", 0, 10.0, True), Entry("z", 0, 99.0, True)):
         entries = asyncio.run(sort_entries(ENTRIES, order))
-        wanted = asyncio.run(sort_entries([*ENTRIES, one], order))
-        assert find_folder_position(entries, order, one) == list(wanted).index(one), one
+        expected = asyncio.run(sort_entries([*ENTRIES, folder], order))
+        assert find_folder_position(entries, order, folder) == list(expected).index(folder), folder
 
 
 @pytest.mark.parametrize("places", [[], [0], [3], [0, 0, 2], [1, 3, 3]])
@@ -77,7 +77,7 @@ def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: 
         whole += [f"row {row}"] * (row < count)
     for start in range(len(whole) + 1):
         for stop in range(start, len(whole) + 1):
-            found: list[str] = []
+            pieces: list[str] = []
             for piece in cut_page(start, stop, places):
-                found += [f"other {piece}"] if isinstance(piece, int) else [f"row {row}" for row in range(*piece)]
-            assert found == whole[start:stop], (start, stop)
+                pieces += [f"other {piece}"] if isinstance(piece, int) else [f"row {row}" for row in range(*piece)]
+            assert pieces == whole[start:stop], (start, stop)

@@ -77,13 +77,13 @@ async def run_together(*works: Awaitable[Any]) -> list[Problem | None]:
     return await asyncio.gather(*works, return_exceptions=True)
 
 
-@pytest.mark.parametrize("one", VERBS)
+@pytest.mark.parametrize("first", VERBS)
 @pytest.mark.parametrize("other", VERBS)
-def test_one_of_two_requests_gets_a_free_name_and_the_other_collides(one: Verb, other: Verb) -> None:
+def test_one_of_two_requests_gets_a_free_name_and_the_other_collides(first: Verb, other: Verb) -> None:
     async def race() -> None:
         driver = CheckingDriver("/to", "/first", "/second")
         await prepare(driver, ["first", "second"])
-        ends = await run_together(one(driver, "first"), other(driver, "second"))
+        ends = await run_together(first(driver, "first"), other(driver, "second"))
         assert sorted(isinstance(end, NameConflict) for end in ends) == [False, True], ends
         winner = ["first", "second"][ends.index(None)]
         assert driver.files[TreePath("/to/x")] == winner.encode()

@@ -41,8 +41,8 @@ class Ordered(MemoryFolders):
         self.pages += 1
         await asyncio.sleep(0)
         rest = [entry for entry in self.entries if get_sort_key(entry) > after]
-        found = rest[: min(most, self.page)]
-        return EntriesPage(found, get_sort_key(found[-1]) if len(rest) > len(found) else "")
+        entries = rest[: min(most, self.page)]
+        return EntriesPage(entries, get_sort_key(entries[-1]) if len(rest) > len(entries) else "")
 
     async def stat(self, path: TreePath) -> Entry:
         self.stats.append(path.name)
@@ -76,10 +76,10 @@ def check_random_folder(rng: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {(make_name(), rng.random() < 0.3) for _ in range(rng.randrange(80))}
     entries = [Entry(name, 1, 1.0, is_dir) for name, is_dir in kinds]
     driver = Ordered(entries, rng.choice((1, 2, 7, 1000)))
-    wanted = {*rng.sample([entry.name for entry in entries], len(entries) // 2), *(make_name() for _ in range(20))}
-    looked = {name: entry for entry in entries for name in [entry.name] if name in wanted and entry.is_dir}
-    looked |= {entry.name: entry for entry in entries if entry.name in wanted and not entry.is_dir}
-    assert find(driver, *wanted) == looked
+    names = {*rng.sample([entry.name for entry in entries], len(entries) // 2), *(make_name() for _ in range(20))}
+    looked = {name: entry for entry in entries for name in [entry.name] if name in names and entry.is_dir}
+    looked |= {entry.name: entry for entry in entries if entry.name in names and not entry.is_dir}
+    assert find(driver, *names) == looked
 
 
 HUGE = [make_file(f"{number:07}") for number in range(100_000)]
@@ -92,8 +92,8 @@ HUGE = [make_file(f"{number:07}") for number in range(100_000)]
 )  # fmt: skip
 def test_it_takes_no_more_calls_than_pages_or_names(names: range, most: int) -> None:
     driver = Ordered(HUGE)
-    found = find(driver, *(f"{number:07}" for number in names))
-    assert len(found) == len([number for number in names if number < len(HUGE)])
+    entries = find(driver, *(f"{number:07}" for number in names))
+    assert len(entries) == len([number for number in names if number < len(HUGE)])
     assert driver.pages <= most
 
 
@@ -101,8 +101,8 @@ def test_of_names_in_a_very_large_folder_none_is_asked_for_by_itself() -> None:
     driver, names = Ordered(HUGE), [f"{number:07}" for number in range(60_000, 61_000)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), [*names, "gone"])
-        return [await found.has(name) for name in [*names, "gone"]]
+        entries = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), [*names, "gone"])
+        return [await entries.has(name) for name in [*names, "gone"]]
 
     assert asyncio.run(look_up()) == [True] * 1000 + [False]
     assert (driver.stats, driver.reads) == ([], 0) and driver.pages <= 6
@@ -121,8 +121,8 @@ def test_a_storage_that_keeps_no_order_is_asked_for_each() -> None:
     names = [f"n{number:02}" for number in range(5, 35)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), names)
-        return [await found.has(name) for name in names]
+        entries = await lookups.look_up_many(StoragePath(driver, D, builders.mount()), names)
+        return [await entries.has(name) for name in names]
 
     assert asyncio.run(look_up()) == [True] * 25 + [False] * 5
     assert sorted(driver.stats) == names and driver.pages == 1

@@ -38,8 +38,8 @@ def env(request: pytest.FixtureRequest, tree: TreeEnv, monkeypatch: pytest.Monke
 
 
 def list_names(env: TreeEnv, path: str) -> list[str]:
-    found = env.run(env.access(path).list_folder())
-    return sorted(entry.name.removesuffix(".bin") for entry in found.entries)
+    listing = env.run(env.access(path).list_folder())
+    return sorted(entry.name.removesuffix(".bin") for entry in listing.entries)
 
 
 def test_a_change_through_it_shows_in_what_it_leads_to(env: TreeEnv) -> None:
@@ -93,7 +93,7 @@ def test_a_remote_that_is_disabled_is_not_served(tree: TreeEnv) -> None:
     tree.mount_disk("/source", "f.bin")
     tree.mount("/crypt", "Crypt", options=CRYPT)
     assert list_names(tree, "/crypt") == []
-    (source,) = [one.id for one in storages.all() if one.mount_path == "/source"]
+    (source,) = [storage.id for storage in storages.all() if storage.mount_path == "/source"]
     tree.run(administration.disable(source))
     configuration.get_sync()
     with pytest.raises(StorageProblem, match="failed get storage: storage not found; rawPath: /source"):

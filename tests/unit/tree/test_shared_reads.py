@@ -192,12 +192,12 @@ def test_no_read_begins_for_callers_that_were_cancelled() -> None:
 
 def test_keys_are_read_side_by_side() -> None:
     async def scenario(callers: Callers) -> None:
-        one, other = callers.ask(key="one"), callers.ask(key="other")
+        first, other = callers.ask(key="one"), callers.ask(key="other")
         await settle()
         assert callers.source.most_at_once == 2
         callers.source.finish(2, Unreachable())
         callers.source.finish(1)
-        assert await one == 1
+        assert await first == 1
         with pytest.raises(Unreachable):
             await other
 

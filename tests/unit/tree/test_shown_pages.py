@@ -74,8 +74,8 @@ def test_an_alias_of_an_alias_is_read_in_the_same_pages(tree: TreeEnv, lists: Co
 
 def test_one_file_through_an_alias_never_lists_its_folder(tree: TreeEnv, lists: Counter) -> None:
     show(tree, "/s3/many")
-    found = get_object(tree, "/shown/0099.txt")
-    assert (found["provider"], [row["name"] for row in found["related"]]) == ("Alias", ["0099.d"])
+    answer = get_object(tree, "/shown/0099.txt")
+    assert (answer["provider"], [row["name"] for row in answer["related"]]) == ("Alias", ["0099.d"])
     assert lists.take() == 1
     assert list_subfolders(tree, "/shown") == FOLDERS
     assert lists.take() <= 4
@@ -119,18 +119,18 @@ def test_a_folder_whose_names_are_encrypted_is_listed_as_a_whole(tree: TreeEnv, 
 @pytest.mark.parametrize("place", ["/s3/many", "/shown"])
 def test_many_names_of_a_folder_are_looked_up_by_few_listings(tree: TreeEnv, proxy: Proxy, place: str) -> None:
     show(tree, "/s3/many")
-    wanted = [*FILES[10:150:2], *FOLDERS, *(f"{name}.gone" for name in FILES[::5])]
-    asked: list[str] = []
+    names = [*FILES[10:150:2], *FOLDERS, *(f"{name}.gone" for name in FILES[::5])]
+    requests: list[str] = []
 
     def note(exchange: Exchange) -> None:
-        asked.append("LIST" if exchange.method == "GET" and not exchange.key else exchange.method)
+        requests.append("LIST" if exchange.method == "GET" and not exchange.key else exchange.method)
 
     access = tree.access(place)
 
     async def find() -> list[bool]:
-        known = await look_up_many(await access.locate(), wanted)
-        return [await known.has(name) for name in wanted]
+        known = await look_up_many(await access.locate(), names)
+        return [await known.has(name) for name in names]
 
     proxy.before.append(note)
-    assert tree.run(find()) == [name in ALL for name in wanted]
-    assert asked == ["LIST"]
+    assert tree.run(find()) == [name in ALL for name in names]
+    assert requests == ["LIST"]
