@@ -178,7 +178,7 @@ def bill_call(call: Call) -> float:
 def count_indexes() -> Mapping[str, int]:
     """How many indexes each table has."""
     tables = template.read_tables(lambdas.STACK)
-    return {one["TableName"]: len(one.get("GlobalSecondaryIndexes", ())) for one in tables}
+    return {table["TableName"]: len(table.get("GlobalSecondaryIndexes", ())) for table in tables}
 
 
 def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> float:

@@ -42,7 +42,7 @@ class Subject:
         self._launch = launch
         self._running: Running | None = None
         self._connection: http.client.HTTPConnection | None = None
-        self._asked = 0.0  # when it answered last, by time.monotonic
+        self._answered = 0.0  # when it answered last, by time.monotonic
         self._token = ""
         self._mounts: dict[str, str] = {}
 
@@ -110,7 +110,7 @@ class Subject:
         headers = {"content-type": "application/json"}
         if not path.startswith("/api/auth/"):
             headers["authorization"] = self.token
-        if time.monotonic() - self._asked > IDLE_SECONDS:
+        if time.monotonic() - self._answered > IDLE_SECONDS:
             self._disconnect()
         if self._connection is None:
             self._connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=300)
@@ -120,7 +120,7 @@ class Subject:
         except BaseException:
             self._disconnect()
             raise
-        self._asked = time.monotonic()
+        self._answered = time.monotonic()
         if envelope["code"] != 200:
             raise RuntimeError(f"{self.name}: {path}: {envelope}")
         return envelope["data"]

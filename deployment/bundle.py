@@ -141,12 +141,12 @@ def _list_files(folder: Path) -> list[Path]:
 
 def find_release(folders: Iterable[Path]) -> str:
     """A name for what is in the folders: another one as soon as a byte of it is another."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder in folders:
         for path in _list_files(folder):
             content = hashlib.sha256(path.read_bytes()).hexdigest()
-            found.update(f"{folder.name}/{path.relative_to(folder)}\0{content}\n".encode())
-    return found.hexdigest()[:RELEASE_LETTERS]
+            digest.update(f"{folder.name}/{path.relative_to(folder)}\0{content}\n".encode())
+    return digest.hexdigest()[:RELEASE_LETTERS]
 
 
 def find_layers(template: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -166,8 +166,8 @@ def _read_layers(properties: Mapping[str, Any]) -> tuple[str, ...]:
 def judge(sizes: Mapping[str, Size], layers: Mapping[str, tuple[str, ...]]) -> Iterator[Row]:
     """A row for each function, by its name. `sizes`: of functions and layers."""
     for name, its_layers in sorted(layers.items()):
-        parts = {"itself": sum((sizes[one] for one in its_layers if one not in LARGE), start=sizes[name])}
-        parts |= {one: sizes[one] for one in its_layers if one in LARGE}
+        parts = {"itself": sum((sizes[layer] for layer in its_layers if layer not in LARGE), start=sizes[name])}
+        parts |= {layer: sizes[layer] for layer in its_layers if layer in LARGE}
         excess = tuple(part for part, size in parts.items() if not size.fits(LARGE.get(part, BOUND)))
         yield Row(name, its_layers, sum(parts.values(), start=Size(0, 0)), excess)
 
@@ -189,8 +189,8 @@ def main(build: Path) -> int:
     shared = {layer for its in layers.values() for layer in its}
     for name in shared:
         trim(build / name / "python")
-        if kept := strip_libraries(build / name / "python"):
-            print(f"{name}: {kept}")
+        if failed_libraries := strip_libraries(build / name / "python"):
+            print(f"{name}: {failed_libraries}")
         write_roots(build / name / "python")
     folders = sorted(build / name for name in {*layers, *shared})
     for folder in folders:

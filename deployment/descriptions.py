@@ -44,31 +44,31 @@ def trim_descriptions(folder: Path) -> None:
         path.unlink()
     for path in folder.glob(f"{DATA[0]}/**/*.json"):
         change = CHANGES.get(path.name)
-        found = json.loads(path.read_text())
-        path.write_text(json.dumps(change(found) if change else found, separators=(",", ":")))
+        description = json.loads(path.read_text())
+        path.write_text(json.dumps(change(description) if change else description, separators=(",", ":")))
 
 
 def _trim_service(description: dict[str, Any]) -> dict[str, Any]:
     """A service with the operations that are called and their shapes, without texts on it, on them and on members."""
-    kept = _keep_operations({key: value for key, value in description.items() if key not in TEXTS})
+    trimmed = _keep_operations({key: value for key, value in description.items() if key not in TEXTS})
     for part in ("operations", "shapes"):
-        kept[part] = {name: _drop_texts(one) for name, one in kept.get(part, {}).items()}
-    return kept
+        trimmed[part] = {name: _drop_texts(shape) for name, shape in trimmed.get(part, {}).items()}
+    return trimmed
 
 
 def _keep_operations(description: dict[str, Any]) -> dict[str, Any]:
-    wanted = OPERATIONS.get(description.get("metadata", {}).get("serviceId", ""))
-    if wanted is None:
+    used_operations = OPERATIONS.get(description.get("metadata", {}).get("serviceId", ""))
+    if used_operations is None:
         return description
-    operations = {name: one for name, one in description["operations"].items() if name in wanted}
+    operations = {name: value for name, value in description["operations"].items() if name in used_operations}
     shapes, used = description["shapes"], set[str]()
-    found = _list_shapes(operations)
-    while found:
-        used |= found
-        found = _list_shapes([shapes[name] for name in found]) - used
+    new_shapes = _list_shapes(operations)
+    while new_shapes:
+        used |= new_shapes
+        new_shapes = _list_shapes([shapes[name] for name in new_shapes]) - used
     return description | {
         "operations": operations,
-        "shapes": {name: one for name, one in shapes.items() if name in used},
+        "shapes": {name: value for name, value in shapes.items() if name in used},
     }
 
 
@@ -84,20 +84,20 @@ def _list_shapes(part: Any) -> set[str]:
 
 def _drop_texts(description: dict[str, Any]) -> dict[str, Any]:
     """An operation, a shape or a reference to one. A member may have any name, that of a text too."""
-    kept = {
+    trimmed = {
         key: _drop_texts(value) if isinstance(value, dict) and key != "members" else value
         for key, value in description.items()
         if key not in TEXTS
     }
     if "members" in description:
-        kept["members"] = {name: _drop_texts(member) for name, member in description["members"].items()}
-    return kept
+        trimmed["members"] = {name: _drop_texts(member) for name, member in description["members"].items()}
+    return trimmed
 
 
 def _trim_endpoints(description: dict[str, Any]) -> dict[str, Any]:
     """All regions, and of the services those in use."""
     partitions = [
-        partition | {"services": {name: one for name, one in partition["services"].items() if name in PREFIXES}}
+        partition | {"services": {name: service for name, service in partition["services"].items() if name in PREFIXES}}
         for partition in description.get("partitions", ())
     ]
     return description | {"partitions": partitions}

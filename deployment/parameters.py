@@ -49,12 +49,12 @@ def read_stack(name: str, region: str) -> dict[str, str]:
 
 
 def make_parameters(
-    given: Mapping[str, str], present: Mapping[str, str], release: str, architecture: str
+    chosen: Mapping[str, str], present: Mapping[str, str], release: str, architecture: str
 ) -> dict[str, str]:
     """Return the parameters to pass. ValueError if they ask for another architecture than the one that was built."""
-    if given.get(ARCHITECTURE, architecture) != architecture:
-        raise ValueError(f"the build is for {architecture}: build with PARAMETERS=Architecture={given[ARCHITECTURE]}")
-    passed = {**given, ARCHITECTURE: architecture}
+    if chosen.get(ARCHITECTURE, architecture) != architecture:
+        raise ValueError(f"the build is for {architecture}: build with PARAMETERS=Architecture={chosen[ARCHITECTURE]}")
+    passed = {**chosen, ARCHITECTURE: architecture}
     effective = {**present, **passed}
     effective.pop(RELEASE, None)
     digest = hashlib.sha256(release.encode())
@@ -65,10 +65,10 @@ def make_parameters(
 
 def main(stack: str, region: str, *arguments: str) -> int:
     """Print the parameters in one line."""
-    given = dict(argument.split("=", 1) for argument in arguments)
+    chosen = dict(argument.split("=", 1) for argument in arguments)
     release, architecture = ((BUILD / name).read_text() for name in ("release", "architecture"))
     try:
-        parameters = make_parameters(given, read_stack(stack, region), release, architecture)
+        parameters = make_parameters(chosen, read_stack(stack, region), release, architecture)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

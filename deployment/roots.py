@@ -25,11 +25,11 @@ _LABELLED = re.compile(
 
 def choose_roots(bundle: str) -> str:
     """The roots of AWS out of certifi's bundle, in PEM; ValueError when one of them is not there."""
-    found = {match["name"]: match["pem"] for match in _LABELLED.finditer(bundle)}
-    missing = [name for name in NAMES if name not in found]
+    certificates = {match["name"]: match["pem"] for match in _LABELLED.finditer(bundle)}
+    missing = [name for name in NAMES if name not in certificates]
     if missing:
         raise ValueError(f"certifi has no certificate of {', '.join(missing)}")
-    return "".join(f"# {name}\n{found[name]}" for name in NAMES)
+    return "".join(f"# {name}\n{certificates[name]}" for name in NAMES)
 
 
 def write_roots(folder: Path) -> None:

@@ -32,5 +32,5 @@ def transform(parameters: dict[str, str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    given = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    json.dump(transform(given), sys.stdout, default=str)
+    arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    json.dump(transform(arguments), sys.stdout, default=str)

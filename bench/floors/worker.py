@@ -28,6 +28,6 @@ def read() -> bool:
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The answer to an event."""
-    found = read()
+    record = read()
     Logger().info("read")
-    return {"found": found}
+    return {"found": record}

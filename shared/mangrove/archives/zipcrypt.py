@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, TRUNCATED, HeadReader, Reader, RecordReader
-from mangrove.core import runtime
-from mangrove.core.concurrency import ComputePools
+from mangrove.core.concurrency import compute_pools
 from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 
 _HEADER_SIZE = 12  # bytes before the data of ZipCrypto
@@ -82,7 +81,7 @@ class _ZipCryptoReader:
         block = await self._reader.read(min(max_length, _SLICE))
         if len(block) <= 1024:
             return self._cipher.decrypt(block)
-        return await runtime.get(ComputePools).zip_decryption.run(self._cipher.decrypt, block)
+        return await compute_pools().zip_decryption.run(self._cipher.decrypt, block)
 
 
 async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed: int) -> Reader:

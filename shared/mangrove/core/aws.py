@@ -27,8 +27,8 @@ class AwsSession:
         self._lock = threading.Lock()
 
     def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
-        """A client, as botocore's session makes it; in the region and with the rights of this process unless `options`
-        say otherwise."""
+        """Return a client of botocore, in the region and with the rights of this process unless `options` say
+        otherwise."""
         with self._lock:
             region = region or self._session.get_config_variable("region")
             if "verify" not in options and not options.get("endpoint_url"):
@@ -36,7 +36,7 @@ class AwsSession:
             return self._session.create_client(service, region, **options)
 
     def _find_roots(self, region: str | None) -> str | None:
-        """The file of the roots for AWS's endpoints in a region; None for what botocore takes by itself."""
+        """Return the file of the roots for the endpoints of AWS in a region, None for the default of botocore."""
         is_elsewhere = any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
         if region is None or is_elsewhere or self._session.get_config_variable("ca_bundle") or not ROOTS.exists():
             return None
@@ -44,5 +44,5 @@ class AwsSession:
 
 
 def create_client(service: str, **options: Any) -> Any:
-    """A client of one of AWS's services; see `AwsSession.create_client`."""
+    """Return a client of a service of AWS; see `AwsSession.create_client`."""
     return runtime.get(AwsSession).create_client(service, **options)

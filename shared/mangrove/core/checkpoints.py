@@ -57,7 +57,7 @@ _ORDERS = os.environ.get("MANGROVE_KILL_AT", "")
 
 
 def pass_checkpoint(name: str) -> None:
-    """The work has come to the place `name` of NAMES."""
+    """Mark that the work has reached the checkpoint `name`."""
     if _ORDERS:
         _kill_if_ordered(name)
 

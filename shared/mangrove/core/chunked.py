@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from mangrove.core import runtime
-from mangrove.core.concurrency import ComputePool, ComputePools
+from mangrove.core.concurrency import ComputePool, compute_pools
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,7 +30,7 @@ async def run_chunked(steps: Generator[Any, None, Result]) -> Result:
     """Return what `steps` returns; it yields whenever others may run. The first chunk runs here, the rest in a
     thread."""
     done = _advance(steps)
-    return done.result if done is not None else await run_in_thread(steps, runtime.get(ComputePools).batches)
+    return done.result if done is not None else await run_in_thread(steps, compute_pools().batches)
 
 
 async def run_in_thread(steps: Generator[Any, None, Result], pool: ComputePool) -> Result:

@@ -1,5 +1,4 @@
-"""Parts for concurrent work that asyncio does not have: a queue of callers in turn, a lock for each key, threads for
-computing, work that a cancellation must not tear."""
+"""Additions to asyncio: a round-robin queue, a lock for each key, threads for computing, uninterruptible work."""
 
 from __future__ import annotations
 
@@ -11,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakValueDictionary
+
+from mangrove.core import runtime
 
 Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
@@ -198,3 +199,8 @@ class ComputePools:
         """End all threads."""
         for pool in vars(self).values():
             pool.close()
+
+
+def compute_pools() -> ComputePools:
+    """Return the pools of this process."""
+    return runtime.get(ComputePools)

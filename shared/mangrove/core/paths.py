@@ -1,7 +1,7 @@
-"""The one path type of the tree, and the one check for names.
+"""The path type of the tree, and the check of names.
 
-A `TreePath` is absolute, clean and free of escapes, whatever text it was made from; code that holds one
-need not check it again. It is a `str`, so it can be a key, be sorted and be sent as it is.
+A `TreePath` is absolute, clean and has no `..`, whatever text it was made of; it need not be checked again. It is a
+`str`, so that it can be a key, be sorted and be sent as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TreePath(str):
         return super().__new__(cls, _clean(raw))
 
     def __truediv__(self, name: str) -> TreePath:
-        """This folder's entry `name`; `name` may hold several segments and is checked like any path."""
+        """Return the path of the entry `name` of this folder; `name` may have several segments and is checked."""
         tail = TreePath(name)
         if tail == "/":
             return self
@@ -48,15 +48,15 @@ class TreePath(str):
         return _from_clean(str(self).rpartition("/")[0] or "/")
 
     def within(self, folder: TreePath) -> bool:
-        """Whether this is `folder` or lies below it, by whole segments."""
+        """True if this is `folder` or below it, by whole segments."""
         return folder == "/" or self == folder or self.startswith(str(folder) + "/")
 
     def below(self, folder: TreePath) -> TreePath:
-        """This path as seen from inside `folder`; call it only when `within(folder)`."""
+        """Return this path relative to `folder`, in which it must be."""
         return self if folder == "/" else _from_clean(str(self)[len(folder) :] or "/")
 
     def ancestors(self) -> list[TreePath]:
-        """Itself, its parent, … up to the root."""
+        """Return the path itself, its parent and so on up to the root."""
         chain = [self]
         while chain[-1] != "/":
             chain.append(chain[-1].parent)
@@ -64,7 +64,7 @@ class TreePath(str):
 
 
 def _from_clean(text: str) -> TreePath:
-    """A path of text that is known to be clean."""
+    """Return the path of a text that is known to be clean."""
     return str.__new__(TreePath, text)
 
 
@@ -89,14 +89,15 @@ def _encode(raw: str) -> bytes:
 
 
 def map_characters(raw: str, mapping: Mapping[str, str]) -> str:
-    """A name as a storage has it, with what stands for each text of the mapping in its place."""
+    """Return a name of a storage with each text of the mapping replaced."""
     for old, new in mapping.items():
         raw = raw.replace(old, new)
     return raw
 
 
 def check_name(raw: str) -> str:
-    """`raw` if it may name one new entry; RelativePath for `""`, `.`, `..` or a separator, BadRequest otherwise."""
+    """Return `raw` if it is a valid name for a new entry. Raise RelativePath for `""`, `.`, `..` or a separator, or
+    BadRequest."""
     if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
         raise RelativePath
     if len(_encode(raw)) > MAX_NAME_BYTES:
@@ -107,7 +108,8 @@ def check_name(raw: str) -> str:
 
 
 def check_existing_name(raw: str) -> str:
-    """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for a path out of it."""
+    """Return `raw` if it names an entry of a folder. Raise BadRequest for the folder itself, RelativePath for a path
+    that leaves it."""
     if raw in ("", "."):
         raise BadRequest(f"invalid file name [{raw}]")
     if raw == ".." or "/" in raw or "\\" in raw:

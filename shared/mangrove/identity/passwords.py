@@ -11,7 +11,7 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from mangrove.core import runtime
-from mangrove.core.concurrency import ComputePools
+from mangrove.core.concurrency import compute_pools
 from mangrove.core.http import find_client
 from mangrove.core.limits import SIGN_IN_CONCURRENCY, limits
 from mangrove.core.problems import BadRequest
@@ -97,4 +97,4 @@ async def run_in_turn(source: str, call: Callable[[], Result]) -> Result:
     If too many calls wait, the last call of the address with the most of them raises TooMany.
     """
     async with limits().sign_ins.hold(find_client(source)):
-        return await runtime.get(ComputePools).passwords.run(call)
+        return await compute_pools().passwords.run(call)

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from nacl.bindings import crypto_secretbox_easy, crypto_secretbox_open_easy
 from nacl.utils import random
 
-from mangrove.core import runtime
 from mangrove.core.chunked import split_chunks
-from mangrove.core.concurrency import ComputePools
+from mangrove.core.concurrency import compute_pools
 from mangrove.drivers.crypt.encodings import decode_base64
 
 _DEFAULT_SALT = bytes.fromhex("a80df43a8fbd0308a7cab83e581f86b1")
@@ -180,13 +179,13 @@ class Blocks:
         """Encrypt blocks from number `first` on."""
         if len(content) <= _AT_ONCE:
             return self._seal(first, content)
-        return await runtime.get(ComputePools).secretbox.run(self._seal, first, content)
+        return await compute_pools().secretbox.run(self._seal, first, content)
 
     async def open(self, first: int, content: bytes) -> bytes:
         """Decrypt blocks from number `first` on; nacl's CryptoError when one is not what was sealed."""
         if len(content) <= _AT_ONCE:
             return self._open(first, content)
-        return await runtime.get(ComputePools).secretbox.run(self._open, first, content)
+        return await compute_pools().secretbox.run(self._open, first, content)
 
 
 async def encrypt_body(key: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

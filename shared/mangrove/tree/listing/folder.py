@@ -11,9 +11,8 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 
-from mangrove.core import runtime
 from mangrove.core.chunked import run_chunked
-from mangrove.core.concurrency import ComputePools
+from mangrove.core.concurrency import compute_pools
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
@@ -61,7 +60,7 @@ class View:
 
     async def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
         """Yield the rows from `start` to `stop` in chunks. They are not cached."""
-        pool = runtime.get(ComputePools).batches
+        pool = compute_pools().batches
         for first in range(start, stop, ROWS_PER_CHUNK):
             yield await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
 
@@ -71,7 +70,7 @@ class View:
 
 async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
     """Encode entries in a thread, in chunks."""
-    pool = runtime.get(ComputePools).batches
+    pool = compute_pools().batches
     starts = range(0, len(entries), ROWS_PER_CHUNK)
     return b",".join([await pool.run(encode, entries[start : start + ROWS_PER_CHUNK]) for start in starts])
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mangrove.core import deadlines, runtime
+from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked, run_in_thread
-from mangrove.core.concurrency import ComputePools
+from mangrove.core.concurrency import compute_pools
 from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.patterns import InvalidPattern, Replacement
@@ -208,7 +208,7 @@ async def rename_by_pattern(
     if len(pattern) > MAX_PATTERN_LENGTH or len(template) > MAX_PATTERN_LENGTH:
         raise BadRequest("the pattern is too long")
     try:
-        replacement = await runtime.get(ComputePools).patterns.run(Replacement, pattern, template)
+        replacement = await compute_pools().patterns.run(Replacement, pattern, template)
     except InvalidPattern as error:
         raise StorageProblem(f"error parsing regexp: {error}") from None
     try:
@@ -217,7 +217,7 @@ async def rename_by_pattern(
         raise explain_folder_failure(folder, problem) from problem
     passes = folder.make_visibility_filter().passes
     steps = _find_new_names(listing.entries, passes, replacement)
-    new_names = await run_in_thread(steps, runtime.get(ComputePools).patterns)
+    new_names = await run_in_thread(steps, compute_pools().patterns)
     return await rename_all(folder, new_names, budget=budget)
 
 
