@@ -106,7 +106,7 @@ LIST: Sequence[Limit] = [
         ("chunks in memory", f"{LIMITS}:CHUNK_BYTES", "bytes", "all processes"),
         ("chunks in memory", f"{LIMITS}:CHUNK_BYTES_PER_USER", "bytes", "user"),
         ("wait for that memory", f"{LIMITS}:CHUNK_WAIT_SECONDS", "seconds", "chunk"),
-        ("chunks", "tasks.upload.multipart:MOST_CHUNKS", "chunks", "upload"),
+        ("chunks", "tasks.upload.multipart:MAX_CHUNKS", "chunks", "upload"),
         ("chunks signed together", "web.multipart:MAX_SIGNED_CHUNKS_PER_REQUEST", "chunks", "request"),
         ("id of an upload", "web.multipart:MAX_ID_LENGTH", "characters", "request"),
         ("bodies that a storage takes in one piece", f"{LIMITS}:WHOLE_BODY_BYTES", "bytes", "all processes"),
@@ -154,7 +154,7 @@ LIST: Sequence[Limit] = [
         ("redirects", "net.client:MAX_REDIRECTS", "redirects", "request"),
         ("lowest speed of a server", "tools.http:MIN_RATE", "per second", "download"),
     ),
-    *_make("Tasks", ("tasks", "tasks.submit:MOST_TASKS", "tasks", "request")),
+    *_make("Tasks", ("tasks", "tasks.submit:MAX_TASKS_PER_REQUEST", "tasks", "request")),
     *_make(
         "WebDAV",
         ("body", f"{DAV}.bodies:MAX_BODY_BYTES", "bytes", "request"),

@@ -11,7 +11,7 @@ from mangrove.configuration.setting import Flag, Group
 from mangrove.configuration.values import DECLARED
 from mangrove.identity import rights
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
 
 HEAD = "// Derived from the service by `make generate`.\n"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from deployment.generate import ROOT, Files
-from mangrove.tasks.core.entry_points import PART, SETTLE
 from mangrove.tasks.core.registry import KINDS, MACHINES
+from mangrove.tasks.core.workers import PART, SETTLE
 
 UNREACHABLE = [
     "Unreachable", "Lambda.ClientExecutionTimeoutException", "Lambda.ServiceException", "Lambda.AWSLambdaException",
@@ -34,7 +34,7 @@ def generate_workers() -> Files:
     return {
         f"functions/workers/{machine.name}/{step.state.lower()}.py": (
             f'"""The state {step.state} of the machine {machine.name}."""\n\n'
-            "from mangrove.tasks.core.entry_points import make_handler\n\n"
+            "from mangrove.tasks.core.workers import make_handler\n\n"
             f'handler = make_handler("{machine.name}", "{step.state}")\n'
         )
         for machine in MACHINES.values()

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from mangrove.tasks.index import indexing
-from mangrove.tasks.index import parts as index_parts
+from mangrove.tasks.index import indexing, lists
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import empty_staging
 from tests.support import lambdas
@@ -81,7 +80,7 @@ def lose_lists(admin: Person) -> None:
 def build_a_large_one(admin: Person) -> None:
     """So many folders wait that several workers read them."""
     cloud, store, bucket = admin.cloud, admin.cloud.client("s3"), admin.cloud.refs["Files"]
-    keys = [f"many/{number}/x" for number in range(index_parts.LEAST_WAITING)]
+    keys = [f"many/{number}/x" for number in range(lists.MIN_SHARED_FOLDERS)]
     for key in keys:
         store.put_object(Bucket=bucket, Key=key, Body=b"")
     admin.gets("search/clear")

@@ -23,7 +23,7 @@ from tests.contract.transfer_scenarios import MANY
 from tests.contract.worker_faults import LARGE, change, check_no_parts, interrupt, names
 from tests.support import lambdas
 
-DOWNLOAD = bytes(file_copy.PART + 1)  # goes in parts that come from an address
+DOWNLOAD = bytes(file_copy.IN_FLIGHT_BYTES + 1)  # goes in parts that come from an address
 
 
 def run_all(admin: Person) -> None:

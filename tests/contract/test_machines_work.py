@@ -16,7 +16,7 @@ from mangrove.records.tasks.model import Task
 from mangrove.standalone.machines import load_machine
 from mangrove.tasks import submit
 from mangrove.tasks.core import file_copy, queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.decompress import worker as decompress
 from mangrove.tasks.download import worker as download
@@ -68,13 +68,14 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches, parts and pauses between saves so small that there is much to be interrupted; a slice is as long as its
     work, however slow the machine is."""
     monkeypatch.setattr(steps.Run, "has_time", lambda run: True)
-    monkeypatch.setattr(batches, "BATCH", 2)
-    monkeypatch.setattr(batches, "DIRECT_BATCH", 2)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 2)
+    monkeypatch.setattr(batches, "MAX_DIRECT_BATCH_FILES", 2)
     monkeypatch.setattr(transfer, "SAVE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(batches, "SAVE_INTERVAL_SECONDS", 0)
     monkeypatch.setattr(removal, "SAVE_INTERVAL_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_INTERVAL_SECONDS", 0)
-    monkeypatch.setattr(file_copy, "PART", PART)
-    monkeypatch.setattr(download, "PART", PIECE)
+    monkeypatch.setattr(file_copy, "IN_FLIGHT_BYTES", PART)
+    monkeypatch.setattr(download, "IN_FLIGHT_BYTES", PIECE)
 
 
 def work_in_small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +331,7 @@ def test_a_removal_that_is_cancelled_midway_removes_nothing_more(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_in_small_slices(monkeypatch)
-    monkeypatch.setattr(steps, "KEEP_SECONDS", 0)  # as after any slice that is not that short
+    monkeypatch.setattr(steps, "MAX_UNWRITTEN_SECONDS", 0)  # as after any slice that is not that short
     job, end = both(verb, midway(lambda job, task: queue.cancel("move", task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
     assert end.paths[0][-2:] == ["Remove", "Settle"]
@@ -387,7 +388,7 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
         return each
 
     monkeypatch.setattr(tasks, "save", die)
-    monkeypatch.setattr(steps, "KEEP_SECONDS", 0)
+    monkeypatch.setattr(steps, "MAX_UNWRITTEN_SECONDS", 0)
     job, end = both(verb, before)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}

@@ -27,7 +27,7 @@ from tests.contract.worker_faults import (
 from tests.support import lambdas
 from tests.support.recorder import THROTTLED, Right
 
-MANY = enqueue.EACH + 5  # names that are one task, also without the first of them
+MANY = enqueue.MAX_SINGLE_TASKS + 5  # names that are one task, also without the first of them
 
 
 def run_all(admin: Person) -> None:

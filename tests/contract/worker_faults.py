@@ -8,12 +8,12 @@ from itertools import count
 
 from mangrove.standalone import template
 from mangrove.tasks.core import file_copy
-from mangrove.tasks.core.leases import HEARTBEAT_SECONDS
+from mangrove.tasks.core.leases import HEARTBEAT_INTERVAL_SECONDS
 from tests.contract.scenarios import Person
 from tests.support import lambdas
 from tests.support.recorder import Right
 
-LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
+LARGE = bytes(file_copy.MAX_WHOLE_BYTES + 1)  # goes in parts
 MOST_SECONDS = 60  # until a worker's next heartbeat
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
@@ -72,7 +72,7 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
         while all(call.operation != "dynamodb:UpdateItem" for call in worker.calls[known:]):
             assert time.monotonic() < end, "no heartbeat"
             time.sleep(0.02)
-        time.sleep(HEARTBEAT_SECONDS)  # until the worker has read the answer
+        time.sleep(HEARTBEAT_INTERVAL_SECONDS)  # until the worker has read the answer
 
     def cut_off() -> None:
         kill_worker(admin, worker, id)

@@ -12,7 +12,7 @@ import pytest
 from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 
-from mangrove.tasks.core.file_copy import PART
+from mangrove.tasks.core.file_copy import IN_FLIGHT_BYTES
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
@@ -65,7 +65,7 @@ def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> Non
     world.check_done([job])
     again = sum(stored) - SIZE
     print(f"stored again: {again / len(KILLS) / (1 << 20):.1f} MiB for each kill")
-    assert 0 <= again <= len(KILLS) * PART
+    assert 0 <= again <= len(KILLS) * IN_FLIGHT_BYTES
 
 
 def test_a_copy_out_of_a_bucket_reads_at_most_one_part_again(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_copy_out_of_a_bucket_reads_at_most_one_part_again(world: World) -> No
         again = sum(asked) - SIZE
     world.check_done([job])
     print(f"read again: {again / len(KILLS) / (1 << 20):.1f} MiB for each kill")
-    assert 0 <= again <= len(KILLS) * PART
+    assert 0 <= again <= len(KILLS) * IN_FLIGHT_BYTES
 
 
 def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> None:
@@ -114,4 +114,4 @@ def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> Non
     assert len(begun) == len(KILLS) + 1
     assert all(start >= kept for start, kept in zip(begun[1:], shown, strict=True)), (begun, shown)
     # one part that was stored and not kept, and one that was read meanwhile
-    assert sent[0] - SIZE <= len(KILLS) * (2 * PART + READ_AHEAD)
+    assert sent[0] - SIZE <= len(KILLS) * (2 * IN_FLIGHT_BYTES + READ_AHEAD)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from tests import servers
 from tests.support.task_env import Bucket, Disk, TaskEnv
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mangrove.standalone.machines import ExecutionFailed, load_machine
-from mangrove.tasks.core.slots import NoSlot
+from mangrove.tasks.core.leases import NoSlot
 
 THROTTLE = type("Lambda.TooManyRequestsException", (Exception,), {})
 SECONDS = {"Plan": 2.0, "Move": 20.0, "Settle": 1.0}  # that a call takes

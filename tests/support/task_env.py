@@ -231,7 +231,7 @@ class TaskEnv:
 
         with at_once(), pytest.MonkeyPatch.context() as patched:
             if before is not None:
-                patched.setattr(steps, "KEEP_SECONDS", 0)
+                patched.setattr(steps, "MAX_UNWRITTEN_SECONDS", 0)
             asyncio.run(whole())
         return visited
 
@@ -328,7 +328,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove.core.aws import AwsSession
     from mangrove.records.store.base import Connections
     from mangrove.records.store.encryption import Keyring
-    from mangrove.tasks.core.worker_loop import use_loop
+    from mangrove.tasks.core.workers import use_loop
 
     kept = runtime.current().keep(AwsSession, Connections, Keyring)
     with pytest.MonkeyPatch.context() as patch, runtime.use(kept):

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from mangrove.core.concurrency import ComputePool, KeyedLock, RoundRobinQueue, finish_despite_cancel
+from mangrove.core.concurrency import ComputePool, KeyedLock, RoundRobinQueue, finish_despite_cancel, gather_all
 
 
 def test_a_result_and_a_failure_come_through() -> None:
@@ -186,3 +186,19 @@ def test_compute_pool_runs_calls_in_its_threads() -> None:
         pool.close()
 
     asyncio.run(go())
+
+
+def test_gather_all_raises_the_first_failure_after_the_others_ended() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        await asyncio.sleep(number / 100)
+        if number in (1, 2):
+            raise LookupError(str(number))
+        ended.append(number)
+        return number
+
+    with pytest.raises(LookupError, match="1"):
+        asyncio.run(gather_all(map(work, range(5))))
+    assert ended == [0, 3, 4]
+    assert asyncio.run(gather_all(map(work, (3, 0)))) == [3, 0]

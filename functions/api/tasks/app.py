@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, FailFast, Field
 from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.tasks.core import queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, copy_endpoint, make_lambda_handler

@@ -1,5 +1,5 @@
 """The state Begin of the machine download."""
 
-from mangrove.tasks.core.entry_points import make_handler
+from mangrove.tasks.core.workers import make_handler
 
 handler = make_handler("download", "Begin")

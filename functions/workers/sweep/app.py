@@ -1,6 +1,6 @@
 """The hourly clean-up."""
 
-from mangrove.tasks.core.schedules import make_scheduled
-from mangrove.tasks.core.sweep import sweep
+from mangrove.tasks.core.workers import make_scheduled
+from mangrove.tasks.sweep import sweep
 
 handler = make_scheduled(sweep)

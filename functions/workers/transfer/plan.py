@@ -1,5 +1,5 @@
 """The state Plan of the machine transfer."""
 
-from mangrove.tasks.core.entry_points import make_handler
+from mangrove.tasks.core.workers import make_handler
 
 handler = make_handler("transfer", "Plan")

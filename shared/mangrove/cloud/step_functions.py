@@ -1,7 +1,7 @@
 """Tasks as executions of Step Functions.
 
 There is no queue that is fair to the owners of tasks: every execution starts at once. Its steps wait for room, by the
-settings (`tasks.core.slots`) and among the account's functions (`Lambda.TooManyRequestsException`), for about an hour.
+settings (`tasks.core.leases`) and among the account's functions (`Lambda.TooManyRequestsException`), for about an hour.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar, TypeVarTuple, Unpack
@@ -40,6 +40,13 @@ async def finish_despite_cancel(work: Awaitable[Result]) -> Result:
         raise
 
 
+async def gather_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
+    """Return the results of all works. The first failure is raised after the others have ended."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]
+
+
 async def gather_bounded(works: Sequence[Callable[[], Awaitable[Result]]], concurrency: int) -> list[Result]:
     """Return the results of all works, of which `concurrency` run at a time.
 
@@ -51,9 +58,7 @@ async def gather_bounded(works: Sequence[Callable[[], Awaitable[Result]]], concu
         async with limit:
             return await work()
 
-    tasks = [asyncio.ensure_future(run(work)) for work in works]
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return [task.result() for task in tasks]
+    return await gather_all(map(run, works))
 
 
 class RoundRobinQueue(Generic[Item]):

@@ -29,7 +29,7 @@ from mangrove.standalone.leader import Message, Queued
 from mangrove.standalone.machines import LoadedMachine, load_machines
 from mangrove.tasks.core.leases import Superseded, find_task, get_held
 from mangrove.tasks.core.registry import KINDS, find_machine
-from mangrove.tasks.core.worker_loop import use_loop
+from mangrove.tasks.core.workers import use_loop
 
 THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
 STOPPING = 8  # tasks that are ended at once because they were cancelled while they waited
@@ -159,7 +159,7 @@ class Runner:
         one = Queued(task.kind, task.owner, task.id)
         self._enqueue(one)
         if one in self._running and self._running[one].is_new:
-            get_held().add_read([task])
+            get_held().add_read_ahead([task])
 
     def _enqueue(self, one: Queued) -> None:
         if self._is_over:
@@ -175,7 +175,7 @@ class Runner:
     def _stop(self, one: Queued) -> None:
         if one in self._postponed:
             self._enqueue(one)
-        get_held().take_read(one.id)
+        get_held().take_read_ahead(one.id)
         if self._queues[one.kind].discard(one.owner, one):
             self._stopped.add(one.owner, one)
             self._run_queue(self._stopped, STOPPING)
@@ -264,20 +264,20 @@ class Runner:
 
     async def _find_machine(self, one: Queued) -> str:
         """Return the name of the machine of a task. Raise Superseded if the task is gone."""
-        return find_machine(get_held().find_read(one.id) or await find_task(one.id))
+        return find_machine(get_held().find_read_ahead(one.id) or await find_task(one.id))
 
     async def _read_ahead(self, one: Queued) -> None:
         """Read the records of this task and of those that follow in one call; one call for each costs twenty times
         as much."""
         async with self._reading:
-            if get_held().find_read(one.id) is not None:
+            if get_held().find_read_ahead(one.id) is not None:
                 return
             queue = self._running[one].queue
             starting = (other for other, execution in self._running.items() if execution.is_new)
             following = (other for other in queue if other not in self._running)
             ids = [other.id for other in islice(chain(starting, following), task_batches.MAX_TASKS_PER_CALL)]
             try:
-                get_held().add_read(await asyncio.to_thread(task_batches.read, ids))
+                get_held().add_read_ahead(await asyncio.to_thread(task_batches.read, ids))
             except RecordsUnavailable:
                 pass  # its first worker reads it, or tries again
 

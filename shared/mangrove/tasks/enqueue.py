@@ -1,4 +1,4 @@
-"""The tasks that go on with what a verb could not do at once: one for each entry of a few, one for all of many."""
+"""Enqueue the tasks that finish what a request could not do at once: one for each of a few entries, or one for all."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import kinds, manifest, queue, staging
-from mangrove.tasks.core.manifest import ListedEntry
+from mangrove.tasks.core import model, queue, staging
+from mangrove.tasks.core.model import ManifestEntry, Spec
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.remove.declaration import RemoveSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations.plans import TransferItem
 
-EACH = 20  # entries of a request that get tasks of their own; of more, all are the work of one
+MAX_SINGLE_TASKS = 20  # of a request; more entries become the work of one task
 
 
 async def enqueue(kind: str, access: PathAccess, request: TaskRequest) -> Task:
-    """Open a task for the caller."""
+    """Enqueue a task for the caller."""
     return await asyncio.to_thread(queue.enqueue, kind, access.caller.user, request)
 
 
 async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskRequest]) -> list[Task]:
-    """Open tasks for the caller."""
+    """Enqueue tasks for the caller."""
 
-    def enqueue_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
+    def enqueue_all() -> list[Task]:  # in the thread: thousands of specifications would block the event loop
         return queue.enqueue_many(kind, access.caller.user, list(requests))
 
     async with limits().task_requests.hold(access.caller.user.id):
@@ -39,13 +38,13 @@ async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskReq
 
 
 async def enqueue_list(
-    kind: str, access: PathAccess, name: str, rows: Iterable[ListedEntry], make_spec: Callable[[int], Spec]
+    kind: str, access: PathAccess, name: str, rows: Iterable[ManifestEntry], make_spec: Callable[[int], Spec]
 ) -> Task:
-    """Open one task over a list; `make_spec` of the number of its rows."""
+    """Enqueue a task over a list. `make_spec` is called with the number of rows."""
     id = queue.make_id()
     async with limits().task_requests.hold(access.caller.user.id):
         try:
-            spec = make_spec(await manifest.store_names(id, rows))
+            spec = make_spec(await staging.store_requested(id, rows))
             pass_checkpoint("upload.staged")
         except BaseException:
             await asyncio.shield(staging.clear(id))
@@ -53,7 +52,7 @@ async def enqueue_list(
         try:
             return await enqueue(kind, access, TaskRequest(name, spec, id=id))
         except Problem:
-            await staging.clear(id)  # no task is there to go on with it
+            await staging.clear(id)  # no task will use the list
             raise
 
 
@@ -63,42 +62,45 @@ async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
     def make_spec(count: int) -> RemoveSpec:
         return RemoveSpec(folder=folder.path, password=folder.password, count=count)
 
-    rows = (ListedEntry(name, None, 0.0, False, "") for name in names)
+    rows = (ManifestEntry(name, None, 0.0, False, "") for name in names)
     mount, inner = folder.find_mount()
-    name = kinds.format_removal_name("remove", mount.path, kinds.format_many(inner / names[0], len(names)))
+    name = model.format_removal_name("remove", mount.path, model.format_many(inner / names[0], len(names)))
     return await enqueue_list("move", folder, name, rows, make_spec)
 
 
 async def enqueue_empty_folder_removal(folder: PathAccess) -> Task:
     """Enqueue the task that removes the folders below a folder that do not hold a file."""
     mount, inner = folder.find_mount()
-    name = kinds.format_removal_name("remove_empty_directory", mount.path, inner)
+    name = model.format_removal_name("remove_empty_directory", mount.path, inner)
     return await enqueue("move", folder, TaskRequest(name, RemoveSpec(folder=folder.path, password=folder.password)))
 
 
 @dataclass(frozen=True, slots=True)
 class TransferEnqueuer:
-    """What the tasks of one request have in common. `word`: what their names begin with; `keep_existing` as in
-    `TransferSpec`."""
+    """Enqueues the transfers of a request."""
 
     kind: str
     word: str
+    """The first word of their names."""
     source_dir: PathAccess
     target_dir: PathAccess
     overwrite: bool = False
     keep_existing: bool = False
+    """As in `TransferSpec`."""
 
-    async def open(self, items: Sequence[TransferItem]) -> list[Task]:
-        """Open the tasks for what is left of the request."""
+    async def enqueue(self, items: Sequence[TransferItem]) -> list[Task]:
+        """Enqueue the tasks for the items that are left of the request."""
         if not items:
             return []
-        if len(items) <= EACH or not self.target_dir.may_read():  # what is put there beside others has its own rules
+        if (
+            len(items) <= MAX_SINGLE_TASKS or not self.target_dir.may_read()
+        ):  # the name of each entry has rules of its own
             return await enqueue_many(self.kind, self.source_dir, map(self._make_request, items))
         groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
-        return [await self._open_list(some) for some in groups if some]
+        return [await self._enqueue_list(group) for group in groups if group]
 
-    async def open_flat(self) -> Task:
-        """Open the task that moves all files below the source."""
+    async def enqueue_flat(self) -> Task:
+        """Enqueue the task that moves all files below the source."""
         spec = TransferSpec(
             source=self.source_dir.path,
             password=self.source_dir.password,
@@ -123,7 +125,7 @@ class TransferEnqueuer:
         return TaskRequest(self._make_name(item.path, item.target.parent), spec)
 
     def _make_name(self, path: str, folder: TreePath) -> str:
-        return kinds.format_transfer_name(self.word, self._source_mount, path, self._target_mount, folder)
+        return model.format_transfer_name(self.word, self._source_mount, path, self._target_mount, folder)
 
     @property
     def _source_mount(self) -> TreePath:
@@ -133,15 +135,15 @@ class TransferEnqueuer:
     def _target_mount(self) -> TreePath:
         return self.target_dir.find_mount()[0].path
 
-    async def _open_list(self, items: Sequence[TransferItem]) -> Task:
-        """One task over items that may all replace what is there, or none."""
+    async def _enqueue_list(self, items: Sequence[TransferItem]) -> Task:
+        """Enqueue a task over items that all may replace what is there, or none of them."""
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
         has_targets = False
 
-        def make_rows() -> Iterator[ListedEntry]:
+        def make_rows() -> Iterator[ManifestEntry]:
             nonlocal has_targets
             for item in items:
-                row = ListedEntry.of(item.path.below(source)[1:], item.entry, item.target.below(target)[1:])
+                row = ManifestEntry.of(item.path.below(source)[1:], item.entry, item.target.below(target)[1:])
                 has_targets = has_targets or bool(row.target)
                 yield row
 
@@ -157,5 +159,5 @@ class TransferEnqueuer:
                 count=count,
             )
 
-        name = self._make_name(kinds.format_many(items[0].path, len(items)), target)
+        name = self._make_name(model.format_many(items[0].path, len(items)), target)
         return await enqueue_list(self.kind, self.source_dir, name, make_rows(), make_spec)

@@ -1,4 +1,4 @@
-"""Requests that may take long: done at once where a storage can, else queued as tasks."""
+"""Requests that may take long: done at once if the storage can, else enqueued as tasks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Right
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import authorization, kinds, queue, staging
-from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.core import authorization, model, queue, staging
+from mangrove.tasks.core.model import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
@@ -38,16 +38,17 @@ from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
 
-MOST_TASKS = 10_000  # opened by one request
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks at a task that is waited for
+MAX_TASKS_PER_REQUEST = 10_000
+MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.5  # between two looks at a task that a request waits for
 
 
 @dataclass(frozen=True, slots=True)
 class DecompressOptions:
-    """How to extract an archive; `inner`: the folder or file in it that is wanted, `/` for all."""
+    """The options of an extraction."""
 
     password: str = ""
     inner: str = "/"
+    """The file or folder in the archive to be extracted, `/` for all."""
     cache_full: bool = False
     into_new_dir: bool = False
     overwrite: bool = False
@@ -64,58 +65,57 @@ async def transfer(request: TransferRequest) -> list[Task]:
         request.target_dir,
         conflict.overwrite,
         conflict.merge or conflict.skip,
-    ).open(left)
+    ).enqueue(left)
 
 
 async def wait(task: Task, seconds: float) -> bool:
-    """Whether a task has ended well within that time; StorageProblem with its reason when it failed."""
-    end, pause = time.monotonic() + seconds, SHORTEST_PAUSE
+    """Wait for a task. True if it succeeds within that time. Raise StorageProblem with its error if it fails."""
+    end, pause = time.monotonic() + seconds, MIN_POLL_SECONDS
     while not (task := await asyncio.to_thread(records.get, task.id)).done:
         if time.monotonic() > end:
             return False
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        pause = min(pause * 1.5, MAX_POLL_SECONDS)
     if task.view.state != State.SUCCEEDED:
         raise StorageProblem(task.view.error or "the task was cancelled")
     return True
 
 
 async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
-    """Give an entry another name; the task for what could not be done at once."""
-    return await _open_renames(access.parent, await transfers.rename(access, name, overwrite, TimeBudget()))
+    """Rename an entry. Return the task if it could not be done at once."""
+    return await _enqueue_renames(access.parent, await transfers.rename(access, name, overwrite, TimeBudget()))
 
 
-async def rename_all(folder: PathAccess, wanted: Mapping[str, str]) -> list[Task]:
-    """Give entries of a folder other names; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await transfers.rename_all(folder, wanted, budget=TimeBudget()))
+async def rename_all(folder: PathAccess, new_names: Mapping[str, str]) -> list[Task]:
+    """Rename entries of a folder, by their old names. Return the tasks for what could not be done at once."""
+    return await _enqueue_renames(folder, await transfers.rename_all(folder, new_names, budget=TimeBudget()))
 
 
 async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
-    """Rename what matches a pattern; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, TimeBudget()))
+    """Rename the entries that match a pattern. Return the tasks for what could not be done at once."""
+    return await _enqueue_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, TimeBudget()))
 
 
-async def _open_renames(folder: PathAccess, left: Sequence[TransferItem]) -> list[Task]:
+async def _enqueue_renames(folder: PathAccess, left: Sequence[TransferItem]) -> list[Task]:
     overwrite = any(item.overwrite for item in left)
-    return await TransferEnqueuer("move", "move", folder, folder, overwrite).open(left)
+    return await TransferEnqueuer("move", "move", folder, folder, overwrite).enqueue(left)
 
 
 async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
-    """Move every file of a tree into one folder; how many are moved, and the tasks for those that could not be moved
-    at once."""
+    """Move every file of a tree into a folder. Return the number of moved files, and the tasks for the others."""
     outcome = await transfers.move_files(source_dir, target_dir, policy, TimeBudget())
     enqueuer = TransferEnqueuer("move", "move", source_dir, target_dir, policy == "overwrite", policy == "skip")
-    return outcome.done, await enqueuer.open(outcome.left) if outcome.is_whole else [await enqueuer.open_flat()]
+    return outcome.done, await enqueuer.enqueue(outcome.left) if outcome.is_whole else [await enqueuer.enqueue_flat()]
 
 
 async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
-    """Remove entries of a folder with all they hold; the task for what could not be removed in time."""
+    """Remove entries of a folder with all they hold. Return the task for what could not be removed in time."""
     left = await changes.remove(folder, names, TimeBudget())
     return [await enqueue_removal(folder, left)] if left else []
 
 
 async def remove_empty(folder: PathAccess) -> list[Task]:
-    """Remove the folders below a folder that hold no file; the task that goes on when time is up."""
+    """Remove the folders below a folder that do not hold a file. Return the task if the time was too short."""
     try:
         with deadlines.limit(TimeBudget().get_seconds()):
             await changes.remove_empty(folder)
@@ -127,18 +127,18 @@ async def remove_empty(folder: PathAccess) -> list[Task]:
 async def decompress(
     source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], options: DecompressOptions
 ) -> list[Task]:
-    """Extract archives of one folder into another: one task for each."""
+    """Extract archives of a folder into another one. Return a task for each."""
     _limit_tasks(names)
     target_dir.require(Right.DECOMPRESS)
-    target_dir.require_read()  # a task says which names are taken
+    target_dir.require_read()  # a task tells which names are taken
     tasks = []
     for name in dict.fromkeys(names):
         check_existing_name(name)
-        tasks.append(await _open_decompress(source_dir.child(name), target_dir, options))
+        tasks.append(await _enqueue_decompress(source_dir.child(name), target_dir, options))
     return tasks
 
 
-async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
+async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
     source = await archive.require_read().locate("src")
     await check_source(archive, source)
     target = await target_dir.locate("dst")
@@ -146,7 +146,7 @@ async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options:
         await check_target_folder(target)
     _require_uploads(target.driver)
     within = TreePath(options.inner or "/")
-    name = kinds.format_decompress_name(
+    name = model.format_decompress_name(
         source.mount.path, source.path, within, target.mount.path, target.path, options.password
     )
     spec = DecompressSpec(
@@ -163,40 +163,40 @@ async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options:
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
-    """Download addresses into a folder, one task for each; none where the storage stores addresses itself.
+    """Download addresses into a folder. Return a task for each, none if the storage stores addresses itself.
 
-    All are checked before the first task is opened.
+    All addresses are checked before the first task is enqueued.
     """
-    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here does
+    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here needs
 
     registry.check_tool_name(tool)
-    given = [url.strip() for url in urls if url.strip()]
-    _limit_tasks(given)
-    checked = [normalize_url(url, tool) async for url in iterate_chunked(given)]
+    requested_urls = [url.strip() for url in urls if url.strip()]
+    _limit_tasks(requested_urls)
+    checked_urls = [normalize_url(url, tool) async for url in iterate_chunked(requested_urls)]
     policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
     target.require(Right.OFFLINE_DOWNLOAD)
-    target.require_read()  # a task says which names are taken
+    target.require_read()  # a task tells which names are taken
     driver = await _find_receiver(target, tool)
     if tool == registry.SIMPLE_HTTP and driver.capabilities.put_url:
-        await _store_urls(target, checked)
+        await _store_urls(target, checked_urls)
         return []
     if tool != registry.SIMPLE_HTTP:
         await registry.connect_tool(tool, target.settings)
     requests = (
         TaskRequest(
-            kinds.format_download_name(url, target.path),
+            model.format_download_name(url, target.path),
             DownloadSpec(
                 url=url, tool=registry.choose_tool(tool, url, target.settings), delete_policy=policy,
                 target_dir=target.path,
             ),
         )
-        for url in checked
+        for url in checked_urls
     )  # fmt: skip
     return await enqueue_many("offline_download", target, requests)
 
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
-    """The storage that downloads go to; a folder that is missing is made later."""
+    """Return the storage of the target folder. A missing folder is made later."""
     storage_path = await target.locate("")
     driver = storage_path.driver
     if not (tool == registry.SIMPLE_HTTP and driver.capabilities.put_url):
@@ -221,7 +221,7 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
     from mangrove.tools.names import make_file_name
 
     target = await authorization.resolve_target(folder.caller, folder.path, "")
-    driver = target.endpoint.driver
+    driver = target.storage_path.driver
     await authorization.make_target_folder(target)
     for url in urls:
         storage_path = target.storage_path.child(make_file_name(URL(url), ""))
@@ -230,14 +230,14 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
 
 
 def _limit_tasks(items: Sequence[object]) -> None:
-    if len(items) > MOST_TASKS:
-        raise BadRequest(f"{len(items)} tasks in one request, at most {MOST_TASKS} are opened")
+    if len(items) > MAX_TASKS_PER_REQUEST:
+        raise BadRequest(f"{len(items)} tasks in one request, at most {MAX_TASKS_PER_REQUEST} are opened")
 
 
 async def upload(
     access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
 ) -> Task:
-    """Receive a body whole, then store it in the background. What can be refused is refused before it is read."""
+    """Receive a body, then store it in the background. What can be refused is refused before the body is read."""
     access, storage_path = await uploads.prepare(access, overwrite)
     id = queue.make_id()
     try:
@@ -252,9 +252,9 @@ async def upload(
         name=access.path.name,
         overwrite=overwrite,
     )
-    name = kinds.format_upload_name(access.path.name, storage_path.mount.path, storage_path.path.parent)
+    name = model.format_upload_name(access.path.name, storage_path.mount.path, storage_path.path.parent)
     try:
         return await enqueue("upload", access, TaskRequest(name, spec, size, "uploading", id))
     except Problem:
-        await staging.clear(id)  # no task is there to go on with it
+        await staging.clear(id)  # no task will use the body
         raise

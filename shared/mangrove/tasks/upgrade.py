@@ -29,7 +29,7 @@ def upgrade_task(task: Task) -> Task:
         spec, cursor = _make_removal(task.spec), _make_removal_cursor(task.cursor)
     else:
         spec = _make_transfer(task.spec) if is_transfer else dict(task.spec)
-        cursor = dict(task.cursor)
+        cursor = _make_transfer_cursor(task.cursor) if is_transfer else dict(task.cursor)
     return replace(task, spec=spec | {"version": NEW}, cursor=cursor | {"version": NEW} if cursor else {})
 
 
@@ -52,9 +52,15 @@ def _make_transfer(old: Mapping[str, Any]) -> Stored:
         selection = "files"
     elif old.get("names"):
         selection = "renamed_list" if old.get("has_targets") else "list"
-    kept = ("password", "target_dir", "name", "overwrite", "keep_existing", "delete_policy")
-    return {key: old[key] for key in kept if key in old} | {
+    same = ("password", "target_dir", "name", "overwrite", "keep_existing", "delete_policy")
+    return {key: old[key] for key in same if key in old} | {
         "source": old.get("staged") or old.get("source", ""),
         "selection": selection,
         "count": old.get("names", 0),
     }
+
+
+def _make_transfer_cursor(old: Mapping[str, Any]) -> Stored:
+    if old.get("only_entry") is None:
+        return dict(old)
+    return {**old, "only_entry": [*old["only_entry"], ""]}

@@ -16,7 +16,7 @@ from mangrove.records.credentials import AppPassword, SshKey
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.records.users import User
 from mangrove.records.webdav_locks import Lock
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tree.operations.uploads import FileInPath, FormNotMounted
 
 _TAG = re.compile(r"<[^>]*>")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest
 from mangrove.drivers.base import SignedRequest, Upload
-from mangrove.tasks.upload.multipart import MOST_CHUNKS, NewUpload, Progress
+from mangrove.tasks.upload.multipart import MAX_CHUNKS, NewUpload, Progress
 from mangrove.tasks.upload.sessions import SessionState
 from mangrove.web.file_models import CreatedTask, Path, Text
 from mangrove.web.framework import Body, Depends, Model, Request
@@ -40,7 +40,7 @@ class MultipartReq(Body):
 
 
 class WantedChunk(BaseModel):
-    index: int = Field(ge=0, lt=MOST_CHUNKS, description="Number of the chunk, from 0.")
+    index: int = Field(ge=0, lt=MAX_CHUNKS, description="Number of the chunk, from 0.")
     crc32: str = Field(max_length=20, description="CRC-32 of its bytes, highest byte first, in Base64.")
 
 

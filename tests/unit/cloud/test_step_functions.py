@@ -13,9 +13,9 @@ from moto import mock_aws
 
 from mangrove.cloud import step_functions
 from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Lease, Task, TaskView
-from mangrove.tasks.core import dispatch
 from mangrove.tasks.core.registry import KINDS
 from tests.servers.refusing import refusing_server
 from tests.support.platforms import use_dispatcher
@@ -52,12 +52,12 @@ def list_executions(client: Any) -> list[str]:
 
 def test_in_the_cloud_every_run_of_a_task_is_one_execution(cloud: Any) -> None:
     for task in (make_task(), make_task(), make_task(attempt=1)):
-        dispatch.start(task)
-    dispatch.start(make_task(), "-7")
+        platform().dispatcher.start(task)
+    platform().dispatcher.start(make_task(), "-7")
     assert list_executions(cloud) == [f"{'x' * 21}-{name}" for name in ("0", "0-7", "1")]
-    dispatch.expedite(make_task())
+    platform().dispatcher.expedite(make_task())
     assert f"{'x' * 21}-0-stop" in list_executions(cloud)
-    dispatch.expedite(replace(make_task(attempt=2), lease=Lease("t", 5.0)))  # its worker sees the mark
+    platform().dispatcher.expedite(replace(make_task(attempt=2), lease=Lease("t", 5.0)))  # its worker sees the mark
     assert len(list_executions(cloud)) == 4
 
 
@@ -68,7 +68,7 @@ def test_a_machine_that_nobody_named_is_a_problem_that_the_log_explains(
     monkeypatch.setattr(step_functions, "log_warning", lambda message, **facts: said.append(facts["reason"]))
     monkeypatch.delenv("MANGROVE_MACHINE_TRANSFER")
     with pytest.raises(Problem, match="the task cannot be started"):
-        dispatch.start(make_task())
+        platform().dispatcher.start(make_task())
     assert said == ["MANGROVE_MACHINE_TRANSFER is not set"]
 
 
@@ -80,7 +80,7 @@ def test_throttling_by_step_functions_is_tried_again_and_then_left_to_the_sweep(
     monkeypatch.setattr(step_functions, "START_ATTEMPTS", 2)
     with refusing_server("ThrottlingException") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", server.url)
-        dispatch.start(make_task())
+        platform().dispatcher.start(make_task())
     assert server.asked == 2
     assert len(said) == 1 and "ThrottlingException" in said[0]
 
@@ -88,18 +88,18 @@ def test_throttling_by_step_functions_is_tried_again_and_then_left_to_the_sweep(
 def test_a_machine_that_is_not_there_is_a_problem(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANGROVE_MACHINE_TRANSFER", "arn:aws:states:us-east-1:123456789012:stateMachine:none")
     with pytest.raises(Problem, match="the task cannot be started"):
-        dispatch.start(make_task())
+        platform().dispatcher.start(make_task())
 
 
 def test_on_one_machine_tasks_wait_for_the_runner_and_then_go_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANGROVE_DATA", "/nowhere")
     with runtime.use(runtime.Runtime()):
-        dispatch.start(make_task())
-        dispatch.expedite(make_task())
+        platform().dispatcher.start(make_task())
+        platform().dispatcher.expedite(make_task())
         runner = RecordingDispatcher()
         use_dispatcher(runner)
-        dispatch.start(make_task(attempt=3))
-        dispatch.expedite(make_task(attempt=4))
+        platform().dispatcher.start(make_task(attempt=3))
+        platform().dispatcher.expedite(make_task(attempt=4))
     assert ([one.attempt for one in runner.started], [one.attempt for one in runner.expedited]) == ([3], [4])
 
 

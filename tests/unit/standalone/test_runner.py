@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as records
@@ -18,8 +19,8 @@ from mangrove.standalone import machines, runner
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.machines import LoadedMachine
 from mangrove.standalone.runner import Runner
-from mangrove.tasks.core import dispatch, queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.model import State
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import Disk, TaskEnv
 
@@ -206,8 +207,8 @@ def test_a_task_that_is_started_twice_is_done_once(
 ) -> None:
     start()
     (task,) = copies(task_env, ends, 1)
-    dispatch.start(task)
-    dispatch.start(task)
+    platform().dispatcher.start(task)
+    platform().dispatcher.start(task)
     wait(done(task_env, task))
     assert task_env.view(task) == (State.SUCCEEDED, "")
     assert ends[1].files() == {"f0": b"0"}

@@ -15,8 +15,8 @@ from mangrove.records import users
 from mangrove.records.tasks.model import Task
 from mangrove.standalone import runner
 from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.enqueue import EACH
+from mangrove.tasks.core.model import State
+from mangrove.tasks.enqueue import MAX_SINGLE_TASKS
 from mangrove.tasks.transfer.declaration import TransferSpec
 from tests.support.task_env import ALL_RIGHTS, Disk, TaskEnv
 from tests.unit.standalone.test_runner import Machinery, done, ends, poll_often, start, wait
@@ -64,7 +64,7 @@ def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = MANY) -> 
     names = [f"m{number}" for number in range(count)]
     for name in names:
         ends[0].put(name, b"m")
-    requests = (names[start : start + EACH] for start in range(0, count, EACH))
+    requests = (names[start : start + MAX_SINGLE_TASKS] for start in range(0, count, MAX_SINGLE_TASKS))
     return [task for some in requests for task in task_env.transfer("copy", ends[0].mount, ends[1].mount, *some)]
 
 

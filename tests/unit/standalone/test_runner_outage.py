@@ -17,9 +17,9 @@ from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.standalone import machines, runner
-from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy
-from mangrove.tasks.enqueue import EACH
+from mangrove.tasks.core.model import State
+from mangrove.tasks.enqueue import MAX_SINGLE_TASKS
 from tests.e2e.processes import find_engine
 from tests.support.service import Client, Service, run_service
 from tests.support.task_env import Disk, TaskEnv
@@ -146,8 +146,10 @@ def prepare(service: Service) -> tuple[Client, list[str], Path]:
 
 def open_copies(client: Client, names: list[str]) -> None:
     """A task for each: of more in one request there would be one for all."""
-    for first in range(0, len(names), EACH):
-        client.ok("/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names[first : first + EACH])
+    for first in range(0, len(names), MAX_SINGLE_TASKS):
+        client.ok(
+            "/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names[first : first + MAX_SINGLE_TASKS]
+        )
 
 
 def set_workers(client: Client, count: int) -> None:

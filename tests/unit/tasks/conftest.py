@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mangrove.core.platform import platform
-from mangrove.tasks.core import endpoints, file_copy
+from mangrove.tasks.core import file_copy, files
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.copying import PART, Side
@@ -25,9 +25,9 @@ def starter(records: None) -> Iterator[RecordingDispatcher]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large files have parts of PART bytes, which are stored one after the other."""
-    monkeypatch.setattr(file_copy, "PART", PART)
-    monkeypatch.setattr(file_copy, "IN_FLIGHT", 1)
-    monkeypatch.setattr(endpoints, "COMPARE", PART)
+    monkeypatch.setattr(file_copy, "IN_FLIGHT_BYTES", PART)
+    monkeypatch.setattr(file_copy, "PART_CONCURRENCY", 1)
+    monkeypatch.setattr(files, "COMPARED_BYTES", PART)
 
 
 @pytest.fixture(params=["disk", "bucket"])

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import file_copy, partials
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from tests.support.task_env import Before, Bucket, Disk, TaskEnv
 
 PART = 5 << 20  # bytes; what S3 takes as the least

@@ -11,10 +11,9 @@ from mangrove.core import runtime
 from mangrove.identity.rights import Caller
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import leases, steps
 from mangrove.tasks.core.leases import HeldTasks
-from mangrove.tasks.core.specs import Cursor, Schema, Spec
+from mangrove.tasks.core.model import Cursor, Schema, Spec, State
 from mangrove.tasks.core.steps import Run
 from tests.unit.tree import builders
 
@@ -42,8 +41,8 @@ def read_at(task: Task) -> int:
 
 
 async def acquire(task: Task) -> CountRun:
-    """The task, held by a new worker."""
-    return await steps.acquire(task.id, SCHEMA, 5)
+    """Hold the task as a new worker."""
+    return Run(await leases.acquire(task.id), SCHEMA, 5)
 
 
 def run_step(task: Task, work: Callable[[CountRun], Awaitable[bool]]) -> bool:

@@ -13,7 +13,7 @@ from mangrove.core.problems import AccessDenied
 from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.tasks.core import authorization, queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import batches
 from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
@@ -61,8 +61,8 @@ def test_a_name_that_is_hidden_at_the_target_is_not_written_over_by_who_may_not_
 def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
     task_env: TaskEnv, target: Side, verb: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "BATCH", 1)
-    monkeypatch.setattr(batches, "DIRECT_BATCH", 1)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 1)
+    monkeypatch.setattr(batches, "MAX_DIRECT_BATCH_FILES", 1)
     monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     source = task_env.disk()
     files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}
@@ -125,11 +125,11 @@ def test_paths_outside_the_base_path_are_denied(task_env: TaskEnv) -> None:
 def test_a_target_is_resolved_and_its_folder_made_where_the_caller_may(task_env: TaskEnv) -> None:
     disk = task_env.disk()
     target = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/a/b", "f"))
-    assert (target.endpoint.path, target.mount.path, target.name) == ("/a/b/f", disk.mount, "f")
+    assert (target.storage_path.path, target.storage_path.mount.path, target.name) == ("/a/b/f", disk.mount, "f")
     task_env.do(authorization.make_target_folder(target))
     assert (disk.root / "a/b").is_dir()
     whole = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", ""))
-    assert whole.endpoint.path == "/c"
+    assert whole.storage_path.path == "/c"
     task_env.do(authorization.make_target_folder(whole))
     assert (disk.root / "c").is_dir()
     task_env.rule(f"{disk.mount}/c", write_users=[9999], write_users_sub=True)

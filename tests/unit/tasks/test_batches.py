@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.tasks.core.manifest import ManifestEntry
-from mangrove.tasks.transfer.batches import BATCH_BYTES, SMALL, split_batches
+from mangrove.tasks.core.staging import ManifestEntry
+from mangrove.tasks.transfer.batches import MAX_BATCH_BYTES, MAX_SMALL_BYTES, split_batches
 
 
 def make_rows(*sizes: int | None) -> list[ManifestEntry]:
@@ -18,7 +18,7 @@ def make_rows(*sizes: int | None) -> list[ManifestEntry]:
     [
         ([], []),
         ([1] * 7, [3, 3, 1]),
-        ([1, -1, 1, 1, SMALL + 1, 1, None, 1, 1], [1, 1, 2, 1, 1, 1, 2]),
+        ([1, -1, 1, 1, MAX_SMALL_BYTES + 1, 1, None, 1, 1], [1, 1, 2, 1, 1, 1, 2]),
         ([0, 0, -1, -1], [2, 1, 1]),
     ],
 )
@@ -30,6 +30,6 @@ def test_small_files_are_put_together_and_nothing_else(sizes: list[int | None], 
 
 
 def test_a_batch_holds_no_more_bytes_than_are_copied_soon() -> None:
-    count = BATCH_BYTES // SMALL
-    batches = split_batches(make_rows(*[SMALL] * (2 * count + 1)), 10 * count)
+    count = MAX_BATCH_BYTES // MAX_SMALL_BYTES
+    batches = split_batches(make_rows(*[MAX_SMALL_BYTES] * (2 * count + 1)), 10 * count)
     assert [len(batch) for batch in batches] == [count, count, 1]

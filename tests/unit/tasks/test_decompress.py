@@ -11,7 +11,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
 from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.decompress import worker as decompress
 from mangrove.tasks.decompress.declaration import DecompressCursor
 from tests.support.task_env import TaskEnv
@@ -133,6 +133,6 @@ def test_what_was_cached_is_removed_once_the_transfer_is_open(task_env: TaskEnv)
     (stage,) = task_env.list_staged()
     assert stage == queue.get_stage(task)
     assert [path.name for path in (task_env.folder / "staging" / stage).iterdir()] == ["body"]
-    assert not (task_env.folder / "staging" / stage / decompress.CACHED).exists()
+    assert not (task_env.folder / "staging" / stage / decompress.ARCHIVE).exists()
     task_env.run_all()
     assert (target.files(), task_env.list_staged()) == (FILES, [])

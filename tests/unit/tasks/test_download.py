@@ -9,7 +9,8 @@ import pytest
 
 from mangrove.records.tasks import lists as task_lists
 from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.steps import CANCELED
 from mangrove.tasks.download import worker as download
 from mangrove.tasks.download.declaration import DownloadCursor
 from mangrove.tools import http
@@ -26,7 +27,7 @@ BODY = bytes(range(251)) * 1500
 def web(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that downloads may reach; what it sends is stored in small parts."""
     task_env.set(offline_download_allowed_hosts="127.0.0.1")
-    monkeypatch.setattr(download, "PART", PART)
+    monkeypatch.setattr(download, "IN_FLIGHT_BYTES", PART)
     with origin.origin() as found:
         yield found
 
@@ -97,7 +98,7 @@ def test_a_download_that_is_stopped_midway_leaves_nothing_in_staging(
     assert staged == [[queue.get_stage(task), f"{task.id}.parts"]]
     assert (target.files(), task_env.list_staged()) == ({}, [])
     if verb is queue.cancel:
-        assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
+        assert task_env.view(task) == (State.CANCELED, CANCELED)
 
 
 def test_a_file_that_is_another_one_by_now_is_fetched_from_its_begin(
@@ -134,7 +135,7 @@ def test_two_workers_chain_one_transfer(task_env: TaskEnv, web: Origin) -> None:
 
     def before(name: str, nth: int) -> None:
         if name == "Settle":
-            assert queue.is_chained(task_env.read(task))
+            assert queue.find_chained(task_env.read(task)) is not None
             task_env.restart_process()
 
     task_env.run(task_env.started.pop(0), before)

@@ -14,9 +14,10 @@ from mangrove.core.problems import EntryChanged, EntryNotFound
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
-from mangrove.tasks.core import endpoints
-from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import files
+from mangrove.tasks.core.files import FilePath
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.staging import StagedPath
 from tests import servers
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
@@ -92,9 +93,9 @@ def test_files_are_the_same_when_their_bytes_are(
             return (await stat(self, path))._replace(size=None)
 
         monkeypatch.setattr(Local, "stat", stat_without_size)
-        monkeypatch.setattr(endpoints, "COMPARE", 2)
-    ends = Endpoint(driver, TreePath("/one")), Endpoint(driver, TreePath("/other"))
-    assert asyncio.run(endpoints.have_same_bytes(*ends)) is same
+        monkeypatch.setattr(files, "COMPARED_BYTES", 2)
+    ends = StagedPath(driver, TreePath("/one")), StagedPath(driver, TreePath("/other"))
+    assert asyncio.run(files.have_same_bytes(*ends)) is same
 
 
 def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_same(
@@ -105,17 +106,17 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     disk.put("other", LARGE)
     driver = task_env.driver(disk.mount)
     asked: list[int] = []
-    read_range = Endpoint.read_range
+    read_range = files.read_range
 
-    async def watch(self: Endpoint, offset: int, length: int, if_match: Entry | None = None) -> bytes:
+    async def watch(path: FilePath, offset: int, length: int, if_match: Entry | None = None) -> bytes:
         asked.append(length)
-        return await read_range(self, offset, length, if_match)
+        return await read_range(path, offset, length, if_match)
 
-    monkeypatch.setattr(Endpoint, "read_range", watch)
-    one, other, nothing = (Endpoint(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
-    assert task_env.do(endpoints.have_same_bytes(one, other))
+    monkeypatch.setattr(files, "read_range", watch)
+    one, other, nothing = (StagedPath(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
+    assert task_env.do(files.have_same_bytes(one, other))
     assert max(asked) <= PART
-    assert not task_env.do(endpoints.have_same_bytes(one, nothing))
+    assert not task_env.do(files.have_same_bytes(one, nothing))
     with pytest.raises(EntryNotFound):
         task_env.do(driver.stat(nothing.path))
 
@@ -129,13 +130,13 @@ def test_a_tag_that_a_server_gives_later_is_no_change(tmp_path: Path, monkeypatc
 
     async def check() -> None:
         monkeypatch.setattr(Local, "stat", stat)
-        endpoint = Endpoint(Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext()), TreePath("/file"))
+        path = StagedPath(Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext()), TreePath("/file"))
         for version in (shown, shown._replace(etag="strong")):
             for tags[0] in ("", "strong"):
-                await endpoint.check_unchanged(version)
+                await files.check_unchanged(path, version)
         tags[0] = "another"
         for other in (shown._replace(etag="strong"), shown._replace(modified=2.0), shown._replace(size=4)):
             with pytest.raises(EntryChanged):
-                await endpoint.check_unchanged(other)
+                await files.check_unchanged(path, other)
 
     asyncio.run(check())

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3 import copy as s3copy
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.driver import S3
-from mangrove.tasks.core import file_copy, queue
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.worker_loop import run_in_loop
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.workers import run_in_loop
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 
@@ -189,19 +187,3 @@ def test_an_object_that_changed_is_not_copied_by_the_server(task_env: TaskEnv) -
     task_env.run(task, lambda name, nth: source.put("f", b"newer") if name == "Move" else None)
     assert task_env.view(task) == (State.FAILED, "1 of 1 items failed: f: the source changed since the task began")
     assert target.files() == {}
-
-
-def test_of_works_done_together_the_first_failure_waits_for_the_others() -> None:
-    ended: list[int] = []
-
-    async def one(number: int) -> int:
-        await asyncio.sleep(number / 100)
-        if number in (1, 2):
-            raise Unreachable(str(number))
-        ended.append(number)
-        return number
-
-    with pytest.raises(Unreachable, match="1"):
-        asyncio.run(file_copy.gather_all(map(one, range(5))))
-    assert ended == [0, 3, 4]
-    assert asyncio.run(file_copy.gather_all(map(one, (3, 0)))) == [3, 0]

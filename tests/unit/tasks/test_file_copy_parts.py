@@ -12,7 +12,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.tasks.core import file_copy, queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.steps import CANCELED
 from mangrove.tasks.transfer.declaration import TransferCursor
 from tests.support.platforms import use_boot
 from tests.support.task_env import Bucket, Disk, TaskEnv
@@ -56,7 +57,7 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     task_env.run(task, look_between(task_env, task, lambda: verb("copy", task.id, task_env.caller())))
     assert (target.files(), target.unfinished()) == ({}, find_lost(target, checkpoint))
     if verb is queue.cancel:
-        assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
+        assert task_env.view(task) == (State.CANCELED, CANCELED)
         assert task_env.list_staged() == []  # the file to be carried is in the record, for a retry
         task_env.started.clear()
         queue.delete("copy", task.id, task_env.caller())

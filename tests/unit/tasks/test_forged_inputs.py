@@ -12,11 +12,10 @@ from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.model import Task, TaskRecord
-from mangrove.tasks.core import leases, queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import leases, queue, workers
 from mangrove.tasks.core.leases import Superseded
+from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import Spec
 from tests.support.platforms import use_cloud
 from tests.support.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, settle
@@ -25,7 +24,7 @@ from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read,
 @pytest.fixture
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
-    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(leases, "HEARTBEAT_INTERVAL_SECONDS", 0.02)
     monkeypatch.setattr(leases, "LEASE_SECONDS", 0.3)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
@@ -38,7 +37,7 @@ def handle(task_id: Any, failure: dict[str, str] | None = None, states: list[Sta
             states.append(state)
 
     event = task_id if isinstance(task_id, dict) else {"tid": task_id}
-    return steps.make_settler(SCHEMA, clean)(event | ({"failure": failure} if failure else {}), None)
+    return workers.make_settler(SCHEMA, clean)(event | ({"failure": failure} if failure else {}), None)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def handle(task_id: Any, failure: dict[str, str] | None = None, states: list[Sta
 )
 def test_a_forged_input_of_a_worker_ends_its_machine(task: Task, event: dict[str, Any]) -> None:
     with pytest.raises(Superseded):
-        steps.make_worker(SCHEMA, do_nothing)(event, None)
+        workers.make_worker(SCHEMA, do_nothing)(event, None)
     assert handle(event, {"Error": "Superseded"})["more"] is False
     assert handle(event)["more"] is False
     assert not read(task).done
@@ -56,7 +55,7 @@ def test_a_forged_start_of_a_task_that_is_done_changes_nothing(task: Task) -> No
     settle(task)
     done = read(task)
     states: list[State] = []
-    assert steps.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)["more"] is False
+    assert workers.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)["more"] is False
     assert handle(task.id, {"Error": "Boom"}, states)["more"] is False
     assert (read(task).view, read(task).done, states) == (done.view, True, [])
 
@@ -74,7 +73,7 @@ def test_a_task_that_cannot_be_read_fails_once_and_for_all(
     else:
         TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version":9}')])
     with pytest.raises(Problem):
-        steps.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)
+        workers.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)
     assert handle(task.id, {"Error": "UnreadableTask"}) == {"tid": task.id, "more": False}
     (row,) = task_lists.list_rows("copy", True)
     assert (row.id, row.view.state, bool(row.view.error)) == (task.id, State.FAILED, True)

@@ -22,8 +22,8 @@ from mangrove.search import words
 from mangrove.search.find import find
 from mangrove.search.query import Filters
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.index import indexing
+from mangrove.tasks.core.model import State
+from mangrove.tasks.index import indexing, walk
 from mangrove.tasks.index import worker as index
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, transfers, uploads
@@ -108,7 +108,7 @@ def test_a_bucket_is_indexed_as_a_disk_is(indexed: TaskEnv, disk: Disk) -> None:
 def test_slices_of_any_length_come_to_the_same(
     indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(index, "BATCH", batch)
+    monkeypatch.setattr(walk, "MAX_BATCH_FOLDERS", batch)
     monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     build(indexed)
     build(indexed)
@@ -365,7 +365,7 @@ def test_move_during_a_walk_has_its_folders_read(indexed: TaskEnv, disk: Disk, m
 def test_searches_find_what_a_first_build_has_read(
     indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "BATCH", 1)
+    monkeypatch.setattr(walk, "MAX_BATCH_FOLDERS", 1)
     monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     seen: list[tuple[int, bool]] = []
 

@@ -14,11 +14,10 @@ from mangrove.records.tasks.model import Task
 from mangrove.search.database import Database
 from mangrove.search.segments import SegmentStore
 from mangrove.tasks.core import sharing
-from mangrove.tasks.core.entry_points import make_handler
-from mangrove.tasks.index import indexing
-from mangrove.tasks.index import parts as index_parts
+from mangrove.tasks.core.workers import make_handler
+from mangrove.tasks.index import indexing, lists, walk
 from mangrove.tasks.index import worker as index
-from mangrove.tasks.index.parts import PartResult
+from mangrove.tasks.index.worker import PartResult
 from tests.support.indexes import read_disk, read_index
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_index import break_listing
@@ -57,15 +56,15 @@ class Storage:
         return tasks.get(indexing.make_task_id(self.id))
 
     def find_result(self, number: int) -> PartResult | None:
-        return self.env.do(index_parts.find_result(self.task.id, 1, number))
+        return self.env.do(index.find_result(self.task.id, 1, number))
 
 
 @pytest.fixture
 def storage(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Storage:
     task_env.set(search_index="database", auto_update_index="true")
     monkeypatch.setattr(sharing, "is_shared", lambda: True)
-    monkeypatch.setattr(index_parts, "LEAST_WAITING", 3)
-    monkeypatch.setattr(index, "BATCH", 2)
+    monkeypatch.setattr(lists, "MIN_SHARED_FOLDERS", 3)
+    monkeypatch.setattr(walk, "MAX_BATCH_FOLDERS", 2)
     monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     for storage in storages.all():
         storages.delete(storage.id)
@@ -108,7 +107,7 @@ def test_a_part_that_is_lost_for_ever_ends_the_run(storage: Storage) -> None:
             raise KeyError(name)
 
     assert storage.build(fail).count("Share") == sharing.MAX_FRUITLESS_ROUNDS
-    assert storage.error.endswith(f": {index_parts.LOST}")
+    assert storage.error.endswith(f": {index.PART_LOST}")
     assert storage.env.do(read_index(storage.id)) is None and storage.env.list_staged() == []
 
 

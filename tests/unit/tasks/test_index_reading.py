@@ -11,7 +11,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageForbidden
 from mangrove.drivers.base import Capabilities, Driver, Entry, FolderBatch
-from mangrove.tasks.index.reading import AT_ONCE, FolderReader
+from mangrove.tasks.index.walk import LIST_CONCURRENCY, FolderReader
 
 PATHS = [TreePath(f"/{number}") for number in range(20)]
 
@@ -86,7 +86,7 @@ def test_what_is_in_each_folder_is_handed_over(kind: type[Single]) -> None:
 def test_some_calls_are_under_way_at_once_where_each_is_for_one_folder() -> None:
     storage = Single(0.001)
     asyncio.run(read(make_reader(storage)))
-    assert storage.most == AT_ONCE
+    assert storage.most == LIST_CONCURRENCY
 
 
 def test_one_call_for_many_folders_is_under_way_at_once_until_the_storage_is_found_slow() -> None:

@@ -14,10 +14,10 @@ from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
 from mangrove.records import index_changes, storages
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.records.tasks import model as records
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.index import indexing
 from mangrove.tasks.index.declaration import INDEX
-from mangrove.tasks.index.progress import load_cursor
+from mangrove.tasks.index.indexing import load_cursor
 from tests.support.task_env import Disk, TaskEnv
 
 
@@ -157,11 +157,11 @@ def test_changes_are_merged_when_they_are_many_or_old(
     end(task_env, disk)
     index_changes.add(*(IndexChange(find_id(disk), ChangeKind.NAMES, f"/{number}") for number in range(5)))
     assert refresh(task_env) == []
-    monkeypatch.setattr(indexing, "WAITING_CHANGES", 5)
+    monkeypatch.setattr(indexing, "MAX_WAITING_CHANGES", 5)
     assert refresh(task_env) == [(True, [])]
     end(task_env, disk)
-    monkeypatch.setattr(indexing, "WAITING_CHANGES", 500)
-    monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.0)
+    monkeypatch.setattr(indexing, "MAX_WAITING_CHANGES", 500)
+    monkeypatch.setattr(indexing, "MAX_CHANGE_WAIT_SECONDS", 0.0)
     assert refresh(task_env) == [(True, [])]
 
 

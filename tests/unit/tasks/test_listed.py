@@ -13,9 +13,9 @@ from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import enqueue, submit
-from mangrove.tasks.core import manifest, queue, steps
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.transfer import planning
+from mangrove.tasks.core import queue, staging, steps
+from mangrove.tasks.core.model import ManifestEntry, State
+from mangrove.tasks.transfer import worker
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.plans import MAX_NAMES_PER_REQUEST
 from tests.support.task_env import ALL_RIGHTS, TaskEnv
@@ -64,8 +64,8 @@ def test_many_names_are_one_task_that_carries_them_all(task_env: TaskEnv, verb: 
 def test_a_few_names_have_a_task_each(task_env: TaskEnv) -> None:
     source, target = task_env.disk(), task_env.disk()
     fill(source)
-    tasks = task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES[: enqueue.EACH])
-    assert [TransferSpec.load(task.spec).count for task in tasks] == [0] * enqueue.EACH
+    tasks = task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES[: enqueue.MAX_SINGLE_TASKS])
+    assert [TransferSpec.load(task.spec).count for task in tasks] == [0] * enqueue.MAX_SINGLE_TASKS
 
 
 def test_what_fails_is_named_and_a_retry_does_what_is_missing(task_env: TaskEnv) -> None:
@@ -192,7 +192,7 @@ def test_a_lost_list_fails_the_task_and_nothing_else_is_taken(task_env: TaskEnv)
     (task_env.folder / "staging" / task.id / "names-000000").unlink()
     for _ in range(2):
         task_env.run(task)
-        assert task_env.view(task) == (State.FAILED, manifest.ListLost.text)
+        assert task_env.view(task) == (State.FAILED, staging.ListLost.text)
         queue.retry("copy", task.id, task_env.caller())
     assert target.files() == {}
 
@@ -222,7 +222,7 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     """A record has 400 KB; this list has 2.5 MB."""
     source, target = task_env.disk(), task_env.disk()
     names = [f"{number:05}".ljust(255, "x") for number in range(MAX_NAMES_PER_REQUEST)]
-    rows = (manifest.ListedEntry(name, 1, 1.0, False, "") for name in names)
+    rows = (ManifestEntry(name, 1, 1.0, False, "") for name in names)
     (source.root / names[0]).write_bytes(b"x")
     access = task_env.access(source.mount, Right.COPY)
 
@@ -235,9 +235,9 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     found = list[str]()
 
     async def read() -> None:
-        async for part in manifest.read_name_rows(task.id, MAX_NAMES_PER_REQUEST, 0):
+        async for part in staging.read_requested(task.id, MAX_NAMES_PER_REQUEST, 0):
             found.extend(row.path for row in part)
 
     task_env.do(read())
     assert found == names and len(task.spec) < 20
-    assert planning.BATCH < MAX_NAMES_PER_REQUEST
+    assert worker.MAX_PLANNED_BATCH < MAX_NAMES_PER_REQUEST

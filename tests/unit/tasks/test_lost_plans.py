@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.tasks.core import manifest, queue, staging, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import queue, staging, steps
+from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import batches
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, Death
@@ -48,7 +48,7 @@ DAMAGES = [lose, empty, tear, fill_with_zeros, cut_between_rows]
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of several files, and a slice for every batch."""
-    monkeypatch.setattr(manifest, "CHUNK", 7)
+    monkeypatch.setattr(staging, "ROWS_PER_FILE", 7)
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
 
 

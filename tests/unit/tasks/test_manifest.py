@@ -13,9 +13,8 @@ import pytest
 from mangrove.core import runtime
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local.driver import Local
-from mangrove.tasks.core import manifest, staging
-from mangrove.tasks.core.manifest import Manifest, ManifestEntry
-from mangrove.tasks.core.staging import Staging
+from mangrove.tasks.core import staging
+from mangrove.tasks.core.staging import Manifest, ManifestEntry, Staging
 
 CHUNK = 10
 
@@ -37,7 +36,7 @@ def open_list(task_id: str, name: str, count: int) -> Manifest[ManifestEntry]:
 @pytest.fixture
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Chunks of ten rows; the id of a task."""
-    monkeypatch.setattr(manifest, "CHUNK", CHUNK)
+    monkeypatch.setattr(staging, "ROWS_PER_FILE", CHUNK)
     return uuid4().hex
 
 
@@ -146,7 +145,7 @@ def test_ten_thousand_rows_take_no_more_memory_than_a_thousand(folder: Path) -> 
         await made.flush()
         seen = 0
         while rows := await made.read_rows(seen):
-            assert len(rows) <= manifest.CHUNK
+            assert len(rows) <= staging.ROWS_PER_FILE
             assert rows[0].size == seen
             seen += len(rows)
         assert seen == count
@@ -168,13 +167,13 @@ def test_rows_are_lists_in_staging_and_entries_in_memory_also_of_unknown_size(sm
     row = ManifestEntry("a", None, 1.5, False, "tag")
 
     async def work() -> list[ManifestEntry]:
-        made = manifest.open_entries(small, 0, 0)
+        made = staging.open_entries(small, 0, 0)
         await made.append(row)
         await made.flush()
-        return await manifest.open_entries(small, 0, 1).read_rows(0)
+        return await staging.open_entries(small, 0, 1).read_rows(0)
 
     assert asyncio.run(work()) == [row]
-    assert (folder / small / "entries-0-000000").read_bytes() == b'["a",null,1.5,false,"tag"]'
+    assert (folder / small / "entries-0-000000").read_bytes() == b'["a",null,1.5,false,"tag",""]'
     (folder / small / "entries-0-000000").write_bytes(b'["old",7,0.0,true,""]')
-    (old,) = asyncio.run(manifest.open_entries(small, 0, 1).read_rows(0))
+    (old,) = asyncio.run(staging.open_entries(small, 0, 1).read_rows(0))
     assert (old.path, old.size, old.is_dir, old.version) == ("old", 7, True, (7, 0.0, ""))

@@ -13,7 +13,7 @@ from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.rooted import OpenFolder, OpenFolders
 from mangrove.tasks.core import file_copy, queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import batches
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side

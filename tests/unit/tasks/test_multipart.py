@@ -22,10 +22,10 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import storages, users
 from mangrove.records.tasks import uploads as records
-from mangrove.tasks.core import sweep
+from mangrove.tasks import sweep
 from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
-from mangrove.tasks.upload.multipart import LARGEST_CHUNK, MOST_CHUNKS, NewUpload
+from mangrove.tasks.upload.multipart import MAX_CHUNK_SIZE, MAX_CHUNKS, NewUpload
 from mangrove.tasks.upload.sessions import SESSION_SECONDS, Session, SessionState
 from tests.support.platforms import use_boot
 from tests.support.task_env import Bucket, Disk, TaskEnv
@@ -286,8 +286,8 @@ def test_a_session_in_use_is_no_orphan_of_staging(task_env: TaskEnv, monkeypatch
         (100 * MIB, 1, 10 * MIB, True, 5 * MIB),
         (100 * MIB, 99 * MIB, 10 * MIB, True, 10 * MIB),
         (100 * MIB, None, 2 * MIB, True, 5 * MIB),
-        (MOST_CHUNKS * 20 * MIB, None, 10 * MIB, True, 20 * MIB),
-        (MOST_CHUNKS * LARGEST_CHUNK, None, 999 * MIB, False, LARGEST_CHUNK),
+        (MAX_CHUNKS * 20 * MIB, None, 10 * MIB, True, 20 * MIB),
+        (MAX_CHUNKS * MAX_CHUNK_SIZE, None, 999 * MIB, False, MAX_CHUNK_SIZE),
     ],
 )
 def test_chunks_are_as_wanted_within_their_bounds(
@@ -298,4 +298,4 @@ def test_chunks_are_as_wanted_within_their_bounds(
 
 def test_more_than_fits_into_chunks_is_refused() -> None:
     with pytest.raises(TooLarge):
-        multipart.plan_chunk_size(MOST_CHUNKS * LARGEST_CHUNK + 1, None, MIB, False)
+        multipart.plan_chunk_size(MAX_CHUNKS * MAX_CHUNK_SIZE + 1, None, MIB, False)

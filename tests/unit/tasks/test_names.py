@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.tasks.core import queue
-from mangrove.tasks.core.kinds import format_transfer_name, format_upload_name
+from mangrove.tasks.core.model import format_transfer_name, format_upload_name
 
 P = TreePath
 UPLOAD = re.compile(r"^upload (.+) to \[(/.*)\]\((/.*)\)$")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import Problem
-from mangrove.tasks.core.entry_points import make_handler
+from mangrove.tasks.core.workers import make_handler
 
 
 @pytest.mark.parametrize("handle", [make_handler("index", "Part"), make_handler("transfer", "Part")])

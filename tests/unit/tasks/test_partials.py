@@ -15,8 +15,9 @@ from mangrove.records import storages
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import partials, queue, sweep
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks import sweep
+from mangrove.tasks.core import partials, queue
+from mangrove.tasks.core.model import State
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side, die_at, look_between
 
@@ -138,6 +139,6 @@ def test_what_can_never_be_reached_again_is_given_up_after_a_month(
     folder = task_env.folder / "staging" / partials.ABANDONED
     task_env.do(sweep.sweep())
     (left,) = [one for one in folder.iterdir() if one.name != "pinned"]
-    os.utime(left, (0, left.stat().st_mtime - partials.GIVE_UP_SECONDS))
+    os.utime(left, (0, left.stat().st_mtime - partials.MAX_ABANDONED_SECONDS))
     task_env.do(sweep.sweep())
     assert [one.name for one in folder.iterdir()] == ["pinned"]

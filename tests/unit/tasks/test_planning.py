@@ -11,7 +11,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.s3.client import Api
 from mangrove.tasks.core import folders, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from tests.support.task_env import TaskEnv
 from tests.unit.tree.memory_folders import MemoryFolders
 

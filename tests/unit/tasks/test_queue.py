@@ -15,8 +15,9 @@ from mangrove.identity.rights import Caller
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.queue import TaskRequest
+from mangrove.tasks.core.steps import CANCELED
 from mangrove.tasks.transfer.declaration import TransferSpec
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import RecordingDispatcher
@@ -156,7 +157,7 @@ def test_retrying_a_task_that_is_done_begins_its_next_run(state: State, started:
 def test_retrying_a_cancelled_task_takes_its_mark_away() -> None:
     task = open_task()
     queue.cancel("copy", task.id, ANN)
-    settle(task, State.CANCELED, queue.CANCELED)
+    settle(task, State.CANCELED, CANCELED)
     queue.retry("copy", task.id, ANN)
     again = queue.get("copy", task.id, ANN)
     assert not again.cancel
@@ -259,13 +260,13 @@ def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingDispatcher
 
 def test_chaining_twice_opens_one_transfer_for_each_run(started: list[Task]) -> None:
     task = open_task(kind="decompress")
-    assert not queue.is_chained(task)
+    assert queue.find_chained(task) is None
     spec = TransferSpec(source="/x", target_dir="/c/d", name="", overwrite=True)
     for _ in range(3):
         queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
     (id,) = ids("decompress_upload", False, ANN)
     chained = queue.get("decompress_upload", id, ANN)
-    assert queue.is_chained(task)
+    assert queue.find_chained(task) is not None
     assert (chained.owner, chained.view.total_bytes, chained.spec) == (11, 9, spec.dump())
     assert (chained.view.creator, chained.view.name) == ("ann", "upload a to [/c](/d)")
     assert id == queue.get_chained_id(queue.get_stage(task))

@@ -15,9 +15,9 @@ from mangrove.identity.rights import Right
 from mangrove.records import metas
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
-from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.transfer import planning
+from mangrove.tasks.core import leases, queue, workers
+from mangrove.tasks.core.model import State
+from mangrove.tasks.transfer import worker
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import transfers
 from tests.support.task_env import ALL_RIGHTS, Disk, TaskEnv
@@ -126,9 +126,9 @@ def test_a_folder_of_a_bucket_is_removed_over_many_slices(task_env: TaskEnv, mon
         bucket.put(f"d/{number}", b"x")
     bucket.put("other", b"x")
     (task,) = remove(task_env, bucket.mount, "d")
-    monkeypatch.setattr(steps, "STEP_SECONDS", 0)
+    monkeypatch.setattr(workers, "STEP_SECONDS", 0)
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "get_seconds", lambda *_: 0.001)
+        patched.setattr(workers, "get_seconds", lambda *_: 0.001)
         visited = task_env.run(task)
     assert (task_env.view(task), set(bucket.files())) == (SUCCEEDED, {"other"})
     assert visited.count("Remove") > 2
@@ -166,7 +166,7 @@ def test_a_removal_that_is_killed_goes_on(
             with pytest.raises(BaseException, match="Killed"):
                 task_env.run(task)
         with monkeypatch.context() as patched:
-            patched.setattr(steps.leases, "LEASE_SECONDS", 0)
+            patched.setattr(leases, "LEASE_SECONDS", 0)
             task_env.restart_process()
             task_env.run(task)
         assert task_env.view(task) == SUCCEEDED
@@ -191,7 +191,7 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, verb: str, calls: int) -> None:
 def test_files_that_are_not_found_in_time_are_gathered_by_a_task(
     task_env: TaskEnv, disk: Disk, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "SAVE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(worker, "SAVE_INTERVAL_SECONDS", 0)
     disk.put("d/deep/f00", b"second")
     disk.put("to/x", b"taken")
     done, (task,) = move_files(task_env, f"{disk.mount}/d", f"{disk.mount}/to", policy)

@@ -12,7 +12,7 @@ from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import transfers
 from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv

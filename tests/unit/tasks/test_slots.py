@@ -12,10 +12,9 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks import slots
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.leases import NoSlot
+from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.slots import NoSlot
-from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
 from tests.support.platforms import use_cloud
 from tests.support.task_env import RecordingDispatcher

@@ -14,7 +14,7 @@ from mangrove.core.problems import InUse
 from mangrove.identity.rights import Right
 from mangrove.records.store import base
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import small_files
 from mangrove.tree.operations import name_locks
 from tests import servers
@@ -139,8 +139,8 @@ def test_a_name_that_somebody_holds_keeps_back_one_file_of_its_group(
 def test_groups_hold_as_many_files_and_bytes_as_they_may(
     task_env: TaskEnv, proxy: Proxy, disk: Disk, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_files, "GROUP", 16)
-    monkeypatch.setattr(small_files, "GROUP_BYTES", 20)  # five files
+    monkeypatch.setattr(small_files, "MAX_GROUP_FILES", 16)
+    monkeypatch.setattr(small_files, "MAX_GROUP_BYTES", 20)  # five files
     made = count(proxy, task_env, task_env.copy(disk.mount, bucket.mount, "d"))
     assert made["put_object"] == len(NAMES)
     assert bucket.files() == FILES

@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.core.problems import UnreadableTask
 from mangrove.drivers.base import Entry
-from mangrove.tasks.core.specs import ManifestEntry, PartialFile, SourceVersion, StoredModel
+from mangrove.tasks.core.model import ManifestEntry, PartialFile, SourceVersion, StoredModel
 from mangrove.tasks.decompress.declaration import DecompressCursor
 from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.remove.declaration import RemoveSpec

@@ -19,13 +19,12 @@ from mangrove.core.problems import (
 )
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskRecord
-from mangrove.tasks.core import leases, queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core import leases, queue, steps, workers
 from mangrove.tasks.core.leases import Busy
+from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
-from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
+from mangrove.tasks.core.workers import WorkerLoop, run_in_loop
 from tests.support.platforms import use_cloud
 from tests.support.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.counting import (
@@ -49,8 +48,8 @@ SHORT = 0.3  # seconds of a lease
 @pytest.fixture
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
-    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
-    monkeypatch.setattr(steps, "KEEP_SECONDS", 0)
+    monkeypatch.setattr(leases, "HEARTBEAT_INTERVAL_SECONDS", BEAT)
+    monkeypatch.setattr(steps, "MAX_UNWRITTEN_SECONDS", 0)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
@@ -226,7 +225,7 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
         def get_remaining_time_in_millis(self) -> int:
             return 100_000
 
-    handler = steps.make_worker(SCHEMA, work)
+    handler = workers.make_worker(SCHEMA, work)
     wanted = {"tid": task.id, "more": True, "seconds": 7}
     assert handler({"tid": task.id}, None) == wanted
     assert handler({"tid": task.id}, Context()) == wanted
@@ -235,7 +234,7 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
     async def clean(run: CountRun, state: State) -> None:
         states.append(state)
 
-    assert steps.make_settler(SCHEMA, clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
+    assert workers.make_settler(SCHEMA, clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
     assert states == [State.SUCCEEDED]
     assert read(task).view.state == State.SUCCEEDED
     assert handler({"tid": task.id}, None) == wanted | {"more": False, "seconds": 0}

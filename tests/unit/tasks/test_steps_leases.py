@@ -17,10 +17,9 @@ from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.leases import Busy, Superseded
+from mangrove.tasks.core.leases import Busy, HeldTask, Superseded
+from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Run
 from tests.support.platforms import use_cloud
 from tests.support.task_env import RecordingDispatcher
@@ -44,7 +43,7 @@ SHORT = 0.3  # seconds of a lease
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds, in the cloud: nothing tells who holds it but its record."""
     use_cloud()
-    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
+    monkeypatch.setattr(leases, "HEARTBEAT_INTERVAL_SECONDS", BEAT)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
@@ -272,7 +271,7 @@ def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_
 
     async def clean(run: CountRun, state: State) -> None:
         tasks.acquire_lease(task.id, "other", 30, read(task).lease)  # it sleeps through its lease here
-        other = Run(read(task), SCHEMA, "other", 30)
+        other = Run(HeldTask(read(task), "other"), SCHEMA, 30)
         other.view.status = "at work"
         await other.update(30, view=other.view)
 

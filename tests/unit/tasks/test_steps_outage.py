@@ -13,9 +13,8 @@ from mangrove.records.store.base import RecordRefused
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import PartialFile, Spec, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import PartialFile, Spec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from tests.support.task_env import RecordingDispatcher
 from tests.unit.standalone.test_runner import wait
@@ -27,7 +26,7 @@ BEAT = 0.02
 @pytest.fixture
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
-    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
+    monkeypatch.setattr(leases, "HEARTBEAT_INTERVAL_SECONDS", BEAT)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from mangrove.records.tasks.model import Task
 from mangrove.records.users import User
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
@@ -43,7 +44,7 @@ def upload(task_env: TaskEnv, path: str, *blocks: bytes, **hashes: str) -> Task:
 def test_too_many_names_are_refused_before_anything_is_done(task_env: TaskEnv) -> None:
     source, target = task_env.disk(), task_env.disk()
     source.put("f0", b"f")
-    names = [f"f{number}" for number in range(submit.MOST_TASKS + 1)]
+    names = [f"f{number}" for number in range(submit.MAX_TASKS_PER_REQUEST + 1)]
     for verb in ("copy", "move"):
         with pytest.raises(BadRequest, match="10001 names in one request, at most 10000 are taken"):
             task_env.transfer(verb, source.mount, target.mount, *names)
@@ -195,6 +196,8 @@ def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
         for _ in range(40)
     ]
     assert is_open.wait(SECONDS)
+    while not opened:
+        time.sleep(0.01)
     other = users.create(username=uuid4().hex, password_hash="x", role=0, permission=ALL_RIGHTS)
     task_env.user = other
     task_env.copy(source.mount, target.mount, "f")

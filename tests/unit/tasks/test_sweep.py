@@ -23,8 +23,9 @@ from mangrove.records.store import counters, versions
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskRecord
-from mangrove.tasks.core import queue, staging, sweep
-from mangrove.tasks.core.kinds import DELETE_NEVER, State
+from mangrove.tasks import sweep
+from mangrove.tasks.core import queue, staging
+from mangrove.tasks.core.model import DELETE_NEVER, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.transfer.declaration import TransferSpec
@@ -187,7 +188,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     monkeypatch.setattr(sweep, "STALLED_SECONDS", -1)
     run_sweep(task_env)
     assert [one.id for one in task_env.started] == [deleted.id]
-    monkeypatch.setattr(sweep, "UNBEGUN_SECONDS", -1)
+    monkeypatch.setattr(sweep, "NEVER_STARTED_SECONDS", -1)
     run_sweep(task_env)
     assert {one.id for one in task_env.started} == {task.id, deleted.id}
     task_env.run_all()

@@ -17,16 +17,15 @@ from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import DriverContext, EntriesPage, Entry, list_all
 from mangrove.drivers.local.driver import Local
 from mangrove.records.tasks.model import Lease, Task, TaskView
-from mangrove.tasks.core import kinds, manifest, queue, steps
-from mangrove.tasks.core.authorization import Target
-from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.manifest import ManifestEntry
-from mangrove.tasks.core.staging import Staging
+from mangrove.tasks.core import model, queue, staging, steps
+from mangrove.tasks.core.authorization import TargetAccess
+from mangrove.tasks.core.leases import HeldTask
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.staging import ManifestEntry, StagedPath, Staging
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.declaration import TRANSFER, TransferCursor, TransferSpec
-from mangrove.tasks.transfer.routes import TransferRoute
+from mangrove.tasks.transfer.step import TransferRoute
 from mangrove.tasks.transfer.worker import TransferRun
 from tests.support.task_env import TaskEnv
 
@@ -83,7 +82,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * number)
     (root / "empty").mkdir()
-    monkeypatch.setattr(manifest, "CHUNK", 7)
+    monkeypatch.setattr(staging, "ROWS_PER_FILE", 7)
     monkeypatch.setenv("MANGROVE_DATA", str(tmp_path))
     with runtime.use(runtime.Runtime()):
         runtime.put(Staging, Staging(open_local(tmp_path / "staging")))
@@ -91,8 +90,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def make_route(driver: Local) -> TransferRoute:
-    target: Target = None  # type: ignore[assignment]  # it is no part of a plan
-    return TransferRoute(Endpoint(driver, TreePath("/tree")), target, None, False)
+    target: TargetAccess = None  # type: ignore[assignment]  # it is no part of a plan
+    return TransferRoute(StagedPath(driver, TreePath("/tree")), target, None, False)
 
 
 def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awaitable[bool]]:
@@ -100,7 +99,7 @@ def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awa
     driver = open_local(tree.parent, BreakingLocal)
     assert isinstance(driver, BreakingLocal)
     driver.entries = failing
-    return lambda run: transfer.write_manifest(run, make_route(driver))
+    return lambda run: transfer.write_lists(run, make_route(driver))
 
 
 def shape(root: Path) -> list[tuple[str, int, bool]]:
@@ -119,7 +118,7 @@ def work(plan: Callable[[TransferRun], Awaitable[bool]], seconds: float) -> tupl
     slices, more = 0, True
     while more:
         slices += 1
-        run = Run(task, TRANSFER, "token", seconds)
+        run = Run(HeldTask(task, "token"), TRANSFER, seconds)
         try:
             more = asyncio.run(plan(run))  # type: ignore[arg-type]
         except Unreachable:
@@ -133,7 +132,7 @@ def read_plan(task: Task) -> list[tuple[str, int | None, bool]]:
 
     async def read() -> list[ManifestEntry]:
         rows: list[ManifestEntry] = []
-        entries = manifest.open_entries(task.id, 0, TransferCursor.load(task.cursor).entry_count)
+        entries = staging.open_entries(task.id, 0, TransferCursor.load(task.cursor).entry_count)
         while found := await entries.read_rows(len(rows)):
             rows += found
         return rows
@@ -170,7 +169,7 @@ def test_a_slice_of_a_plan_ends_inside_a_folder_that_is_listed_in_pages(tree: Pa
     driver = open_local(tree.parent, PagedLocal)
     assert isinstance(driver, PagedLocal)
     driver.failing = failing
-    task, slices = work(lambda run: transfer.write_manifest(run, make_route(driver)), 0.0)
+    task, slices = work(lambda run: transfer.write_lists(run, make_route(driver)), 0.0)
     assert read_plan(task) == shape(tree)
     assert len([path for path, _ in driver.asked if path == "/tree"]) == 18 + (failing == 3)
     assert len(driver.asked) == len(set(driver.asked)) + (1 if failing else 0)
@@ -247,7 +246,7 @@ def hide_sizes(task_env: TaskEnv, mount: str, monkeypatch: pytest.MonkeyPatch) -
 def test_emptied_folders_are_removed_in_many_slices_over_chunk_borders(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "CHUNK", 4)
+    monkeypatch.setattr(staging, "ROWS_PER_FILE", 4)
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
     source, target = task_env.disk(), task_env.disk()
     for number in range(11):
@@ -281,7 +280,7 @@ def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_suc
     kept.mkdir(parents=True)
     (kept / "f").write_bytes(b"content")
     spec = TransferSpec(
-        source=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=kinds.DELETE_NEVER
+        source=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=model.DELETE_NEVER
     )
     task = queue.enqueue("offline_download_transfer", task_env.user, queue.TaskRequest("a transfer", spec))
     task_env.run(task)

@@ -11,11 +11,11 @@ import pytest
 
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskView
-from mangrove.tasks.core import manifest, queue, sharing
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.transfer import part as transfer_part
+from mangrove.tasks.core import queue, sharing, staging
+from mangrove.tasks.core.model import State
+from mangrove.tasks.core.steps import CANCELED
+from mangrove.tasks.transfer import batches
 from mangrove.tasks.transfer import parts as transfer_parts
-from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.declaration import TransferCursor
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
@@ -27,9 +27,9 @@ FILES = {f"d/{first}/{number}": f"{first}{number}".encode() for first in "abc" f
 def source(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Disk:
     """A tree of 16 rows, of which workers copy four each; two of them at once."""
     monkeypatch.setattr(sharing, "is_shared", lambda: True)
-    monkeypatch.setattr(transfer_parts, "LEAST_ROWS", 2)
-    monkeypatch.setattr(transfer_parts, "MOST_PARTS", 2)
-    monkeypatch.setattr(manifest, "CHUNK", 4)
+    monkeypatch.setattr(transfer_parts, "MIN_SHARED_ROWS", 2)
+    monkeypatch.setattr(transfer_parts, "MAX_PARTS", 2)
+    monkeypatch.setattr(staging, "ROWS_PER_FILE", 4)
     disk = task_env.disk()
     for name, content in FILES.items():
         disk.put(name, content)
@@ -92,7 +92,7 @@ def test_parts_of_which_nothing_comes_end_the_task_and_a_retry_begins_anew(task_
             raise KeyError(name)
 
     assert task_env.run(task, fail).count("Share") == sharing.MAX_FRUITLESS_ROUNDS
-    assert task_env.view(task) == (State.FAILED, transfer_parts.LOST)
+    assert task_env.view(task) == (State.FAILED, transfer_parts.PART_LOST)
     task_env.started.clear()
     queue.retry("copy", task.id, task_env.caller())
     task_env.run_all(write_all)
@@ -129,7 +129,7 @@ def test_a_cancelled_task_has_its_workers_end(task_env: TaskEnv, source: Disk) -
             queue.cancel("copy", task.id, task_env.caller())
 
     task_env.run(task, cancel)
-    assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
+    assert task_env.view(task) == (State.CANCELED, CANCELED)
     assert target.files() == {}
 
 
@@ -146,13 +146,13 @@ def test_what_workers_have_copied_is_shown_while_others_are_at_work(
         return touch(task, view)
 
     monkeypatch.setattr(tasks, "touch", count)
-    monkeypatch.setattr(transfer, "SAVE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(batches, "SAVE_INTERVAL_SECONDS", 0)
 
     def work(name: str, nth: int) -> None:
         with one_by_one:
             if name == "Part" and not shown:
                 for part in (0, 1, 1):  # the first rows are folders
-                    task_env.do(sharing.work_on(transfer_part.copy_part, task.id, 0, part, 5.0))
+                    task_env.do(sharing.work_on(transfer_parts.copy_part, task.id, 0, part, 5.0))
                     there = sum(len(FILES[name]) for name in target.files())
                     shown.append(task_env.read(task).view.progress)
                     assert shown[-1] == pytest.approx(there / sum(map(len, FILES.values())) * 100, abs=1e-3)
@@ -168,7 +168,7 @@ def test_a_long_slice_shows_how_far_it_came_every_two_seconds_and_nothing_where_
     task_env: TaskEnv, source: Disk
 ) -> None:
     async def tell(task: Task, done: int) -> float:
-        run = transfer_part.TransferPartRun(task, 5.0)
+        run = transfer_parts.TransferPartRun(task, 5.0)
         run.show_progress(done)
         await run.look()
         return task_env.read(task).view.progress
@@ -180,7 +180,7 @@ def test_a_long_slice_shows_how_far_it_came_every_two_seconds_and_nothing_where_
     assert task_env.do(tell(held, 100)) == 0
     released = tasks.save(held, "token", 0)
     assert task_env.do(tell(released, 100)) == 0, "somebody wrote less than two seconds ago"
-    with patch.object(transfer_part, "SHOW_SECONDS", 0.0):
+    with patch.object(transfer_parts, "PROGRESS_INTERVAL_SECONDS", 0.0):
         assert task_env.do(tell(released, 100)) == 10
         assert task_env.do(tell(released, 50)) == 15, "of another worker"
 
@@ -191,7 +191,7 @@ def test_a_worker_does_nothing_that_is_not_handed_out(task_env: TaskEnv, source:
     seen, one_by_one = list[bool](), threading.Lock()
 
     def work(task: Task, part: int, round: int = 0) -> bool:
-        return task_env.do(sharing.work_on(transfer_part.copy_part, task.id, round, part, 5.0))
+        return task_env.do(sharing.work_on(transfer_parts.copy_part, task.id, round, part, 5.0))
 
     def look(name: str, nth: int) -> None:
         with one_by_one:

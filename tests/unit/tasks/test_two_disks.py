@@ -11,7 +11,7 @@ import pytest
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.tasks import submit
-from mangrove.tasks.core.file_copy import WHOLE
+from mangrove.tasks.core.file_copy import MAX_WHOLE_BYTES
 from tests.support.disks import other_file_system
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, die_at, look_between
@@ -20,7 +20,7 @@ CONTENTS = {
     "empty": b"",
     "byte": b"1",
     "d/small": os.urandom(5 << 20),
-    "d/e/parts": os.urandom(WHOLE + 1),
+    "d/e/parts": os.urandom(MAX_WHOLE_BYTES + 1),
     "large": os.urandom(1 << 20) * 65 + b"end",
 }
 

@@ -90,8 +90,8 @@ def test_upgrade_task_rename_keeps_its_right() -> None:
 
 def test_upgrade_task_move_half_done_goes_on(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
-    monkeypatch.setattr(batches, "BATCH", 1)
-    monkeypatch.setattr(batches, "DIRECT_BATCH", 1)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 1)
+    monkeypatch.setattr(batches, "MAX_DIRECT_BATCH_FILES", 1)
     source, target = task_env.disk(), task_env.disk()
     files = {f"tree/{number}/f": b"%d" % number for number in range(5)}
     for name, content in files.items():

@@ -12,7 +12,7 @@ from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import steps
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED
 

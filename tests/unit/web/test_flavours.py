@@ -13,7 +13,7 @@ from fastapi import Request
 from mangrove.records.credentials import SshKey
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.records.users import User
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.web import flavours
 from mangrove.web.flavours import ApiFlavour
 

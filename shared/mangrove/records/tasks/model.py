@@ -47,7 +47,7 @@ class TaskView:
     creator: str
     creator_role: int
     state: int
-    """A number of `tasks.core.kinds.State`."""
+    """A number of `tasks.core.model.State`."""
     status: str
     progress: float
     """In percent."""
@@ -85,9 +85,9 @@ class Task:
     owner: int
     view: TaskView
     spec: Mapping[str, Any]
-    """The stored form of a `tasks.core.specs.Spec`."""
+    """The stored form of a `tasks.core.model.Spec`."""
     cursor: Mapping[str, Any]
-    """The stored form of a `tasks.core.specs.Cursor`."""
+    """The stored form of a `tasks.core.model.Cursor`."""
     cancel: bool
     """Its worker has to stop."""
     done: bool

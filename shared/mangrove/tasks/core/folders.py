@@ -1,4 +1,4 @@
-"""Walks through folders, over many steps, and the removal of those that are empty afterwards."""
+"""Walks through folders over many steps, and the removal of the folders that are empty afterwards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound
 from mangrove.drivers.base import Driver, Entry
-from mangrove.tasks.core import manifest
-from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.manifest import Manifest
-from mangrove.tasks.core.specs import SpecT, WalkCursor
+from mangrove.tasks.core import staging
+from mangrove.tasks.core.files import FilePath
+from mangrove.tasks.core.model import SpecT, WalkCursor
+from mangrove.tasks.core.staging import Manifest
 from mangrove.tasks.core.steps import Run
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
@@ -20,13 +20,13 @@ from mangrove.tree.operations.journal import Touched
 
 WalkCursorT = TypeVar("WalkCursorT", bound=WalkCursor)
 Walk = Callable[[str, str], AsyncGenerator[str, None]]
-"""Of a folder's path below the source and of the page where it goes on, as `walk_folder`."""
+"""Like `walk_folder`, of a folder's path below the source and the page where it goes on."""
 
 
 async def walk_folders(
     run: Run[SpecT, WalkCursorT], folders: Manifest[str], walk: Walk, count: Callable[[], None]
 ) -> bool:
-    """Go on through a list of folders, which the walk extends, and `count` after each page. True if there is more."""
+    """Go on through a list of folders, which the walk extends. Call `count` after each page. True if there is more."""
     cursor = run.cursor
     while cursor.folders_walked < folders.count:
         for name in await folders.read_rows(cursor.folders_walked):
@@ -42,18 +42,18 @@ async def walk_folders(
 async def walk_folder(
     driver: Driver, path: TreePath, start: str, take: Callable[[Sequence[Entry]], Awaitable[None]]
 ) -> AsyncGenerator[str, None]:
-    """Pass the entries of a folder to `take`, from the page that begins at `start`. Yield after each page the start of
-    the next one, "" at the end. A storage without pages has one."""
-    place = await driver.find_paged(path)
-    if place is None and start:
+    """Pass the entries of a folder to `take`, from the page that begins at `start`. After each page yield the start of
+    the next one, "" at the end. A storage without pages has a single one."""
+    paged = await driver.find_paged(path)
+    if paged is None and start:
         raise EntryChanged("something was mounted in a folder while it was walked")
-    if place is None:
+    if paged is None:
         async for batch in driver.list(path):
             await take(batch)
         yield ""
         return
     while True:
-        page = await place.driver.list_page(place.path, start)
+        page = await paged.driver.list_page(paged.path, start)
         await take(page.entries)
         yield page.next_start
         if not page.next_start:
@@ -63,7 +63,7 @@ async def walk_folder(
 
 async def remove_folders(
     run: Run[SpecT, WalkCursorT],
-    source: Endpoint,
+    source: FilePath,
     *,
     is_listed: bool,
     may_remove: Callable[[str], bool] = lambda _: True,
@@ -73,17 +73,18 @@ async def remove_folders(
     `is_listed`: the list has only some of the folders below `source`.
     """
     cursor = run.cursor
-    folders = manifest.open_folders(run.task.id, cursor.folder_count)
+    folders = staging.open_folders(run.task.id, cursor.folder_count)
     left = folders.count if cursor.folders_left is None else cursor.folders_left
     while left:
-        start = (left - 1) - (left - 1) % manifest.CHUNK
+        start = (left - 1) - (left - 1) % staging.ROWS_PER_FILE
         rows = (await folders.read_rows(start))[: left - start]
         async with journal.change_folders(*_find_changes(source, rows, is_listed)) as change:
             for name in reversed(rows):
                 if may_remove(name):
-                    await _remove_empty(source.driver, (source / name).path)
-                    if source.mount is not None:
-                        change.put(StoragePath(source.driver, (source / name).path, source.mount))
+                    folder = source.child(name)
+                    await _remove_empty(folder.driver, folder.path)
+                    if isinstance(folder, StoragePath):
+                        change.put(folder)
                 pass_checkpoint("move.tidied")
                 left -= 1
                 cursor.folders_left = left
@@ -93,20 +94,19 @@ async def remove_folders(
     return False
 
 
-def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
-    """Return where a removal changes its source: in the folder above it and, of a folder, in all below it. In staging
-    it changes nothing that is listed."""
-    if source.mount is None:
+def find_source_changes(source: FilePath, is_folder: bool) -> list[Touched]:
+    """Return where a removal changes its source: the folder above it and, for a folder, everything below it. A removal
+    from staging changes no listing."""
+    if not isinstance(source, StoragePath):
         return []
-    storage_path = StoragePath(source.driver, source.path, source.mount)
-    return [Touched(storage_path.parent), *([Touched(storage_path, True)] if is_folder else ())]
+    return [Touched(source.parent), *([Touched(source, True)] if is_folder else ())]
 
 
-def _find_changes(source: Endpoint, names: Sequence[str], is_listed: bool) -> list[Touched]:
-    if not is_listed or source.mount is None:
+def _find_changes(source: FilePath, names: Sequence[str], is_listed: bool) -> list[Touched]:
+    if not is_listed or not isinstance(source, StoragePath):
         return find_source_changes(source, True)
-    parents = {(source / name).path.parent for name in names if name}
-    return [Touched(StoragePath(source.driver, parent, source.mount)) for parent in parents]
+    parents = {source.child(name).path.parent for name in names if name}
+    return [Touched(source.with_path(parent)) for parent in parents]
 
 
 async def _remove_empty(driver: Driver, path: TreePath) -> None:

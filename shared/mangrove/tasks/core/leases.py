@@ -1,29 +1,42 @@
-"""Which worker holds a task, decided without comparing clocks.
+"""Which worker works on a task, and how many workers do: leases and slots.
 
-On one machine the lock on the data directory keeps other processes away: a task is held when a worker of this process
-holds it, and whatever lease the record still tells of is that of a dead process. In the cloud a worker that finds a
-lease watches it: a holder that lives renews it every HEARTBEAT_SECONDS, and then the worker is Busy and goes away; one
-that shows no sign of life for LEASE_SECONDS, as the watcher's own monotonic clock tells them, has lost the task to a
-write on condition that the lease still is the one that was watched.
+A task has a lease, and no clocks are compared to decide whether it is over. On a standalone service the lock on the
+data directory keeps other processes away: a task is held if a worker of this process holds it, and a lease in its
+record is that of a dead process. In the cloud a worker that meets a lease watches it. A holder that lives renews its
+lease every HEARTBEAT_INTERVAL_SECONDS; then the watcher is Busy and goes away. A lease that does not change for
+LEASE_SECONDS of the watcher's own monotonic clock is over. The watcher takes it by a write on condition that it still
+is the same lease.
+
+A step in the cloud also holds a slot of its kind, as the settings `…_task_threads_num` say. Where no slot is free its
+machine tries again, after seconds at first, then after minutes. A slot ends by the clock, since it only bounds load.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from secrets import token_hex
 
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as records
+from mangrove.records.tasks import slots
 from mangrove.records.tasks.model import Lease, Task
+from mangrove.tasks.core.registry import KINDS
 
 LEASE_SECONDS = 30.0
-HEARTBEAT_SECONDS = 2.0  # how often a long piece of work looks for its cancel mark and renews its lease
-READ_AHEAD_SECONDS = 5.0  # that a record which was read ahead is good for: whatever changes it is noticed with a beat
+HEARTBEAT_INTERVAL_SECONDS = 2.0  # between two renewals of a lease, which also read whether the task is cancelled
+MAX_READ_AHEAD_AGE_SECONDS = 5.0  # of a record that was read ahead; a heartbeat notices what changed it
+SLOT_SECONDS = 60.0  # after which the slot of a worker that died is free
+SLOT_RENEWAL_INTERVAL_SECONDS = 20.0
+MAX_SLOTS = 500  # of a kind: every holder writes the same record
+TOUCH_INTERVAL_SECONDS = 600.0  # between two writes that keep the sweep from starting a task that waits
 
 
 class Busy(Problem):
@@ -33,119 +46,154 @@ class Busy(Problem):
 
 
 class Superseded(Problem):
-    """The lease went to another worker, or there is no task any more."""
+    """Another worker has taken the lease, or the task is gone."""
 
     text = "another worker took this task over"
 
 
+class NoSlot(Problem):
+    """As many tasks of the kind as the settings allow are at work; worth a retry."""
+
+    text = "as many tasks as are allowed are at work"
+
+
+@dataclass(slots=True)
+class HeldTask:
+    """A task that a worker of this process holds."""
+
+    task: Task
+    token: str
+    """The token of its lease."""
+    unwritten: Task | None = None
+    """The task as its record would be if the last step had been written; None if the record is up to date."""
+    is_busy: bool = True
+    """False between two steps."""
+
+
 class HeldTasks:
-    """The tasks that workers of this process hold, by id. A task that is kept between two steps of one execution is
-    `waiting`: as its record would be, with the token of its lease, if that had been written. `read ahead` are tasks
-    that nobody holds yet, as their records were a moment ago."""
+    """The tasks that workers of this process hold, and records of tasks that are about to start."""
 
     def __init__(self) -> None:
-        self._held: set[str] = set()
+        self._held: dict[str, HeldTask | None] = {}  # None while the record is read
         self._read_ahead: dict[str, tuple[Task, float]] = {}
-        self._waiting: dict[str, tuple[Task, str]] = {}
-        self._unwritten: set[str] = set()
 
-    def hold(self, id: str) -> tuple[Task, str] | None:
-        """Hold a task; what was kept of it. Busy when a worker of this process has it."""
-        kept = self._waiting.pop(id, None)
-        if kept is None and id in self._held:
-            raise Busy
-        self._held.add(id)
-        if kept is not None:
-            self._unwritten.add(id)
-        return kept
+    async def acquire(self, id: str) -> HeldTask:
+        """Hold a task of which no other process holds the lease. Raise Busy if a worker of this process has it."""
+        if id in self._held:
+            held = self._held[id]
+            if held is None or held.is_busy:
+                raise Busy
+            held.is_busy = True
+            return held
+        self._held[id] = None
+        try:
+            held = self._held[id] = HeldTask(self.take_read_ahead(id) or await find_task(id), token_hex(12))
+        except BaseException:
+            self.release(id)
+            raise
+        return held
 
-    def keep(self, task: Task, token: str) -> None:
-        """Keep a task that is held for the next step."""
-        self._unwritten.discard(task.id)
-        self._waiting[task.id] = task, token
+    def end_step(self, held: HeldTask) -> None:
+        """Release a task, or keep it for the next step if it has changes that are not written."""
+        if held.unwritten is None:
+            self.release(held.task.id)
+        else:
+            held.task, held.is_busy = held.unwritten, False
 
     def release(self, id: str) -> None:
         """Hold a task no more."""
-        self._held.discard(id)
-        self._unwritten.discard(id)
-        self._waiting.pop(id, None)
+        self._held.pop(id, None)
 
-    def add_read(self, tasks: Sequence[Task]) -> None:
-        """Add what was read ahead; what is too old goes."""
+    def has(self, id: str) -> bool:
+        """True if a worker may hold the task: one of this process, or of the process that runs all tasks."""
+        return platform().dispatcher.is_remote or id in self._held
+
+    def add_read_ahead(self, tasks: Sequence[Task]) -> None:
+        """Add records that were read ahead, and drop those that are too old."""
         now = time.monotonic()
         self._read_ahead = {
-            id: (task, read) for id, (task, read) in self._read_ahead.items() if now - read < READ_AHEAD_SECONDS
+            id: (task, read) for id, (task, read) in self._read_ahead.items() if now - read < MAX_READ_AHEAD_AGE_SECONDS
         } | {task.id: (task, now) for task in tasks if task.id not in self._held}
 
-    def take_read(self, id: str) -> Task | None:
-        """A task that was read ahead no more than READ_AHEAD_SECONDS ago; once."""
+    def take_read_ahead(self, id: str) -> Task | None:
+        """Remove a record that was read ahead. Return None if there is none, or if it is too old."""
         task, read = self._read_ahead.pop(id, (None, 0.0))
-        return task if time.monotonic() - read < READ_AHEAD_SECONDS else None
+        return task if time.monotonic() - read < MAX_READ_AHEAD_AGE_SECONDS else None
 
-    def find_read(self, id: str) -> Task | None:
-        """Return a task that was read ahead, and leave it there."""
+    def find_read_ahead(self, id: str) -> Task | None:
+        """Return a record that was read ahead, and leave it there."""
         task, _ = self._read_ahead.get(id, (None, 0.0))
         return task
 
-    def is_unwritten(self, id: str) -> bool:
-        """Return True if a task that is held was kept by an earlier step."""
-        return id in self._unwritten
-
-    def has(self, id: str) -> bool:
-        """True if a worker may hold a task: one of this process, or of another one that alone knows."""
-        return platform().dispatcher.is_remote or id in self._held
-
 
 def get_held() -> HeldTasks:
-    """The tasks that this process holds."""
+    """Return the tasks that this process holds."""
     return runtime.get(HeldTasks)
 
 
-async def acquire(id: str) -> tuple[Task, str]:
-    """The task, held from now on, and the token of its lease; Busy while another worker holds it, Superseded when
-    there is none."""
-    if not platform().single_task_process:
-        return await _write_lease(id)
-    kept = get_held().hold(id)
-    if kept is not None:
-        return kept
-    try:
-        return await _read(id)
-    except BaseException:
-        get_held().release(id)
-        raise
+async def acquire(id: str) -> HeldTask:
+    """Hold a task. Raise Busy if another worker holds it, Superseded if it is gone."""
+    if platform().single_task_process:
+        return await get_held().acquire(id)  # its lease is written with the first progress
+    token, expired = token_hex(12), None
+    while True:
+        try:
+            task = await asyncio.to_thread(records.acquire_lease, id, token, LEASE_SECONDS, expired)
+            return HeldTask(task, token)
+        except RecordConflict:
+            if expired is not None:
+                raise Busy from None  # another watcher was faster, or the holder lives
+        expired = await _watch(id)
 
 
-async def _read(id: str) -> tuple[Task, str]:
-    """A task that no other process can hold: its lease is written with the first progress."""
-    return get_held().take_read(id) or await find_task(id), token_hex(12)
+async def _watch(id: str) -> Lease:
+    """Return the lease of a task once it has not changed for LEASE_SECONDS. Raise Busy as soon as it changes."""
+    lease = (await find_task(id)).lease
+    end = time.monotonic() + LEASE_SECONDS
+    while lease.until > 0 and time.monotonic() < end:
+        await asyncio.sleep(min(HEARTBEAT_INTERVAL_SECONDS, LEASE_SECONDS))
+        if (await find_task(id)).lease != lease:
+            raise Busy
+    return lease
 
 
 async def find_task(id: str) -> Task:
-    """The task as its record is now; Superseded when there is none."""
+    """Return the task as its record is now. Raise Superseded if it is gone."""
     try:
         return await asyncio.to_thread(records.get, id)
     except RecordNotFound:
         raise Superseded from None
 
 
-async def _write_lease(id: str) -> tuple[Task, str]:
-    token, over = token_hex(12), None
+@asynccontextmanager
+async def hold_slot(id: str) -> AsyncIterator[None]:
+    """Hold a slot of the task's kind. Raise NoSlot if none is free. A task that only has to end needs none."""
+    if platform().single_task_process:
+        yield
+        return
+    task = await find_task(id)
+    setting = KINDS[task.kind].workers
+    if task.done or task.cancel or not isinstance(setting, str):
+        yield
+        return
+    slot_count = min((await configuration.get()).settings.task_workers(setting), MAX_SLOTS)
+    if not await asyncio.to_thread(slots.acquire, task.kind, task.id, slot_count, SLOT_SECONDS):
+        if time.time() - task.touched > TOUCH_INTERVAL_SECONDS:
+            await asyncio.to_thread(records.touch, task)
+        raise NoSlot
+    renewing = asyncio.create_task(_renew_slot(task, slot_count))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.wait([renewing])
+        with suppress(Problem):  # it ends by itself
+            await asyncio.to_thread(slots.release, task.kind, task.id)
+
+
+async def _renew_slot(task: Task, slot_count: int) -> None:
+    """Renew a slot until cancelled. A step whose slot was lost goes on to its end."""
     while True:
-        try:
-            return await asyncio.to_thread(records.acquire_lease, id, token, LEASE_SECONDS, over), token
-        except RecordConflict:
-            if over is not None:
-                raise Busy from None  # another one who watched was quicker, or the holder lives
-        over = await _watch(id)
-
-
-async def _watch(id: str) -> Lease:
-    """The lease of a task, when its holder has shown no sign of life for LEASE_SECONDS; Busy as soon as it does."""
-    lease = (await find_task(id)).lease
-    end = time.monotonic() + LEASE_SECONDS
-    while lease.until > 0 and time.monotonic() < end:
-        await asyncio.sleep(min(HEARTBEAT_SECONDS, LEASE_SECONDS))
-        if (await find_task(id)).lease != lease:
-            raise Busy
-    return lease
+        await asyncio.sleep(SLOT_RENEWAL_INTERVAL_SECONDS)
+        with suppress(Problem):
+            await asyncio.to_thread(slots.acquire, task.kind, task.id, slot_count, SLOT_SECONDS)

@@ -1,7 +1,8 @@
-"""Files that are stored in parts: begun, gone on with, and dropped in whichever storage they are.
+"""Files that are stored in parts: begun, continued, and dropped, in a storage or in staging.
 
-What a task has begun is dropped when it ends, also where the storage was deleted or disabled meanwhile: its options are
-kept, sealed, beside the parts. What cannot be reached even so is written down in staging, and the sweep drops it later.
+The parts of a task are dropped when it ends, also if the storage was deleted or disabled meanwhile: its options are
+kept, encrypted, beside the parts. Parts that cannot be reached then are written down in staging, and the sweep drops
+them.
 """
 
 from __future__ import annotations
@@ -24,31 +25,32 @@ from mangrove.core.problems import EntryNotFound, NotSupported, Problem, Unreach
 from mangrove.drivers import registry
 from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Upload, list_all, make_parts_key
 from mangrove.records.store.encryption import decrypt, encrypt
-from mangrove.tasks.core import staging
-from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.manifest import Manifest, ManifestLost
-from mangrove.tasks.core.specs import Cursor, CursorT, PartialFile, SpecT
+from mangrove.tasks.core import files, staging
+from mangrove.tasks.core.files import FilePath
+from mangrove.tasks.core.model import Cursor, CursorT, PartialFile, SpecT
+from mangrove.tasks.core.staging import Manifest, ManifestLost, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tree import mounts
-from mangrove.tree.mounts import Mount
+from mangrove.tree.mounts import Mount, StoragePath
 
-ABANDONED = "abandoned"  # the folder of staging with what the sweep is to drop
-GIVE_UP_SECONDS = 30 * 24 * 3600.0
+ABANDONED = "abandoned"  # the folder of staging with the partial files that the sweep is to drop
+MAX_ABANDONED_SECONDS = 30 * 24 * 3600.0  # after which a storage that does not answer is given up
 START_SECONDS = 30.0
-PLACE = b""  # that no sealed attribute of a record has
+NO_RECORD_KEY = b""  # what the text is bound to; no encrypted attribute of a record has it
 
 
 class StepEnded(Exception):
-    """The step is over and the file is not: the next one goes on with it."""
+    """The step is over and the file is not: the next step continues it."""
 
 
 @dataclass(kw_only=True)
 class StorageRecord:
-    """What is needed to reach a storage without its record; `addition` as there."""
+    """What is needed to reach a storage without its record."""
 
     id: int
     driver: str
     addition: str
+    """As in `records.storages.Storage`."""
 
 
 def _describe(mount: Mount) -> StorageRecord:
@@ -56,28 +58,29 @@ def _describe(mount: Mount) -> StorageRecord:
     return StorageRecord(id=storage.id, driver=storage.driver, addition=storage.addition)
 
 
-def remember_storage(mount: Mount | None) -> str:
-    """How to reach a storage later, sealed; "" for staging."""
-    return b64encode(encrypt(dump(_describe(mount)).decode(), PLACE)).decode() if mount is not None else ""
+def remember_storage(mount: Mount) -> str:
+    """Return the encrypted options with which a storage is reached later."""
+    return b64encode(encrypt(dump(_describe(mount)).decode(), NO_RECORD_KEY)).decode()
 
 
 def _unseal(storage: str) -> StorageRecord:
-    return parse(StorageRecord, decrypt(b64decode(storage), PLACE))
+    return parse(StorageRecord, decrypt(b64decode(storage), NO_RECORD_KEY))
 
 
 @asynccontextmanager
 async def _open_storage(storage: str) -> AsyncIterator[Driver]:
-    """What `remember_storage` saw: the mounted storage, or one started for this alone when that is no more the same."""
+    """Return the driver of a storage as `remember_storage` saw it: of its mount, or started for this alone if no mount
+    has the same options any more. "" is staging."""
     if not storage:
         yield await staging.driver()
         return
-    known = _unseal(storage)
+    record = _unseal(storage)
     for mount in (await mounts.ready()).mounts:
-        if _describe(mount) == known:
+        if _describe(mount) == record:
             yield await mount.get_driver()
             return
-    kind = registry.load(known.driver)
-    driver = kind(kind.Options.parse(known.addition), DriverContext())
+    kind = registry.load(record.driver)
+    driver = kind(kind.Options.parse(record.addition), DriverContext())
     try:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
@@ -89,20 +92,22 @@ async def _open_storage(storage: str) -> AsyncIterator[Driver]:
 
 
 async def begin_partial(
-    run: Run[SpecT, CursorT], target: Endpoint, driver: Driver, upload: Upload, length: int, source: Entry
+    run: Run[SpecT, CursorT], target: FilePath, driver: Driver, upload: Upload, length: int, source: Entry
 ) -> PartialFile | None:
-    """The partial file of the record, begun at the storage; its intent is saved before, its token after. One that was
-    begun of another version of `source`, or in another storage, is dropped. None: this server takes no parts."""
+    """Return the partial file of the cursor, begun at the storage; None if this server takes no parts.
+
+    The intent is saved before the storage is called, its token after. A partial file of another version of `source`,
+    or in another storage, is dropped.
+    """
     partial = run.cursor.partial
-    if partial is None or not partial.token or not _goes_on(partial, target, source):
+    if partial is None or not partial.token or not _can_continue(partial, target, source):
         await drop_partial(run)
-        key, storage = make_parts_key(), remember_storage(target.mount)
         partial = PartialFile(
             path=target.path,
-            key=key,
+            key=make_parts_key(),
             length=length,
             validator=source.etag,
-            storage=storage,
+            storage=remember_storage(target.mount) if isinstance(target, StoragePath) else "",
             boot=platform().read_boot_id(),
         )
         run.cursor.partial = partial
@@ -119,22 +124,24 @@ async def begin_partial(
     return partial
 
 
-def _goes_on(partial: PartialFile, target: Endpoint, source: Entry) -> bool:
+def _can_continue(partial: PartialFile, target: FilePath, source: Entry) -> bool:
     if partial.path != target.path or (source.etag and partial.validator not in ("", source.etag)):
         return False
     if is_torn(partial, target.driver):
         return False
-    return target.mount is None or (partial.storage != "" and _unseal(partial.storage) == _describe(target.mount))
+    if isinstance(target, StagedPath):
+        return True
+    return partial.storage != "" and _unseal(partial.storage) == _describe(target.mount)
 
 
 def is_torn(partial: PartialFile, driver: Driver) -> bool:
-    """Whether parts that were stored may have lost their bytes: they are durable when the file is finished, and this
-    machine was started again since."""
+    """True if stored parts may have lost their bytes: they become durable with the finished file, and this computer was
+    restarted since they were stored."""
     return driver.capabilities.sync and partial.boot not in ("", platform().read_boot_id())
 
 
 async def drop_partial(run: Run[SpecT, CursorT], path: TreePath | None = None) -> None:
-    """Forget the parts of the file that was not finished, if there is one and, when `path` is given, it is that."""
+    """Drop the unfinished file of the cursor, if there is one; with a `path` only if the file is there."""
     partial = run.cursor.partial
     if partial is None or path not in (None, partial.path):
         return
@@ -152,7 +159,7 @@ async def _abort(driver: Driver, partial: PartialFile) -> None:
 
 
 async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
-    """As `drop_partial`, of a task that ends; what cannot be reached now is left to the sweep."""
+    """Drop the unfinished file of a task that ends. The sweep drops one that cannot be reached now."""
     partial = run.cursor.partial
     if partial is None:
         return
@@ -164,11 +171,14 @@ async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
 
 
 async def try_abort(partial: PartialFile) -> bool:
-    """Whether the parts are gone. An abort is silent about a storage that does not answer, so that is asked first."""
+    """Drop a partial file. True if it is gone.
+
+    An abort does not tell whether the storage has answered, so the storage is asked for an entry first.
+    """
     try:
         async with _open_storage(partial.storage) as driver:
             await driver.stat(ROOT)
-            await Endpoint(driver, TreePath(partial.path)).find()
+            await files.find(StagedPath(driver, TreePath(partial.path)))
             await _abort(driver, partial)
     except Problem:
         return False
@@ -176,66 +186,69 @@ async def try_abort(partial: PartialFile) -> bool:
 
 
 async def sweep_partials() -> None:
-    """Drop the parts that could not be reached when their task ended, in storages that answer by now."""
+    """Drop the partial files that could not be reached when their task ended, in storages that answer by now."""
     storage = await staging.driver()
     try:
-        found = await list_all(storage, TreePath(f"/{ABANDONED}"))
+        entries = await list_all(storage, TreePath(f"/{ABANDONED}"))
     except EntryNotFound:
         return
-    for entry in found:
+    for entry in entries:
         if entry.name == staging.PINNED:
             continue
-        content = await Endpoint(storage, staging.get_path(ABANDONED, entry.name)).read_range(0, entry.size or 0)
-        is_old = entry.modified < time.time() - GIVE_UP_SECONDS
+        path = StagedPath(storage, staging.get_path(ABANDONED, entry.name))
+        content = await files.read_range(path, 0, entry.size or 0)
+        is_old = entry.modified < time.time() - MAX_ABANDONED_SECONDS
         if await try_abort(parse(PartialFile, content)) or is_old:
             await staging.remove(ABANDONED, entry.name)
 
 
 class NumberedReceipt(NamedTuple):
-    """The receipt of a part; numbers begin with 0."""
+    """The receipt of a part."""
 
     number: int
+    """The number of the part, from 0."""
     text: str
 
 
 def _get_folder(task_id: str) -> str:
-    """The name in staging under which a task keeps receipts: they go when it ends, whatever else stays."""
+    """Return the name in staging of a task's receipts. They are removed when the task ends, even if its other files
+    stay."""
     return f"{task_id}.parts"
 
 
 class PartReceipts:
-    """The receipts of one file. What was added counts with `save`, once the cursor is saved after it."""
+    """The receipts of the parts of a file. What was added counts with `save`, once the cursor is saved after it."""
 
     def __init__(self, task_id: str, cursor: Cursor, partial: PartialFile) -> None:
         self._cursor = cursor
         self._partial = partial
-        self._found: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
         self._rows = Manifest(
             _get_folder(task_id), partial.key, partial.receipt_count, lambda row: NumberedReceipt(*row)
         )
 
     @classmethod
     async def load(cls, run: Run[SpecT, CursorT], partial: PartialFile) -> PartReceipts:
-        """Those that count; ManifestLost when not all of them are there."""
-        made = cls(run.task.id, run.cursor, partial)
-        while rows := await made._rows.read_rows(len(made._found)):
-            made._found |= {row.number: row.text for row in rows}
-        return made
+        """Return the receipts that count. Raise ManifestLost unless all are there."""
+        receipts = cls(run.task.id, run.cursor, partial)
+        while rows := await receipts._rows.read_rows(len(receipts._texts)):
+            receipts._texts |= {row.number: row.text for row in rows}
+        return receipts
 
     def __contains__(self, number: int) -> bool:
-        return number in self._found
+        return number in self._texts
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._texts)
 
     def list(self) -> list[str]:
-        """All, in the order of the parts."""
-        return [text for _, text in sorted(self._found.items())]
+        """Return all receipts, in the order of the parts."""
+        return [text for _, text in sorted(self._texts.items())]
 
     async def add(self, number: int, text: str) -> None:
         """Add the receipt of a part that was stored."""
         self._cursor.has_receipts = True
-        self._found[number] = text
+        self._texts[number] = text
         await self._rows.append(NumberedReceipt(number, text))
 
     async def save(self) -> None:
@@ -245,7 +258,7 @@ class PartReceipts:
 
 
 async def find_receipts(run: Run[SpecT, CursorT], partial: PartialFile) -> PartReceipts | None:
-    """The receipts of a file; None when some of them are lost, so that its parts are of no use."""
+    """Return the receipts of a file; None if some are lost, which makes its parts useless."""
     try:
         return await PartReceipts.load(run, partial)
     except ManifestLost:
@@ -253,6 +266,6 @@ async def find_receipts(run: Run[SpecT, CursorT], partial: PartialFile) -> PartR
 
 
 async def drop_receipts(run: Run[SpecT, CursorT]) -> None:
-    """Remove the receipts of all files of a task, when nothing is gone on with any more."""
+    """Remove the receipts of all files of a task that ends."""
     if run.cursor.has_receipts:
         await staging.clear(_get_folder(run.task.id))

@@ -1,4 +1,4 @@
-"""The queue of tasks: opening one, and what its owner and administrators may see and do."""
+"""The queue of tasks: how tasks are added, and what their owners and administrators may see and do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
@@ -24,78 +25,77 @@ from mangrove.records.tasks.lists import TaskRow
 from mangrove.records.tasks.model import NewTask, Task, TaskView
 from mangrove.records.tasks.ordering import parse_end
 from mangrove.records.users import User
-from mangrove.tasks.core import dispatch
-from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import get_held
+from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.registry import KINDS
-from mangrove.tasks.core.specs import Spec
 
 NOT_FOUND = "task not found"
-SWEEP_SECONDS = 3600  # from one sweep to the next
-AT_ONCE = 2  # transactions under way for many tasks: one is prepared while the other one is written
+SWEEP_INTERVAL_SECONDS = 3600
+BATCH_CONCURRENCY = 2  # transactions: one is prepared while the other is written
 ID_LENGTH = 21
-CANCELED = "context canceled"
 Item = TypeVar("Item")
 
 
 def make_id() -> str:
-    """An id for a task to be opened."""
+    """Return an id for a new task."""
     return secrets.token_urlsafe(ID_LENGTH)[:ID_LENGTH]
 
 
 def get_stage(task: Task) -> str:
-    """The name in staging of what this run of a task brings for the next one."""
+    """Return the name in staging of what this run of a task brings for the next task."""
     return f"{task.id}.{task.attempt}"
 
 
 def get_chained_id(stage: str) -> str:
-    """The id of the task that goes on with what was brought under the name `stage`."""
+    """Return the id of the task that goes on with what was brought under the name `stage`."""
     return base64.urlsafe_b64encode(hashlib.sha256(stage.encode()).digest()).decode()[:ID_LENGTH]
 
 
 class TaskRequest(NamedTuple):
-    """A task to be opened. `size` in bytes, 0 when it is not known."""
+    """A task to be enqueued."""
 
     name: str
     spec: Spec
     size: int = 0
+    """Bytes; 0 if unknown."""
     status: str = ""
     id: str = ""
 
 
 def enqueue(kind: str, user: User, request: TaskRequest) -> Task:
-    """Queue a new task and start it."""
+    """Store a new task and start it."""
     (task,) = enqueue_many(kind, user, [request])
     return task
 
 
 def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
-    """The same for many tasks, in their order. When one cannot be stored or started, those before it stay, and the
-    others do not."""
-    tasks: list[Task] = []
-    with ThreadPoolExecutor(AT_ONCE, "open") as pool:
-        batches = [pool.submit(_create, kind, user, some) for some in task_batches.split(requests)]
+    """Store new tasks and start them, in their order.
+
+    If a task cannot be stored or started, those that were started stay, and the others are deleted.
+    """
+    started: list[Task] = []
+    with ThreadPoolExecutor(BATCH_CONCURRENCY, "enqueue") as pool:
+        batches = [pool.submit(_create, kind, user, batch) for batch in task_batches.split(requests)]
         try:
             for batch in batches:
-                made = batch.result()
+                tasks = batch.result()
                 pass_checkpoint("queue.opened")
-                for task in made:
-                    dispatch.start(task)
-                    tasks.append(task)
+                for task in tasks:
+                    platform().dispatcher.start(task)
+                    started.append(task)
         except BaseException:
             for batch in batches:
                 batch.cancel()
-            _delete_all(batches, {task.id for task in tasks})
+            _delete_unstarted(batches, {task.id for task in started})
             raise
-    return tasks
+    return started
 
 
-def _delete_all(batches: Sequence[Future[list[Task]]], kept: Container[str]) -> None:
-    """Delete what was stored of tasks that are to be opened, but for those that were started and are `kept`."""
+def _delete_unstarted(batches: Sequence[Future[list[Task]]], started_ids: Container[str]) -> None:
     for batch in batches:
         if batch.cancelled() or batch.exception() is not None:
             continue
-        task_batches.delete_new([task for task in batch.result() if task.id not in kept])
+        task_batches.delete_new([task for task in batch.result() if task.id not in started_ids])
 
 
 def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
@@ -112,7 +112,7 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task
 
 
 def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str = "") -> None:
-    """Open the transfer that goes on with what this run of `task` has brought; once, however often it is called."""
+    """Enqueue the transfer of what this run of `task` has brought: once, however often it is called."""
     id = get_chained_id(get_stage(task))
     view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
     try:
@@ -121,27 +121,22 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
         try:
             chained = records.get(id)
         except RecordNotFound:
-            return  # opened before, and removed since
+            return  # enqueued before, and removed since
     pass_checkpoint("queue.chained")
     if not chained.done:
-        dispatch.start(chained)
-
-
-def is_chained(task: Task) -> bool:
-    """Whether the transfer of what this run of `task` has brought is open."""
-    return find_chained(task) is not None
+        platform().dispatcher.start(chained)
 
 
 def resume_chained(task: Task) -> bool:
-    """The same; a transfer that waits is started."""
+    """True if the transfer of what this run of `task` has brought exists; start it if it waits."""
     chained = find_chained(task)
     if chained is not None and not chained.done:
-        dispatch.start(chained)
+        platform().dispatcher.start(chained)
     return chained is not None
 
 
 def find_chained(task: Task) -> Task | None:
-    """The transfer of what this run of `task` has brought; None when it was not opened, or is removed since."""
+    """Return the transfer of what this run of `task` has brought; None before it is enqueued, or after its removal."""
     try:
         return records.get(get_chained_id(get_stage(task)))
     except RecordNotFound:
@@ -149,7 +144,7 @@ def find_chained(task: Task) -> Task | None:
 
 
 def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 0, status: str = "") -> TaskView:
-    """A new task as lists show it; without a creator it is the service's own."""
+    """Return a new task as lists show it. The service's own tasks have no creator."""
     return TaskView(
         id=id,
         name=name,
@@ -166,7 +161,7 @@ def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 
 
 
 def view(row: TaskRow | Task) -> TaskView:
-    """What clients see of a task."""
+    """Return what clients see of a task."""
     if row.cancel and row.view.end_time is None:
         return replace(row.view, state=State.CANCELING)
     return row.view
@@ -175,15 +170,17 @@ def view(row: TaskRow | Task) -> TaskView:
 def list_views(
     kind: str, done: bool, caller: Caller, start: int = 0, page_size: int | None = None
 ) -> Iterator[TaskView]:
-    """The tasks of a kind that the caller may see, from the `start`-th one; read lazily, `page_size` at a time. Those
-    under way the oldest first, those that are done the last first, as long as they are kept."""
+    """Yield the tasks of a kind that the caller may see, from row `start` on; `page_size` rows are read at a time.
+
+    Tasks under way come in the order of their creation, those that are done in the reverse order of their end.
+    """
     owner, since = None if caller.is_admin else caller.user.id, time.time() - _get_retention() if done else None
     for row in task_lists.list_rows(kind, done, owner, start, page_size, since):
         yield view(row)
 
 
 def get(kind: str, id: str, caller: Caller) -> Task:
-    """One task; ResourceNotFound when there is none that the caller may see."""
+    """Return a task. Raise ResourceNotFound if there is none that the caller may see."""
     if len(id) != ID_LENGTH:
         raise ResourceNotFound(NOT_FOUND)
     try:
@@ -202,100 +199,100 @@ def _may_see(task: Task, kind: str, caller: Caller) -> bool:
 
 
 def _get_retention() -> float:
-    """The seconds for which tasks that are done are shown: until the next sweep after they are kept no longer."""
-    return configuration.get_sync().settings.task_retention_days * 24 * 3600 + SWEEP_SECONDS
+    """Return the seconds for which tasks that are done are shown. The next sweep after that deletes them."""
+    return configuration.get_sync().settings.task_retention_days * 24 * 3600 + SWEEP_INTERVAL_SECONDS
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:
-    """Stop a task; one that is done stays as it is."""
+    """Stop a task; a task that is done stays as it is."""
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
-        dispatch.expedite(task)
+        platform().dispatcher.expedite(task)
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
-    """Run a task that is done once more; one that is under way goes on."""
+    """Run a task that is done once more; a task under way goes on."""
     task = get(kind, id, caller)
     if not task.done:
         return
     waiting = replace(task.view, state=State.WAITING_RETRY, error="", end_time=None, status="")
     try:
-        again = records.reopen(task, waiting)
-    except RecordConflict:  # another request retried it at the same time, or this one did and the answer was lost
-        again = records.get(id)
-        if again.done:
+        reopened = records.reopen(task, waiting)
+    except RecordConflict:  # another request retried it at the same time, or the answer to this write was lost
+        reopened = records.get(id)
+        if reopened.done:
             return
     try:
-        dispatch.start(again)
+        platform().dispatcher.start(reopened)
     except Problem:
-        records.mark_done(again, task.view)
+        records.mark_done(reopened, task.view)
         raise
 
 
 def delete(kind: str, id: str, caller: Caller) -> None:
-    """Remove a task; one that is under way is cancelled first and cleans up after itself. ResourceNotFound."""
+    """Remove a task; a task under way is cancelled and cleans up first. Raise ResourceNotFound if there is none."""
     if delete_many(kind, [id], caller):
         raise ResourceNotFound(NOT_FOUND)
 
 
 def delete_many(kind: str, ids: Sequence[str], caller: Caller) -> list[str]:
-    """The same for many tasks; the ids of those that there are not, or that the caller may not see."""
+    """Remove tasks as `delete` does. Return the ids without a task that the caller may see."""
     missing: list[str] = []
 
-    def delete_some(ids: Sequence[str]) -> None:
-        found = task_batches.read([id for id in ids if len(id) == ID_LENGTH])
-        tasks = {task.id: task for task in found if _may_see(task, kind, caller)}
+    def delete_batch(ids: Sequence[str]) -> None:
+        read = task_batches.read([id for id in ids if len(id) == ID_LENGTH])
+        tasks = {task.id: task for task in read if _may_see(task, kind, caller)}
         missing.extend(id for id in ids if id not in tasks)
         remove(kind, list(tasks.values()))
 
-    _do_batches(delete_some, task_batches.split(dict.fromkeys(ids)))
+    _do_batches(delete_batch, task_batches.split(dict.fromkeys(ids)))
     return missing
 
 
 def _do_batches(work: Callable[[list[Item]], None], batches: Iterable[list[Item]]) -> None:
-    """Do the work on every batch, AT_ONCE of them at a time; the first failure ends it."""
-    under_way: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(AT_ONCE, "batches") as pool:
+    """Call `work` with every batch, BATCH_CONCURRENCY at a time. The first failure ends it."""
+    running: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(BATCH_CONCURRENCY, "batches") as pool:
         for batch in batches:
-            if len(under_way) == AT_ONCE:
-                under_way.popleft().result()
-            under_way.append(pool.submit(work, batch))
-        for one in under_way:
-            one.result()
+            if len(running) == BATCH_CONCURRENCY:
+                running.popleft().result()
+            running.append(pool.submit(work, batch))
+        for future in running:
+            future.result()
 
 
 def clear(kind: str, states: Collection[int], caller: Caller) -> None:
-    """Remove all tasks that the caller may see, and that are done, in one of the `states`."""
+    """Remove all tasks that are done, in one of the `states`, and visible to the caller."""
     views = list_views(kind, True, caller, page_size=task_lists.MAX_ROWS_PER_QUERY)
 
-    def clear_some(views: Sequence[TaskView]) -> None:
+    def clear_batch(views: Sequence[TaskView]) -> None:
         task_batches.delete_done(kind, [view.id for view in views if view.state == State.SUCCEEDED])
         rest = [view.id for view in views if view.state != State.SUCCEEDED]
         if rest:
             delete_many(kind, rest, caller)
 
-    _do_batches(clear_some, task_batches.split(view for view in views if view.state in states))
+    _do_batches(clear_batch, task_batches.split(view for view in views if view.state in states))
 
 
 def remove(kind: str, tasks: Sequence[Task]) -> None:
-    """Remove tasks of anybody; at most as many as one transaction takes."""
+    """Remove tasks of any owner; at most as many as a transaction takes."""
     succeeded = [task.id for task in tasks if task.done and task.view.state == State.SUCCEEDED]
-    new = task_batches.delete_new([task for task in tasks if _is_new(task)])
-    kept = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
+    deleted = task_batches.delete_new([task for task in tasks if _is_new(task)])
+    unsuccessful = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
     task_batches.delete_done(kind, succeeded)
-    for task in new:
-        dispatch.forget(task)
-    for task in task_batches.remove_done(kept):
-        dispatch.start(task)
-    deleted = {task.id for task in new}
+    for task in deleted:
+        platform().dispatcher.forget(task)
+    for task in task_batches.remove_done(unsuccessful):
+        platform().dispatcher.start(task)
+    deleted_ids = {task.id for task in deleted}
     for task in tasks:
-        if not task.done and task.id not in deleted:
+        if not task.done and task.id not in deleted_ids:
             _remove(task)
 
 
 def _is_new(task: Task) -> bool:
-    """Whether there is nothing of a task but its record: no worker has begun, and nothing was staged for it."""
+    """True if a task is only its record: no worker has begun, and nothing was staged for it."""
     is_touched = task.done or task.attempt or task.lease.token or get_held().has(task.id)
     return not is_touched and not KINDS[task.kind].is_staged and not task.spec.get("count")
 
@@ -305,4 +302,4 @@ def _remove(task: Task) -> None:
         records.mark_removed(task)
     except RecordConflict:
         return  # deleted meanwhile
-    dispatch.expedite(task)
+    platform().dispatcher.expedite(task)

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.declarations import Machine, TaskKind
+from mangrove.tasks.core.model import Machine, TaskKind
 
 PACKAGES = ("transfer", "remove", "download", "decompress", "index")
 
@@ -20,7 +20,7 @@ KINDS: dict[str, TaskKind] = {kind.name: kind for package in PACKAGES for kind i
 
 
 def find_machine(task: Task) -> str:
-    """Return the name of the machine that does a task: of its kind, unless its specification names another one."""
+    """Return the name of the machine that does a task: that of its kind, unless its specification names another one."""
     machine = task.spec.get("machine")
     return machine if machine in MACHINES else KINDS[task.kind].machine
 

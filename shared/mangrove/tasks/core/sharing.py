@@ -1,7 +1,7 @@
 """Work of one task that several workers of the cloud share: a Distributed Map runs the state Part for each piece.
 
-A worker holds nothing of the task. Its report is a list of one row in staging, which the worker of the task takes over.
-Two workers of one part do its work twice, as after a death.
+A worker of a part does not hold the task. Its report is a list of one row in staging, which the worker of the task
+takes over. Two workers of the same part do its work twice, as after a death.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.core.problems import RecordNotFound
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.manifest import Manifest, ManifestLost
-from mangrove.tasks.core.specs import CursorT, Schema, SpecT
-from mangrove.tasks.core.steps import Cancelled, Handler, Run, get_seconds
-from mangrove.tasks.core.unreadable import read_task_id
-from mangrove.tasks.core.worker_loop import run_in_loop
+from mangrove.tasks.core.leases import HeldTask
+from mangrove.tasks.core.model import CursorT, Schema, SpecT
+from mangrove.tasks.core.staging import Manifest, ManifestLost
+from mangrove.tasks.core.steps import Cancelled, Run
 
 MAX_FRUITLESS_ROUNDS = 3  # after which a task fails
 PART_SECONDS = 300.0  # of a part where the function does not say how long it may take
@@ -43,7 +42,7 @@ class PartRun(Run[SpecT, CursorT]):
     """A task as the worker of a part sees it: the task is not held, and its record is not written."""
 
     def __init__(self, task: Task, schema: Schema[SpecT, CursorT], seconds: float) -> None:
-        super().__init__(task, schema, "", seconds)
+        super().__init__(HeldTask(task, ""), schema, seconds)
 
     async def look(self) -> None:
         """Read the task. Raise Cancelled if it is to stop or is gone."""
@@ -59,21 +58,8 @@ class PartRun(Run[SpecT, CursorT]):
         await self.look()
 
 
-def make_part_handler(work: PartWork) -> Handler:
-    """Return the handler of the state Part: `{"tid", "round", "part"}` in and out, and whether there is `more`."""
-
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        id, round, number = read_task_id(event), event.get("round"), event.get("part")
-        if not isinstance(round, int) or not isinstance(number, int):
-            raise Problem("the input names no part")
-        more = run_in_loop(work_on(work, id, round, number, get_seconds(context, PART_SECONDS)))
-        return {"tid": id, "round": round, "part": number, "more": more}
-
-    return handler
-
-
 async def work_on(work: PartWork, id: str, round: int, number: int, seconds: float) -> bool:
-    """Work on a part. It has no more to do if it is not needed any more; what is begun, Settle drops."""
+    """Work on a part. A part that is not needed any more has no more to do; Settle drops what it has begun."""
     try:
         return await work(id, round, number, seconds)
     except (RecordNotFound, Cancelled):
@@ -98,11 +84,3 @@ async def store_report(task_id: str, name: str, report: dict[str, Any]) -> None:
     rows = _open_report(task_id, name, 0)
     await rows.append(report)
     await rows.flush()
-
-
-async def append_rows(source: Manifest[Any], start: int, target: Manifest[Any]) -> None:
-    """Append the rows of a list, from `start` on, to another one."""
-    while rows := await source.read_rows(start):
-        start += len(rows)
-        for row in rows:
-            await target.append(row)

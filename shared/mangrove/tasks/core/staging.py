@@ -1,22 +1,32 @@
-"""Bytes in waiting: uploads to be stored, manifests of folders. A folder on one machine, a bucket in the cloud."""
+"""Staging: the bytes and lists that a task keeps until it ends. A folder of the data directory, or a bucket.
+
+A list (`Manifest`) has any length. It is appended to, read from any row on, and never held as a whole.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import orjson
 
 from mangrove import configuration
 from mangrove.core import runtime
+from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem
+from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.registry import start_own_storage
+from mangrove.tasks.core.model import ManifestEntry
 
-BODY = "body"  # where a task keeps what it brought for the next one
-PINNED = "pinned"  # a file that marks what another program uses: never to be removed by this service
+BODY = "body"  # what a task has brought for the next one
+PINNED = "pinned"  # a file that marks what another program uses; it is never removed by this service
+ROWS_PER_FILE = 1000
 
 
 class Staging:
@@ -27,31 +37,43 @@ class Staging:
         self._starting = asyncio.Lock()
 
     async def get_driver(self) -> Driver:
-        """The storage, started at the first call; Problem where none is configured."""
+        """Return the storage, started at the first call. Problem where none is configured."""
         async with self._starting:
             if self._driver is None:
                 self._driver = await start_own_storage("staging", "MANGROVE_STAGING_BUCKET")
             return self._driver
 
 
+@dataclass(frozen=True, slots=True)
+class StagedPath:
+    """A path in staging. No other writer is there, and no listing shows it."""
+
+    driver: Driver
+    path: TreePath
+
+    def child(self, name: str) -> StagedPath:
+        """The entry `name` of this folder."""
+        return StagedPath(self.driver, self.path / name)
+
+
 async def driver() -> Driver:
-    """The storage of staging."""
+    """Return the storage of staging."""
     return await runtime.get(Staging).get_driver()
 
 
 def make_shared_folder(task_id: str, name: str) -> str:
-    """The absolute path on this machine of something a task keeps, made as a folder, for programs that run beside this
-    service; Problem in the cloud."""
+    """Make a folder of a task for programs that run beside this service. Return its absolute path on this computer.
+    Problem in the cloud."""
     return str(platform().make_shared_folder(task_id, name))
 
 
 def get_path(task_id: str, name: str) -> TreePath:
-    """Where a task keeps something."""
+    """Return the path of what a task keeps under a name."""
     return TreePath(f"/{task_id}") / name
 
 
 async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
-    """Store a body for a task, whole or not at all; its size in bytes. `name` may be a path."""
+    """Store a body for a task, whole or not at all. Return its size in bytes. `name` may be a path."""
     storage = await driver()
     path = TreePath(f"/{task_id}/{name}")
     await make_parent(path)
@@ -59,7 +81,7 @@ async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upl
 
 
 async def make_parent(path: TreePath) -> None:
-    """Make the folder of a file that is to be kept; in a bucket its name is enough."""
+    """Make the folder of a file; a bucket needs none."""
     if platform().has_disk:
         await make_folder(path.parent)
 
@@ -71,19 +93,19 @@ async def make_folder(path: TreePath) -> None:
 
 
 async def sync(path: TreePath) -> None:
-    """Make what is kept there survive a power cut, if the setting wants that of what is stored."""
+    """Make what is at a path survive a power cut, if the setting asks for that."""
     storage = await driver()
     if configuration.cached().settings.is_durable and storage.capabilities.sync:
         await storage.sync(path)
 
 
 async def pin(task_id: str) -> None:
-    """Leave what a task has kept to another program for good."""
+    """Leave what a task keeps to another program for good."""
     await store(task_id, PINNED, stream(b""), Upload(0, time.time()))
 
 
 async def clear(task_id: str) -> None:
-    """Remove everything a task has kept, unless it is pinned."""
+    """Remove everything a task keeps, unless it is pinned."""
     try:
         await (await driver()).stat(get_path(task_id, PINNED))
     except Problem:
@@ -91,7 +113,7 @@ async def clear(task_id: str) -> None:
 
 
 async def remove(task_id: str, name: str) -> None:
-    """Remove one thing a task has kept."""
+    """Remove what a task keeps under a name."""
     await _remove(get_path(task_id, name))
 
 
@@ -100,4 +122,163 @@ async def _remove(path: TreePath) -> None:
     try:
         await storage.remove(path)
     except Problem:
-        pass  # nothing was kept, or the sweep will find it
+        pass  # there is nothing, or the sweep will find it
+
+
+class ManifestLost(Problem):
+    """A file of a list is missing, empty or torn, after a power cut or because somebody cleared the folder."""
+
+    text = "the list of what is to be copied is lost; a retry makes it anew"
+
+
+class ListLost(Problem):
+    """The list of a request is gone, and nothing else says what was requested."""
+
+    text = "the list of what was asked for is lost: ask for it again"
+
+
+Row = TypeVar("Row")
+
+
+class Manifest(Generic[Row]):
+    """The rows of a list; `parse` makes a row of its JSON value.
+
+    `count` says how many of the stored rows belong to the list. Rows that a worker stored and did not live to count are
+    written over.
+    """
+
+    def __init__(self, task_id: str, name: str, count: int, parse: Callable[[Any], Row]) -> None:
+        self._task_id = task_id
+        self._name = name
+        self._parse = parse
+        self._unstored: list[Row] = []
+        self._stored_count = count
+        self._is_loaded = count % ROWS_PER_FILE == 0
+
+    @property
+    def count(self) -> int:
+        return self._stored_count + len(self._unstored)
+
+    async def append(self, row: Row) -> None:
+        """Add a row. Full files are stored at once, the rest with `flush`."""
+        if not self._is_loaded:
+            await self._load()
+        self._unstored.append(row)
+        if self.count % ROWS_PER_FILE == 0:
+            await self.flush()
+
+    async def extend(self, rows: Manifest[Row], start: int = 0) -> None:
+        """Append the rows of another list, from `start` on."""
+        while batch := await rows.read_rows(start):
+            start += len(batch)
+            for row in batch:
+                await self.append(row)
+
+    async def _load(self) -> None:
+        """Read the rows of the last file, which is not full, back into memory."""
+        begin = self._stored_count - self._stored_count % ROWS_PER_FILE
+        self._unstored = await self._read_file(begin // ROWS_PER_FILE)
+        self._stored_count = begin
+        self._is_loaded = True
+
+    async def flush(self) -> None:
+        """Store the rows that are not stored yet."""
+        if not self._unstored:
+            return
+        content = b"\n".join(orjson.dumps(row, default=list) for row in self._unstored)
+        name = f"{self._name}-{self._stored_count // ROWS_PER_FILE:06}"
+        await store(self._task_id, name, stream(content), Upload(len(content), 0.0))
+        pass_checkpoint("manifest.stored")
+        if len(self._unstored) == ROWS_PER_FILE:
+            self._stored_count += ROWS_PER_FILE
+            self._unstored = []
+
+    async def _read_file(self, number: int) -> list[Row]:
+        """Return the rows of a file that are stored and counted. Raise ManifestLost unless all are there."""
+        storage = await driver()
+        path = get_path(self._task_id, f"{self._name}-{number:06}")
+        count = min(ROWS_PER_FILE, self._stored_count - number * ROWS_PER_FILE)
+        try:
+            content = b"".join([block async for block in await storage.read(path)])
+            rows = [self._parse(orjson.loads(line)) for line in content.split(b"\n")[:count]]
+        except (EntryNotFound, ValueError, TypeError) as error:  # ValueError: not JSON; TypeError: not a row
+            raise ManifestLost from error
+        if len(rows) < count:
+            raise ManifestLost
+        return rows
+
+    async def check(self, start: int) -> None:
+        """Raise ManifestLost unless all rows from `start` on can be read."""
+        while rows := await self.read_rows(start):
+            start += len(rows)
+
+    async def read_rows(self, start: int) -> list[Row]:
+        """Return the rows from `start` to the end of its file; none at the end of the list. Raise ManifestLost."""
+        if start >= self.count:
+            return []
+        if start >= self._stored_count and self._unstored:
+            return self._unstored[start - self._stored_count :]
+        begin = start - start % ROWS_PER_FILE
+        return (await self._read_file(start // ROWS_PER_FILE))[start - begin : self.count - begin]
+
+
+class OnlyEntry(Manifest[ManifestEntry]):
+    """The list of a transfer of one file, which its cursor holds: nothing is stored."""
+
+    def __init__(self, entry: ManifestEntry, count: int) -> None:
+        super().__init__("", "", 0, parse_entry)
+        self._unstored = [entry] * count
+
+    async def flush(self) -> None:
+        """Do nothing."""
+
+
+def parse_entry(row: Any) -> ManifestEntry:
+    """Return the entry of a row."""
+    return ManifestEntry(*row)
+
+
+def open_entries(
+    task_id: str, round: int, count: int, only_entry: ManifestEntry | None = None
+) -> Manifest[ManifestEntry]:
+    """Return the list of what a transfer copies: all entries in round 0, then those that failed in the round before."""
+    if only_entry is not None:
+        return OnlyEntry(only_entry, count)
+    return Manifest(task_id, f"entries-{round}", count, parse_entry)
+
+
+def open_folders(task_id: str, count: int) -> Manifest[str]:
+    """Return the list of the folders below the source of a task, each before those in it."""
+    return Manifest(task_id, "folders", count, str)
+
+
+async def store_requested(task_id: str, entries: Iterable[ManifestEntry]) -> int:
+    """Store the list of a task that is to be enqueued. Return the number of its rows."""
+    rows = _open_requested(task_id, 0)
+    for entry in entries:
+        await rows.append(entry)
+    await rows.flush()
+    await sync(TreePath(f"/{task_id}"))
+    return rows.count
+
+
+async def read_requested(task_id: str, count: int, start: int) -> AsyncIterator[Sequence[ManifestEntry]]:
+    """Yield the rows of the list of a task from `start` on, a file at a time. Raise ListLost."""
+    rows = _open_requested(task_id, count)
+    try:
+        while batch := await rows.read_rows(start):
+            yield batch
+            start += len(batch)
+    except ManifestLost:
+        raise ListLost from None
+
+
+async def read_target_paths(task_id: str, count: int) -> dict[str, str]:
+    """Return the paths below the target by the paths below the source, of the rows where they differ."""
+    return {
+        entry.path: entry.target async for batch in read_requested(task_id, count, 0) for entry in batch if entry.target
+    }
+
+
+def _open_requested(task_id: str, count: int) -> Manifest[ManifestEntry]:
+    return Manifest(task_id, "names", count, parse_entry)

@@ -1,14 +1,14 @@
-"""The frame of every worker: acquire the lease, work a step of time, save what came of it, say whether there is more.
+"""The frame of every worker: hold the task, work for a step of time, save the result, and say whether there is more.
 
-A step is idempotent: what it did since it last saved may be done again by the next one.
+A step is idempotent: the next step may repeat what was done since the last save.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -18,30 +18,24 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
-from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
+from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
 from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.leases import Busy, Superseded, get_held
-from mangrove.tasks.core.queue import CANCELED
+from mangrove.tasks.core.leases import Busy, HeldTask, NoSlot, Superseded, get_held, hold_slot
+from mangrove.tasks.core.model import CursorT, Schema, SpecT, State
 from mangrove.tasks.core.registry import KINDS
-from mangrove.tasks.core.slots import NoSlot, hold_slot
-from mangrove.tasks.core.specs import CursorT, Schema, SpecT
-from mangrove.tasks.core.unreadable import give_up, read_task_id
-from mangrove.tasks.core.worker_loop import run_in_loop
 
+CANCELED = "context canceled"
 SAVE_INTERVAL_SECONDS = 2.0  # between two writes of progress
 MAX_NAMED_FAILURES = 3  # failed items that the error of a task names
-KEEP_SECONDS = 1.0  # that a step may have worked without writing what it did
-STEP_SECONDS = 3.0  # of one step on one machine
-MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
-GRACE_SECONDS = 20.0  # of those that what was begun may take
+MAX_UNWRITTEN_SECONDS = 1.0  # of a step whose result may stay in memory until the next step ends
+MAX_OVERRUN_SECONDS = 20.0  # after the end of a step, for work that was begun
 
-LATER = {kind.__name__ for kind in (Busy, NoSlot, RecordsUnavailable, RecordsThrottled)}
-"""What ends an execution and not its task."""
+RETRIED_LATER = {kind.__name__ for kind in (Busy, NoSlot, RecordsUnavailable, RecordsThrottled)}
+"""The problems that end an execution and not its task."""
 
 Result = TypeVar("Result")
 
@@ -53,21 +47,20 @@ class Cancelled(Problem):
 
 
 class Run(Generic[SpecT, CursorT]):
-    """A task while this worker holds it. `view` and `cursor` are to be changed, then saved."""
+    """A task while this worker holds it. Work changes `view` and `cursor`, then saves them."""
 
-    def __init__(self, task: Task, schema: Schema[SpecT, CursorT], token: str, seconds: float) -> None:
-        self.task = task
-        self.token = token
-        self.spec = schema.spec.load(task.spec)
-        self.cursor = schema.cursor.load(task.cursor)
-        self.view = replace(task.view)
+    def __init__(self, held: HeldTask, schema: Schema[SpecT, CursorT], seconds: float) -> None:
+        self.task = held.task
+        self.spec = schema.spec.load(self.task.spec)
+        self.cursor = schema.cursor.load(self.task.cursor)
+        self.view = replace(self.task.view)
         self.wait = 0  # seconds until the next step is of use
-        self._unwritten: Task | None = task if get_held().is_unwritten(task.id) else None
+        self._held = held
         self._began = time.monotonic()
         self._end = self._began + seconds
 
     def has_time(self) -> bool:
-        """Return True if the step is not over yet."""
+        """True if the step is not over yet."""
         return time.monotonic() < self._end
 
     @property
@@ -76,8 +69,8 @@ class Run(Generic[SpecT, CursorT]):
         return max(self._end - time.monotonic(), 0.0)
 
     def has_time_for(self, seconds: float) -> bool:
-        """Return True if work of this length would end with the step, or not long after it."""
-        return self.has_time() and time.monotonic() + seconds < self._end + GRACE_SECONDS
+        """True if work of this length would end with the step, or shortly after it."""
+        return self.has_time() and time.monotonic() + seconds < self._end + MAX_OVERRUN_SECONDS
 
     def show_progress(self, done: int) -> None:
         """Show that `done` bytes are there."""
@@ -85,68 +78,75 @@ class Run(Generic[SpecT, CursorT]):
         self.view.progress = round(min(done / total, 1.0) * 100, 4) if total else 0.0
 
     async def save(self) -> None:
-        """Write `view` and `cursor`; Cancelled when that was asked for, Superseded when the task is not ours."""
+        """Write `view` and `cursor`. Raise Cancelled if the task is to stop, Superseded if it is not ours any more."""
         await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
         if self.task.cancel:
             raise Cancelled
 
     async def save_and_release(self, **done: Any) -> None:
-        """Write `view` and `cursor` and give up the lease; `done` and `expires` as `records.save` has them.
-        RecordRefused, which the view says then, when the cursor is too large: the record keeps the one that it has."""
+        """Write `view` and `cursor` and give up the lease; `done` and `expires` are those of `records.save`.
+
+        Raise RecordRefused if the cursor is too large. The record keeps its cursor then, and the view has the message.
+        """
         try:
             await self.update(0, view=self.view, cursor=self.cursor.dump(), **done)
         except RecordRefused as problem:
-            self._unwritten, self.view.error = None, problem.message
+            self.discard_unwritten()
+            self.view.error = problem.message
             await self.update(0, view=self.view)
             raise
-        get_held().release(self.task.id)
 
     async def release(self) -> None:
-        """Give up the task as it is in the record."""
-        if self.task.lease.token == self.token:
+        """Give up the lease, and leave the record as it is."""
+        if self.task.lease.token == self._held.token:
             await self.update(0)
-        get_held().release(self.task.id)
 
-    async def leave(self) -> None:
-        """End a step: save and release, or, where the next one follows at once in this process, keep what was done in
-        no time for it to be written by that one."""
-        is_short = time.monotonic() - self._began < KEEP_SECONDS
-        if not platform().single_task_process or self.wait or not is_short:
+    async def end_step(self) -> None:
+        """Save and release, unless the next step follows at once in this process and the step was short: then keep the
+        result in memory, and the next step writes it."""
+        is_short = time.monotonic() - self._began < MAX_UNWRITTEN_SECONDS
+        if platform().single_task_process and is_short and not self.wait:
+            self._held.unwritten = replace(self.task, view=self.view, cursor=self.cursor.dump())
+        else:
             await self.save_and_release()
-            return
-        get_held().keep(replace(self.task, view=self.view, cursor=self.cursor.dump()), self.token)
+
+    async def flush(self) -> None:
+        """Write the result of an earlier step that is not written yet. Work calls it before it does something that
+        cannot be repeated."""
+        if self._held.unwritten is not None:
+            await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
+
+    def discard_unwritten(self) -> None:
+        """Forget the result of an earlier step that is not written."""
+        self._held.unwritten = None
 
     async def update(self, seconds: float, **changes: Any) -> None:
-        """Write `changes` of the record and hold the lease `seconds` more; 0 releases it. A write that was begun ends
-        before a cancellation goes on."""
+        """Write `changes` of the record and renew the lease for `seconds`; 0 releases it.
+
+        A cancellation waits for the end of the write.
+        """
         try:
             self.task = await finish_despite_cancel(
-                asyncio.to_thread(records.save, self.task, self.token, seconds, **changes)
+                asyncio.to_thread(records.save, self.task, self._held.token, seconds, **changes)
             )
         except RecordConflict:
             raise Superseded from None
         if "cursor" in changes:
-            self._unwritten = None
+            self.discard_unwritten()
 
-    async def write_kept(self) -> None:
-        """Write what an earlier step left to be written, before something is done that cannot be done again."""
-        if self._unwritten is not None:
-            await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
+    def is_held_by(self, task: Task) -> bool:
+        """True if the lease of `task`, as its record is now, is the one of this run."""
+        return task.lease.token in (self.task.lease.token, self._held.token)
 
-    def abandon(self) -> None:
-        """End a step that failed. What an earlier one left to be written is kept: the next attempt goes on from it."""
-        if self._unwritten is None:
-            get_held().release(self.task.id)
-        else:
-            get_held().keep(self._unwritten, self.token)
+    async def send_heartbeats(self, *, ignore_cancel: bool = False) -> None:
+        """Renew the lease until this is cancelled.
 
-    async def send_heartbeats(self, *, to_the_end: bool = False) -> None:
-        """Renew the lease for ever; ends with Superseded, with Cancelled unless the work goes `to_the_end` whatever is
-        asked for, and with RecordsUnavailable when the records do not answer for so long that another worker may think
-        that this one is dead."""
+        Raise Superseded, Cancelled unless `ignore_cancel`, or RecordsUnavailable if the records do not answer for so
+        long that another worker may take the task over.
+        """
         renewed = time.monotonic()
         while True:
-            await asyncio.sleep(leases.HEARTBEAT_SECONDS)
+            await asyncio.sleep(leases.HEARTBEAT_INTERVAL_SECONDS)
             try:
                 await self.update(leases.LEASE_SECONDS, view=self.view)
             except RecordsUnavailable:
@@ -154,24 +154,29 @@ class Run(Generic[SpecT, CursorT]):
                     raise
                 continue
             renewed = time.monotonic()
-            if self.task.cancel and not to_the_end:
+            if self.task.cancel and not ignore_cancel:
                 raise Cancelled
-
-
-async def acquire(id: str, schema: Schema[SpecT, CursorT], seconds: float) -> Run[SpecT, CursorT]:
-    """The task, held by this worker until it is left or released; see `leases.acquire`."""
-    task, token = await leases.acquire(id)
-    try:
-        return Run(task, schema, token, seconds)
-    except Problem:
-        get_held().release(id)
-        raise
 
 
 Work = Callable[[Run[SpecT, CursorT]], Awaitable[bool]]
 Clean = Callable[[Run[SpecT, CursorT], State], Awaitable[None]]
 Describe = Callable[[Run[SpecT, CursorT]], dict[str, Any]]
-Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+
+@asynccontextmanager
+async def hold_task(id: str, schema: Schema[SpecT, CursorT], seconds: float) -> AsyncIterator[Run[SpecT, CursorT]]:
+    """Hold a task for a step of `seconds`. Raise what `leases.acquire` raises.
+
+    After a failure the unwritten result of an earlier step stays in memory, and the next attempt goes on from it.
+    """
+    held = await leases.acquire(id)
+    try:
+        yield Run(held, schema, seconds)
+    except Superseded:
+        held.unwritten = None
+        raise
+    finally:
+        get_held().end_step(held)
 
 
 async def run_step(
@@ -181,21 +186,13 @@ async def run_step(
     work: Work[SpecT, CursorT],
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> dict[str, Any]:
-    """One step of `work`: whether there is `more`, and the `seconds` until then; and what `describe` says of it.
+    """Do a step of `work`. Return whether there is `more`, the `seconds` until then, and what `describe` returns.
 
-    The message of a Problem is saved before it goes on.
+    The message of a Problem is saved before it is raised.
     """
-    async with hold_slot(id):
-        run = await acquire(id, schema, seconds)
-        try:
-            answer = await _run_step(run, work)
-            return answer if describe is None else answer | describe(run)
-        except Superseded:
-            get_held().release(id)
-            raise
-        except BaseException:
-            run.abandon()
-            raise
+    async with hold_slot(id), hold_task(id, schema, seconds) as run:
+        answer = await _run_step(run, work)
+        return answer if describe is None else answer | describe(run)
 
 
 async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dict[str, Any]:
@@ -212,7 +209,7 @@ async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dic
     try:
         more = await _keep_alive(work(run), run.send_heartbeats())
         pass_checkpoint("step.worked")
-        await run.leave()
+        await run.end_step()
     except (Superseded, Busy):
         raise
     except Problem as problem:
@@ -224,7 +221,7 @@ async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dic
 
 
 async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> Result:
-    """The result of `work`; the heartbeats go on meanwhile, and end it where they end."""
+    """Return the result of `work`. The heartbeats go on meanwhile; their failure cancels the work."""
     working, beating = asyncio.ensure_future(work), asyncio.ensure_future(heartbeats)
     try:
         await asyncio.wait([working, beating], return_when=asyncio.FIRST_COMPLETED)
@@ -243,87 +240,33 @@ async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> R
 
 
 def format_now() -> str:
-    """The present, as task records show times."""
+    """Return the present time in the format of task records."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
-
-
-def get_seconds(context: Any, step_seconds: float) -> float:
-    """Return how long a step may work: until the time of a function with this `context` is nearly over, or
-    `step_seconds` where there is none."""
-    if context is None:
-        return step_seconds
-    return float(max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0))
-
-
-def make_worker(
-    schema: Schema[SpecT, CursorT],
-    work: Work[SpecT, CursorT],
-    step_seconds: float = STEP_SECONDS,
-    describe: Describe[SpecT, CursorT] | None = None,
-) -> Handler:
-    """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and what `describe` adds.
-
-    `step_seconds`: how many seconds it works on one machine before it lets other tasks run.
-    """
-    configuration.prefetch()
-
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        id = read_task_id(event)
-        try:
-            return run_in_loop(run_step(id, get_seconds(context, step_seconds), schema, work, describe))
-        except (Problem, CancelledError):  # the latter: the service ends
-            raise
-        except Exception:
-            log_exception("a worker failed", tid=id)
-            raise
-
-    return name_invocation(handler)
-
-
-def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
-    """The handler of a machine's last state: whatever happened, the record says how it ended.
-
-    `clean(run, state)` removes what is not needed any more before the task is done; first of all it calls
-    `run.write_kept`.
-    """
-
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        try:
-            id = read_task_id(event)
-        except Superseded:
-            return {"tid": "", "more": False}
-        failure = event.get("failure")
-        more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
-        return {"tid": id, "more": more}
-
-    return name_invocation(handler)
 
 
 async def settle(
     id: str, failure: dict[str, Any], schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]
 ) -> bool:
-    """Clean up, and write how a task ended. `failure`: what a state machine caught, under `Error` its name.
+    """Clean up, and write how a task ended. `failure`: what the state machine caught, with its name in `Error`.
 
-    Whether the task is to be started once more, later: nothing is wrong with one that could not be worked on because
-    another worker held it, none was free, or the records did not answer.
+    True if the task is to be started again later: its worker could not work, since another worker held the task, no
+    slot was free, or the records did not answer.
     """
     name = str(failure.get("Error", ""))
-    if name in LATER:
+    if name in RETRIED_LATER:
         return True
-    if name == Superseded.__name__:  # the other worker settles it; where there is none, it is for the next run
+    if name == Superseded.__name__:  # the other worker settles it; if there is none, the next run does
         return platform().single_task_process and await asyncio.to_thread(_is_undone, id)
-    try:
-        run = await acquire(id, schema, leases.LEASE_SECONDS)
-    except Superseded:
-        return False
-    except (UnreadableTask, DecryptionError) as problem:
-        return await asyncio.to_thread(give_up, id, problem, format_now())
-    try:
+    async with AsyncExitStack() as stack:
+        try:
+            run = await stack.enter_async_context(hold_task(id, schema, leases.LEASE_SECONDS))
+        except Superseded:
+            return False
+        except (UnreadableTask, DecryptionError) as problem:
+            await asyncio.to_thread(_end_unreadable, id, problem)
+            return False
         await _settle(run, name, clean)
-    except BaseException:
-        run.abandon()
-        raise
-    get_held().release(id)
+        run.discard_unwritten()
     return False
 
 
@@ -332,6 +275,22 @@ def _is_undone(id: str) -> bool:
         return not records.get(id).done
     except RecordNotFound:
         return False
+
+
+def _end_unreadable(id: str, problem: Problem) -> None:
+    """End a task that cannot be read, and never will be. The sweep removes what it has in staging."""
+    log_warning("a task cannot be read and is ended", tid=id, reason=problem.message)
+    try:
+        task = records.get_unreadable(id)
+        if task.removed:
+            records.delete(id)
+        elif not task.done:
+            failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
+            with suppress(DecryptionError):  # of the answer to what was written
+                records.mark_done(task, failed)
+            emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
+    except (RecordNotFound, RecordConflict):
+        pass  # deleted, or retried meanwhile
 
 
 async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, CursorT]) -> None:
@@ -345,7 +304,7 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
         state, run.view.error = State.FAILED, run.view.error or "the worker failed, see the log"
     pass_checkpoint("settle.started")
     try:
-        await _keep_alive(clean(run, state), run.send_heartbeats(to_the_end=True))
+        await _keep_alive(clean(run, state), run.send_heartbeats(ignore_cancel=True))
     except (RecordsUnavailable, Superseded):
         raise
     except Problem as problem:
@@ -368,18 +327,18 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
 
 
 async def _find_expiry(task: Task) -> datetime | None:
-    """When a task that is done now may go; None for one that stays as long as its storage."""
+    """Return when the record of a task that is done now may be deleted; None if it stays as long as its storage."""
     days = (await configuration.get()).settings.task_retention_days
     return datetime.now(UTC) + timedelta(days=days) if KINDS[task.kind].is_listed else None
 
 
 async def _finish_removed(run: Run[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> None:
-    """End a task that was removed while it was settled; one that another worker has taken over is left alone."""
-    ours = {run.task.lease.token, run.token}
+    """End a task that was removed while it was settled. Do nothing if another worker has taken it over."""
     try:
-        run.task = await asyncio.to_thread(records.get, run.task.id)
+        task = await asyncio.to_thread(records.get, run.task.id)
     except RecordNotFound:
         return
-    if run.task.removed and run.task.lease.token in ours:
+    if task.removed and run.is_held_by(task):
+        run.task = task
         await clean(run, State.CANCELED)
-        await asyncio.to_thread(records.delete, run.task.id)
+        await asyncio.to_thread(records.delete, task.id)

@@ -1,4 +1,4 @@
-"""Whether a copy holds the bytes of its source: proven by checksums, by what the storages vouch for, or by reading."""
+"""The proof that a copy holds the bytes of its source: by checksums, by what the storages guarantee, or by reading."""
 
 from __future__ import annotations
 
@@ -7,40 +7,42 @@ from typing import NamedTuple
 
 from mangrove.core.problems import EntryChanged, StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.tasks.core import endpoints
-from mangrove.tasks.core.endpoints import Endpoint, have_same_bytes, is_same_range
+from mangrove.tasks.core import files
+from mangrove.tasks.core.files import FilePath, have_same_bytes, have_same_range
+from mangrove.tasks.core.model import CursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.partials import StepEnded
-from mangrove.tasks.core.specs import CursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.steps import Run
 
-DIFFERS = "the target's bytes differ from the source's"
+DIFFERENT_BYTES = "the target's bytes differ from the source's"
 
 
 class Stored(NamedTuple):
-    """A file that was stored: what it is, and the bytes that it must have (None: not known).
-
-    `by_storage`: the storage copied it by itself, and `is_ours`: what is there is that copy. `compared`: that was done
-    with the source. `md5`: in hex, of the bytes as they were read, when they passed through here in one go.
-    """
+    """A file that a copy has stored."""
 
     version: SourceVersion
     size: int | None
+    """Bytes that it must have; None if unknown."""
     by_storage: bool = False
+    """The storage copied it by itself."""
     is_ours: bool = True
+    """The file that is there is that copy."""
     compared: bool = False
+    """It was compared with the source."""
     md5: str = ""
+    """In hex, of the bytes as they were read, if they passed through this process in one go."""
 
 
 async def _find_difference(
-    run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, stored: Stored, verify: bool
+    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: Stored, verify: bool
 ) -> str:
-    """How the target differs from the source; "" for not at all. `verify`: read it where nothing else tells."""
+    """Return how the target differs from the source, "" if it does not. `verify`: read it if there is no other
+    proof."""
     if None not in (stored.version.size, stored.size) and stored.version.size != stored.size:
         return f"the target has {stored.version.size} bytes instead of {stored.size}"
-    same = await _compare_checksums(source, target)
-    if same is False:
+    are_equal = await _compare_checksums(source, target)
+    if are_equal is False:
         return "the target's checksum differs from the source's"
-    if same or stored.compared or not verify or await _is_proven(source, target, stored):
+    if are_equal or stored.compared or not verify or await _is_proven(source, target, stored):
         return ""
     if stored.md5:
         is_same = await _get_md5(target) == stored.md5
@@ -48,33 +50,37 @@ async def _find_difference(
         is_same = await _compare_blocks(run, source, version, target, run.cursor.partial)
     else:
         is_same = await have_same_bytes(source, target)
-    return "" if is_same else DIFFERS
+    return "" if is_same else DIFFERENT_BYTES
 
 
 async def check_copy(
-    run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, stored: Stored, *, verify: bool
+    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: Stored, *, verify: bool
 ) -> None:
-    """Refuse a target that differs from its source, and remove it; EntryChanged when the source is what has changed."""
+    """Raise StorageProblem if a target differs from its source, and remove it; EntryChanged if the source has
+    changed."""
     difference = await _find_difference(run, source, version, target, stored, verify)
     if difference:
         await withdraw(target, stored)
-        await source.check_unchanged(version)
+        await files.check_unchanged(source, version)
         raise StorageProblem(difference)
 
 
-async def _compare_checksums(source: Endpoint, target: Endpoint) -> bool | None:
-    """Whether the checksums that both storages know are equal; None when there are none of the same kind."""
+async def _compare_checksums(source: FilePath, target: FilePath) -> bool | None:
+    """True if the checksums that both storages know are equal; None if they know none of the same kind."""
     if not (source.driver.capabilities.get_checksums and target.driver.capabilities.get_checksums):
         return None
-    one, other = await source.driver.get_checksums(source.path), await target.driver.get_checksums(target.path)
-    kinds = one.keys() & other.keys()
-    return all(one[kind] == other[kind] for kind in kinds) if kinds else None
+    source_sums = await source.driver.get_checksums(source.path)
+    target_sums = await target.driver.get_checksums(target.path)
+    kinds = source_sums.keys() & target_sums.keys()
+    return all(source_sums[kind] == target_sums[kind] for kind in kinds) if kinds else None
 
 
-async def _is_proven(source: Endpoint, target: Endpoint, stored: Stored) -> bool:
-    """Whether the target vouches for what it was sent, and that was read rightly: a storage can check what is read as a
-    whole, and of ranges only those of files on this machine never passed a wire. A server that knows checksums copies
-    within itself."""
+async def _is_proven(source: FilePath, target: FilePath, stored: Stored) -> bool:
+    """True if the storages guarantee the bytes.
+
+    The target must guarantee what it was sent, and the source what was read. A storage checks a file that is read as a
+    whole; of ranges only those of this computer are safe. A server that knows checksums copies within itself.
+    """
     if stored.by_storage and target.driver.capabilities.get_checksums:
         return True
     if not await target.driver.proves_writes():
@@ -82,8 +88,8 @@ async def _is_proven(source: Endpoint, target: Endpoint, stored: Stored) -> bool
     return bool(stored.md5) or await source.driver.proves_reads()
 
 
-async def _get_md5(target: Endpoint) -> str:
-    """As the storage knows it, else of the bytes."""
+async def _get_md5(target: FilePath) -> str:
+    """Return the MD5 that the storage knows, else that of the bytes."""
     if target.driver.capabilities.get_checksums and (
         known := (await target.driver.get_checksums(target.path)).get("md5")
     ):
@@ -95,15 +101,15 @@ async def _get_md5(target: Endpoint) -> str:
 
 
 async def _compare_blocks(
-    run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, partial: PartialFile
+    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, partial: PartialFile
 ) -> bool:
-    """Return True if both hold the same bytes, read from where the last step ended; StepEnded if there is more."""
+    """True if both hold the same bytes, read from where the last step ended. Raise StepEnded if there is more."""
     entry, size = await target.driver.stat(target.path), version.size or 0
     if partial.stored is None or not partial.stored.matches(entry, by_tag=True):
         return False
     while partial.compared < size:
-        length = min(endpoints.COMPARE, size - partial.compared)
-        if not await is_same_range(source, target, version, entry, partial.compared, length):
+        length = min(files.COMPARED_BYTES, size - partial.compared)
+        if not await have_same_range(source, target, version, entry, partial.compared, length):
             return False
         partial.compared += length
         if partial.compared < size and not run.has_time():
@@ -111,28 +117,31 @@ async def _compare_blocks(
     return True
 
 
-async def look_at_copy(target: Endpoint, version: Entry) -> Stored:
-    """What the storage made when it copied `version` by itself, or another one has put there since: a copy has the time
-    of its source, or its tag, or the tag that S3 gives to an object made of that one part."""
-    now = await target.driver.stat(target.path)
+async def look_at_copy(target: FilePath, version: Entry) -> Stored:
+    """Return what is at the target of `version`, which the storage copied by itself.
+
+    A copy has the time or the tag of its source, or the tag of an S3 object that was uploaded in one part. Any other
+    file was put there since.
+    """
+    present = await target.driver.stat(target.path)
     tags = {version.etag, _make_part_tag(version.etag)} - {""}
-    is_ours = now.size == version.size and (now.modified == version.modified or now.etag in tags)
-    return Stored(SourceVersion.of(now), version.size, by_storage=True, is_ours=is_ours)
+    is_ours = present.size == version.size and (present.modified == version.modified or present.etag in tags)
+    return Stored(SourceVersion.of(present), version.size, by_storage=True, is_ours=is_ours)
 
 
 def _make_part_tag(etag: str) -> str:
-    """The ETag of an S3 object that was uploaded in one part, whose own tag is an MD5; "" for other tags."""
+    """Return the ETag of an S3 object that was uploaded in one part, from the MD5 of the part; "" for other tags."""
     try:
         return f"{hashlib.md5(bytes.fromhex(etag), usedforsecurity=False).hexdigest()}-1"
     except ValueError:
         return ""
 
 
-async def withdraw(target: Endpoint, stored: Stored) -> None:
-    """Remove what was stored and is not to stay, unless it is another file by now."""
-    now = await target.find()
+async def withdraw(target: FilePath, stored: Stored) -> None:
+    """Remove a file that was stored and is not to stay, unless another file is there by now."""
+    present = await files.find(target)
     try:
-        if now is not None and stored.is_ours and stored.version.matches(now, by_tag=True):
-            await target.remove_unchanged(now)
+        if present is not None and stored.is_ours and stored.version.matches(present, by_tag=True):
+            await files.remove_unchanged(target, present)
     except EntryChanged:
         pass  # another file came there just now

@@ -5,39 +5,50 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.declarations import Machine, Step, TaskKind
-from mangrove.tasks.core.specs import CopyCursor, Schema, SourceVersion, Spec
+from mangrove.tasks.core.model import CopyCursor, Machine, Schema, SourceVersion, Spec, Step, TaskKind
 
 
 @dataclass(kw_only=True)
 class DecompressSpec(Spec):
-    """Extract `inner` (a path in the archive, `/` for all) of the archive `source` into the folder `target_dir` as
-    `name`; "" for the folder itself. `cache_full`: bring the archive into staging first."""
+    """Extract an archive into a folder."""
 
     source: str
+    """The archive: a path of the tree."""
     password: str
+    """The password of the folder of `source`."""
     archive_password: str
     inner: str
+    """The file or folder in the archive to be extracted, `/` for all."""
     cache_full: bool
+    """Copy the archive into staging first."""
     target_dir: str
+    """A folder of the tree."""
     name: str
+    """The name in `target_dir`; "" for the folder itself."""
     overwrite: bool
 
 
 @dataclass(kw_only=True)
 class DecompressCursor(CopyCursor):
-    """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
-    what is in staging, `refused` the members that are not; `boot`: when they were brought (`Platform.read_boot_id`)."""
+    """The progress of the extraction into staging."""
 
     archive: SourceVersion | None = None
+    """The archive when the work began."""
     boot: str = ""
+    """The start of the computer in which the members were stored, see `Platform.read_boot_id`."""
     cached: bool = False
+    """The archive is in staging."""
     folders_made: bool = False
     position: int = 0
+    """The index of the next member."""
     files: int = 0
+    """Members that are in staging."""
     refused: int = 0
+    """Members that could not be extracted."""
     errors: list[str] = field(default_factory=list)
+    """The messages of the first of them."""
     chained: bool = False
+    """The transfer of the members is enqueued."""
 
 
 DECOMPRESS = Schema(DecompressSpec, DecompressCursor)

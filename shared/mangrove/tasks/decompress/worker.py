@@ -1,7 +1,7 @@
-"""The machine that extracts an archive: Plan looks into it, Extract brings its members into staging, Settle cleans up.
+"""The machine that extracts an archive: Plan looks into it, Extract stores its members in staging, Settle cleans up.
 
-A transfer goes on with what is in staging. Members that are refused are named in the task's error; the others are
-extracted all the same.
+A transfer goes on with what is in staging. The task's error names the members that are refused; the others are
+extracted.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, file_copy, kinds, queue, staging
-from mangrove.tasks.core.endpoints import Endpoint, TargetListing
+from mangrove.tasks.core import authorization, file_copy, model, queue, staging
 from mangrove.tasks.core.file_copy import CopyMode
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.files import FilePath, TargetListing
+from mangrove.tasks.core.model import SourceVersion, State
 from mangrove.tasks.core.partials import StepEnded, drop_partial, drop_receipts
-from mangrove.tasks.core.specs import SourceVersion
+from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.decompress.declaration import DecompressCursor, DecompressSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import archives as tree_archives
 from mangrove.tree.operations.archives import ArchiveFile
 
-STEP_SECONDS = 60.0  # on one machine: where late members are reached through all others, a step begins at the first
-CACHED = "archive"  # the whole archive in staging
+STEP_SECONDS = 60.0  # on a standalone service; long, since a step may have to skip all members before its first
+ARCHIVE = "archive"  # the name of the archive in staging
 
 DecompressRun: TypeAlias = Run[DecompressSpec, DecompressCursor]
 
 
 async def plan(run: DecompressRun) -> bool:
-    """See that it is an archive that can be read, and how much comes out of it; cache it first if so asked."""
+    """Check that the archive can be read, and sum up what it holds. Cache it first if the specification says so."""
     if run.cursor.attempt != run.task.attempt:
         run.cursor = DecompressCursor(attempt=run.task.attempt)
-    if await asyncio.to_thread(queue.is_chained, run.task):
-        return False  # what was brought here may be gone by now
+    if await asyncio.to_thread(queue.find_chained, run.task) is not None:
+        return False  # the transfer may have removed the members by now
     run.view.status = "getting src object"
     source, entry = await _find_source(run)
     if run.spec.cache_full and not run.cursor.cached:
@@ -59,27 +59,28 @@ async def plan(run: DecompressRun) -> bool:
             await _cache(run, source, entry)
         except StepEnded:
             return True
-    total, found = 0, False
+    total, has_members = 0, False
     async with _open_archive(run) as archive:
         if archive.sequential:
             return False  # to look into it is to extract it
         async for member in archive.iter_members():
             if not member.refused and _find_target_path(run, member) is not None:
-                found = True
+                has_members = True
                 total += 0 if member.is_dir else member.size or 0
-    if not found and run.spec.inner != "/":
+    if not has_members and run.spec.inner != "/":
         raise EntryNotFound
     run.view.total_bytes = total
     return False
 
 
 def _get_path(run: DecompressRun, name: str) -> TreePath:
-    """Where this run keeps something in staging."""
+    """Return the path of what this run keeps in staging under a name."""
     return staging.get_path(queue.get_stage(run.task), name)
 
 
-async def _find_source(run: DecompressRun) -> tuple[Endpoint, Entry]:
-    """The archive, as the task's owner may read it; StorageProblem when it changed since the work began."""
+async def _find_source(run: DecompressRun) -> tuple[FilePath, Entry]:
+    """Return the archive. Raise AccessDenied or its like if the owner may not read it, StorageProblem if it has changed
+    since the work began."""
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     await authorization.resolve_target(caller, spec.target_dir, spec.name)
@@ -92,17 +93,17 @@ async def _find_source(run: DecompressRun) -> tuple[Endpoint, Entry]:
         run.cursor.archive = SourceVersion.of(entry)
     if not run.cursor.archive.matches(entry):
         raise StorageProblem("the source changed since the task began")
-    return Endpoint(storage_path.driver, storage_path.path), entry
+    return storage_path, entry
 
 
-async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
-    """Copy the whole archive into staging."""
-    storage, path = await staging.driver(), _get_path(run, CACHED)
+async def _cache(run: DecompressRun, source: FilePath, entry: Entry) -> None:
+    """Copy the archive into staging."""
+    storage, path = await staging.driver(), _get_path(run, ARCHIVE)
     await staging.make_parent(path)
     await file_copy.copy_file(
         run,
         source,
-        Endpoint(storage, path),
+        StagedPath(storage, path),
         SourceVersion.of(entry),
         TargetListing(storage),
         CopyMode(overwrite=True, durable=configuration.cached().settings.is_durable),
@@ -116,7 +117,7 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
     source, entry = await _find_source(run)
     size = entry.size
     if run.cursor.cached:
-        source = Endpoint(await staging.driver(), _get_path(run, CACHED))
+        source = StagedPath(await staging.driver(), _get_path(run, ARCHIVE))
         size = (await source.driver.stat(source.path)).size if size is None else size
     if size is None:
         raise StorageProblem("the size of the archive is not known")
@@ -129,8 +130,8 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
 
 
 def _find_target_path(run: DecompressRun, member: Member) -> str | None:
-    """Where a member goes below the target; None when it is outside the folder that was asked for, which itself goes
-    there with all it holds."""
+    """Return the path of a member below the target; None if it is not to be extracted. The requested file or folder
+    itself is right in the target."""
     inner = run.spec.inner.strip("/")
     if not inner:
         return member.path
@@ -141,17 +142,17 @@ def _find_target_path(run: DecompressRun, member: Member) -> str | None:
 
 
 async def extract(run: DecompressRun) -> bool:
-    """Extract what is next into staging; at the end, open its transfer."""
+    """Extract the next members into staging. At the end, enqueue their transfer."""
     cursor = run.cursor
     run.view.status = "walking and decompressing"
-    if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could say so
-        if cursor.boot not in ("", platform().read_boot_id()):  # members that were brought may have lost their bytes
+    if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could save that
+        if cursor.boot not in ("", platform().read_boot_id()):  # stored members may have lost their bytes
             cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
         cursor.boot = platform().read_boot_id()
         if await _extract_members(run):
             return True
         await staging.sync(_get_path(run, staging.BODY))
-        await _find_source(run)  # a mixture of what it was and what it is must go nowhere
+        await _find_source(run)  # a mixture of two versions of the archive must not be transferred
         await run.save()
         await _chain_transfer(run)
     cursor.chained = True
@@ -162,7 +163,7 @@ async def extract(run: DecompressRun) -> bool:
 
 
 async def _extract_members(run: DecompressRun) -> bool:
-    """Extract what is next into staging; whether there is more."""
+    """Extract the next members into staging. True if there is more."""
     cursor = run.cursor
     began = saved = time.monotonic()
     first = 0.0
@@ -170,7 +171,7 @@ async def _extract_members(run: DecompressRun) -> bool:
         if not cursor.folders_made:
             await _make_folders(run, archive)
             pass_checkpoint("extract.folders")
-        async for index, member, blocks in archive.iter_contents(lambda index, one: _is_next(run, index, one)):
+        async for index, member, blocks in archive.iter_contents(lambda index, member: _is_next(run, index, member)):
             first = first or time.monotonic()
             with _catch_refusal(run, member):
                 await _store_member(run, member, blocks)
@@ -185,16 +186,16 @@ async def _extract_members(run: DecompressRun) -> bool:
 
 
 def is_enough(skipping: float, work: float) -> bool:
-    """Return True if a step has worked so long (seconds) that the next one may skip all members before it again.
+    """True if a step has worked at least as long (seconds) as it took to skip the members before its first.
 
-    Else an archive with much before many small members would never end.
+    A step that ended earlier would spend most of its time on skipping.
     """
     return work >= skipping or platform().ends_late_steps
 
 
 @contextmanager
 def _catch_refusal(run: DecompressRun, member: Member) -> Iterator[None]:
-    """A member that cannot be stored is named, and the others go on."""
+    """Name a member that cannot be stored, and go on with the others."""
     try:
         yield
     except (ArchiveTooLarge, Unreachable):
@@ -214,22 +215,22 @@ def _is_next(run: DecompressRun, index: int, member: Member) -> bool:
 
 
 async def _make_folders(run: DecompressRun, archive: Archive) -> None:
-    """Make the folders, also empty ones, and count what is refused: once, before the files."""
+    """Make the folders and count the members that are refused: once, before the files are extracted."""
     body = _get_path(run, staging.BODY)
     await staging.make_folder(body)
     run.cursor.refused, run.cursor.errors = 0, []
-    found = run.spec.inner == "/"
+    has_members = run.spec.inner == "/"
     async for member in archive.iter_members():
         path = _find_target_path(run, member)
         if member.refused:
             if path is not None:
                 _count_refusal(run, member, member.refused)
             continue
-        found = found or path is not None
+        has_members = has_members or path is not None
         if path and member.is_dir:
             with _catch_refusal(run, member):
                 await staging.make_folder(TreePath(f"{body}/{path}"))
-    if not found:
+    if not has_members:
         raise EntryNotFound
     run.cursor.folders_made = True
 
@@ -243,18 +244,18 @@ async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterato
 
 
 async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The blocks, while all steps together stay within what an archive may extract to."""
-    done, most = run.cursor.bytes_done, tree_archives.make_limits(configuration.cached().settings).size
+    """Yield the blocks. Raise ArchiveTooLarge if all steps together extract more than an archive may hold."""
+    done, limit = run.cursor.bytes_done, tree_archives.make_limits(configuration.cached().settings).size
     async for block in blocks:
         done += len(block)
-        if most and done > most:
+        if limit and done > limit:
             raise ArchiveTooLarge
         run.show_progress(done)
         yield block
 
 
 async def _chain_transfer(run: DecompressRun) -> None:
-    """Open the transfer of what was extracted."""
+    """Enqueue the transfer of what was extracted."""
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
@@ -262,20 +263,20 @@ async def _chain_transfer(run: DecompressRun) -> None:
         source=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=spec.name, overwrite=spec.overwrite
     )
     base = archives.base_name(TreePath(spec.source).name)
-    folder = target.endpoint.path.parent if spec.name else target.endpoint.path
-    name = kinds.format_upload_name(base, target.mount.path, folder)
+    path = target.storage_path.path
+    name = model.format_upload_name(base, target.storage_path.mount.path, path.parent if spec.name else path)
     await asyncio.to_thread(queue.chain, "decompress_upload", run.task, name, transfer, run.cursor.bytes_done)
     pass_checkpoint("extract.chained")
 
 
 async def clean(run: DecompressRun, state: State) -> None:
-    """Drop what no transfer goes on with."""
+    """Remove from staging what no transfer needs."""
     stage = queue.get_stage(run.task)
-    await run.write_kept()
+    await run.flush()
     if run.cursor.partial is not None:
         await drop_partial(run)
     await drop_receipts(run)
-    if not run.cursor.chained and not await asyncio.to_thread(queue.is_chained, run.task):
+    if not run.cursor.chained and await asyncio.to_thread(queue.find_chained, run.task) is None:
         await staging.clear(stage)
     elif run.cursor.cached:
-        await staging.remove(stage, CACHED)
+        await staging.remove(stage, ARCHIVE)

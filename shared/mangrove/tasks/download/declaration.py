@@ -5,33 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.declarations import Machine, Step, TaskKind
-from mangrove.tasks.core.specs import Cursor, Schema, Spec
+from mangrove.tasks.core.model import Cursor, Machine, Schema, Spec, Step, TaskKind
 
 
 @dataclass(kw_only=True)
 class DownloadSpec(Spec):
-    """Fetch `url` with `tool` into the folder `target_dir` of the tree."""
+    """Download an address into a folder."""
 
     url: str
     tool: str
+    """The name of the download tool."""
     target_dir: str
+    """A folder of the tree."""
     delete_policy: str
+    """The ends of the transfer after which staged bytes are removed."""
 
 
 @dataclass(kw_only=True)
 class DownloadCursor(Cursor):
-    """`started` in seconds since the epoch. `token`: the tool's, None before it has the address; `missed`: calls in a
-    row that it did not answer; `shared`: it still gives to others what it has downloaded.
-
-    `complete`: SimpleHttp has stored every byte.
-    """
+    """The progress of the download."""
 
     started: float = 0.0
+    """In seconds since the epoch."""
     token: str | None = None
+    """The tool's own; None before it has the address."""
     missed: int = 0
+    """Calls in a row that the tool did not answer."""
     shared: bool = False
+    """The tool still uploads the files to others."""
     complete: bool = False
+    """SimpleHttp has stored every byte."""
 
 
 DOWNLOAD = Schema(DownloadSpec, DownloadCursor)

@@ -1,5 +1,7 @@
-"""Files that are too large for the answer of a function, and whose storage gives no address: put into staging once, and
-handed out from there. The bucket's own rule removes them."""
+"""Downloads of files that are too large for the answer of a function and whose storage gives no address.
+
+They are copied into staging once, and clients fetch them from there. A rule of the bucket removes them.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ STAGE_SECONDS = 20.0  # a function has 29 for its whole answer
 
 
 async def stage(storage_path: StoragePath, entry: Entry, mime: str) -> str:
-    """An address of the file as `entry` describes it; TooLarge when it cannot be staged in time."""
+    """Return an address of the file as `entry` describes it. TooLarge if it cannot be copied in time."""
 
     async def read() -> AsyncIterator[bytes]:
         return await storage_path.driver.read(storage_path.path, if_match=entry)
 
     upload = Upload(entry.size, entry.modified, mime)
-    return await _hand_out(_describe(storage_path, entry), storage_path.path.name, upload, read)
+    return await _stage_version(_describe(storage_path, entry), storage_path.path.name, upload, read)
 
 
 async def stage_member(storage_path: StoragePath, body: MemberStream, mime: str) -> str:
-    """The same of a file in the archive at `storage_path`; closes it."""
+    """Return an address of a file in the archive at `storage_path`, and close the archive."""
 
     async def read() -> AsyncIterator[bytes]:
         return body
@@ -39,15 +41,15 @@ async def stage_member(storage_path: StoragePath, body: MemberStream, mime: str)
     upload = Upload(member.size, member.modified or body.archive.modified, mime)
     version = f"{_describe(storage_path, body.archive)}\n{member.path}"
     async with aclosing(body):
-        return await _hand_out(version, member.path.rpartition("/")[2], upload, read)
+        return await _stage_version(version, member.path.rpartition("/")[2], upload, read)
 
 
 def _describe(storage_path: StoragePath, entry: Entry) -> str:
-    """What is another text for another version of a file."""
+    """Return a text that differs for every version of a file."""
     return f"{storage_path.mount.storage.id}\n{storage_path.path}\n{entry.size}\n{entry.modified}\n{entry.etag}"
 
 
-async def _hand_out(
+async def _stage_version(
     version: str, name: str, upload: Upload, read: Callable[[], Awaitable[AsyncIterator[bytes]]]
 ) -> str:
     storage = await staging.driver()

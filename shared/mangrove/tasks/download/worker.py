@@ -1,7 +1,7 @@
-"""The machine that downloads a file: Begin asks the tool, Poll looks how far it is, Settle cleans up.
+"""The machine that downloads files: Begin calls the tool, Poll asks how far it came, Settle cleans up.
 
-What arrives waits in staging; a transfer goes on with it. SimpleHttp is this service itself: its Poll fetches, part
-by part, and continues where it was cut off when the server can.
+The files are stored in staging, and a transfer goes on with them. The tool SimpleHttp is this service: its Poll fetches
+the file part by part, and continues where it was cut off if the server supports that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Driver, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, kinds, queue, staging
-from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.file_copy import MOST_PARTS, is_due
-from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.core import authorization, files, model, queue, staging
+from mangrove.tasks.core.file_copy import MAX_PARTS, is_save_due
+from mangrove.tasks.core.model import DELETE_NEVER, DELETE_POLICIES, PartialFile, State
 from mangrove.tasks.core.partials import PartReceipts, drop_partial, drop_receipts, find_receipts, is_torn
-from mangrove.tasks.core.specs import PartialFile
+from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.download.declaration import DownloadCursor, DownloadSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
@@ -33,10 +32,10 @@ from mangrove.tools import http, registry
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
 
-STEP_SECONDS = 60.0  # that one machine fetches before it asks anew: every step is a request
-PART = 16 << 20  # bytes of a file that are under way at once
-PATIENCE = 5  # calls in a row that a tool may fail to answer
-MIN_POLL_INTERVAL_SECONDS = 3  # between two calls
+STEP_SECONDS = 60.0  # on a standalone service; long, since every step is a request to the server
+IN_FLIGHT_BYTES = 16 << 20
+MAX_MISSED_CALLS = 5  # in a row that a tool may fail to answer
+MIN_POLL_INTERVAL_SECONDS = 3
 MIB = 1 << 20
 
 DownloadRun: TypeAlias = Run[DownloadSpec, DownloadCursor]
@@ -53,7 +52,7 @@ async def begin(run: DownloadRun) -> bool:
 
 
 async def _give_to_tool(run: DownloadRun) -> None:
-    """Let the tool begin, or go on with what it began for another process."""
+    """Have the tool begin, or go on with what it began for another process."""
     tool = await _get_tool(run.spec.tool)
     folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
     url, key, token = run.spec.url, f"{run.task.id}-{run.task.attempt}", run.cursor.token
@@ -66,7 +65,7 @@ async def _give_to_tool(run: DownloadRun) -> None:
 
 
 async def poll(run: DownloadRun) -> bool:
-    """See how far it is, or fetch on; when the file is there, open its transfer."""
+    """Ask how far the tool came, or fetch on. Enqueue the transfer when all files are there."""
     await _resolve_target(run)
     if run.spec.tool != SIMPLE_HTTP:
         return await _poll_tool(run)
@@ -77,7 +76,7 @@ async def poll(run: DownloadRun) -> bool:
 
 
 async def _fetch_on(run: DownloadRun) -> bool:
-    """Fetch on. A connection that broke after it brought something is made again at once, however often."""
+    """Fetch on. If the connection breaks after it has brought a part, connect again at once, however often."""
     before = _count_parts(run)
     try:
         return await _fetch(run)
@@ -93,11 +92,11 @@ def _count_parts(run: DownloadRun) -> int:
 
 
 def _get_stage(run: DownloadRun) -> str:
-    """The name under which this run keeps what arrives."""
+    """Return the name in staging of what this run stores."""
     return queue.get_stage(run.task)
 
 
-async def _resolve_target(run: DownloadRun) -> authorization.Target:
+async def _resolve_target(run: DownloadRun) -> authorization.TargetAccess:
     caller = await authorization.authorize_caller(run.task, Right.OFFLINE_DOWNLOAD)
     return await authorization.resolve_target(caller, run.spec.target_dir, "")
 
@@ -113,8 +112,10 @@ async def _poll_tool(run: DownloadRun) -> bool:
         status = await tool.get_status(cursor.token or "")
     except Unreachable as problem:
         cursor.missed += 1
-        if cursor.missed > PATIENCE:
-            raise StorageProblem(f"failed to get status of {run.task.id}, retried {PATIENCE} times") from problem
+        if cursor.missed > MAX_MISSED_CALLS:
+            raise StorageProblem(
+                f"failed to get status of {run.task.id}, retried {MAX_MISSED_CALLS} times"
+            ) from problem
         return _wait(run)
     cursor.missed, cursor.token = 0, status.token
     if status.error:
@@ -128,14 +129,14 @@ async def _poll_tool(run: DownloadRun) -> bool:
 
 
 def _wait(run: DownloadRun) -> bool:
-    """Look again; the longer it takes, the less often, so that a cloud execution's history lasts for weeks."""
+    """Ask again later. The interval grows, so that the history of a cloud execution lasts for weeks."""
     elapsed = int(time.time() - run.cursor.started)
     run.wait = min(max(MIN_POLL_INTERVAL_SECONDS, elapsed // 20), platform().max_poll_interval_seconds)
     return True
 
 
 async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
-    """Every byte is there. While the tool still gives the files to others, they stay where they are."""
+    """Enqueue the transfer of complete files. They stay where they are while the tool still uploads them to others."""
     cursor = run.cursor
     if status.seeds_forever:
         await staging.pin(_get_stage(run))
@@ -155,10 +156,10 @@ async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
 
 
 async def _chain_transfer(run: DownloadRun, policy: str) -> None:
-    """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
+    """Enqueue the transfer of what has arrived: a single entry by its name, several into the folder itself."""
     target = await _resolve_target(run)
     if await asyncio.to_thread(queue.resume_chained, run.task):
-        return  # by a worker that died before it could say so; what arrived may be gone by now
+        return  # by a worker that died before it could save that; the transfer may have removed the files
     body = staging.get_path(_get_stage(run), staging.BODY)
     arrived = await list_all(await staging.driver(), body)
     if not arrived:
@@ -171,7 +172,9 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
         overwrite=True,
         delete_policy=policy,
     )
-    name = kinds.format_staged_name(TreePath("/") / (single or staging.BODY), target.mount.path, target.endpoint.path)
+    name = model.format_staged_name(
+        TreePath("/") / (single or staging.BODY), target.storage_path.mount.path, target.storage_path.path
+    )
     size = sum(entry.size or 0 for entry in arrived)
     if run.spec.tool != SIMPLE_HTTP:
         run.view.status = "offline download completed, maybe transferring"
@@ -180,18 +183,19 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
 
 
 async def _fetch(run: DownloadRun) -> bool:
-    """Fetch with SimpleHttp until the end of the step, when the server lets us continue; whether there is more."""
+    """Fetch until the end of the step, if the server lets us continue later, else until all is there. True if there is
+    more."""
     settings = (await configuration.get()).settings
-    allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
+    policy, max_size = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
         await drop_partial(run)
     partial, receipts = await _find_parts(run)
     offset = len(receipts) * partial.length if partial is not None and receipts is not None else 0
     if partial is not None and receipts is not None and offset > partial.size:  # the last part is shorter
-        return await _finish(run, await _get_storage(), partial, receipts)
+        return await _finish(run, await staging.driver(), partial, receipts)
     validator = partial.validator if partial is not None else ""
-    async with http.fetch(run.spec.url, allowed, offset, validator) as answer:
-        _limit_size(answer.size or 0, most)
+    async with http.fetch(run.spec.url, policy, offset, validator) as answer:
+        _limit_size(answer.size or 0, max_size)
         if not answer.offset and partial is not None:
             await drop_partial(run)
             partial = None
@@ -199,31 +203,31 @@ async def _fetch(run: DownloadRun) -> bool:
         length = partial.length if partial is not None else _plan_length(answer.size)
         pieces = split_chunks(throttle.limit_server_download(answer.iter_blocks()), length)
         first = await anext(pieces, b"")
-        _limit_size(len(first), most)
+        _limit_size(len(first), max_size)
         if partial is None and len(first) < length:
             name = f"{staging.BODY}/{answer.name}"
             await staging.store(_get_stage(run), name, stream(first), _make_upload(len(first)))
             pass_checkpoint("download.whole")
             return await _complete(run)
-        return await _store(run, answer, length, first, pieces, most)
+        return await _store(run, answer, length, first, pieces, max_size)
 
 
 def _plan_length(size: int | None) -> int:
-    """Bytes of a part of a file of this size: two are under way at once."""
-    return PART if size is None else max(PART // 2, -(-size // MOST_PARTS))
+    """Return the bytes of a part of a file of this size. Two parts are in flight at a time."""
+    return IN_FLIGHT_BYTES if size is None else max(IN_FLIGHT_BYTES // 2, -(-size // MAX_PARTS))
 
 
-def _limit_size(size: int, most: int) -> None:
-    """Refuse a file of more than `most` bytes; 0 is no limit."""
-    if most and size > most:
-        raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+def _limit_size(size: int, max_size: int) -> None:
+    """Raise StorageProblem for a file of more than `max_size` bytes; 0 means any size."""
+    if max_size and size > max_size:
+        raise StorageProblem(f"the file has more than the {max_size // MIB} MiB that are allowed")
 
 
 async def _store(
-    run: DownloadRun, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
+    run: DownloadRun, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], max_size: int
 ) -> bool:
-    """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
-    storage = await _get_storage()
+    """Store the file as parts, and fetch the next part while one is stored. True if there is more."""
+    storage = await staging.driver()
     partial = await _begin_parts(run, storage, answer, length)
     receipts = await PartReceipts.load(run, partial)
     path, piece = TreePath(partial.path), first
@@ -238,10 +242,10 @@ async def _store(
             pass_checkpoint("download.part")
             await receipts.add(len(receipts), storing.result())
             partial.size += len(piece)
-            if is_due(saved):
+            if is_save_due(saved):
                 await _save(run, partial, receipts)
                 saved = time.monotonic()
-            _limit_size(partial.size, most)
+            _limit_size(partial.size, max_size)
             is_over = not await _wait_in_step(run, fetching, answer)
         except BaseException:
             fetching.cancel()
@@ -259,21 +263,21 @@ async def _store(
 
 
 async def _save(run: DownloadRun, partial: PartialFile, receipts: PartReceipts) -> None:
-    """Write down what is stored; nothing else is told of."""
+    """Save what is stored. A part that is still fetched does not count."""
     await receipts.save()
     run.show_progress(partial.size)
     await run.save()
 
 
 async def _wait_in_step(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
-    """Wait for what is fetched next, but from a server that goes on later no longer than the step; whether it is
-    there, and the step goes on."""
+    """Wait for the next part, no longer than the step if the server lets us continue later. True if the part is there
+    and the step goes on."""
     await asyncio.wait([fetching], timeout=run.seconds_left if answer.resumable else None)
     return fetching.done() and (not fetching.result() or not answer.resumable or run.has_time())
 
 
 async def _find_parts(run: DownloadRun) -> tuple[PartialFile | None, PartReceipts | None]:
-    """The file that was begun and its receipts; it is dropped where some of those are lost."""
+    """Return the partial file and its receipts. A partial file whose receipts are lost is dropped."""
     partial = run.cursor.partial
     receipts = await find_receipts(run, partial) if partial is not None else None
     if partial is not None and receipts is None:
@@ -281,18 +285,13 @@ async def _find_parts(run: DownloadRun) -> tuple[PartialFile | None, PartReceipt
     return run.cursor.partial, receipts
 
 
-async def _get_storage() -> Driver:
-    storage = await staging.driver()
-    return storage
-
-
 async def _finish(run: DownloadRun, storage: Driver, partial: PartialFile, receipts: PartReceipts) -> bool:
-    """Make one file of all parts, where a worker that died has not done so."""
+    """Make the file of its parts, unless a worker that died has done so."""
     path = TreePath(partial.path)
     try:
         await storage.finish(path, partial.token, receipts.list(), _make_upload(partial.size))
     except EntryNotFound:
-        if await Endpoint(await staging.driver(), path).find() is None:
+        if await files.find(StagedPath(await staging.driver(), path)) is None:
             raise
     pass_checkpoint("download.finished")
     run.cursor.partial = None
@@ -300,7 +299,7 @@ async def _finish(run: DownloadRun, storage: Driver, partial: PartialFile, recei
 
 
 async def _complete(run: DownloadRun) -> bool:
-    """Save that every byte is here, and stays, before it is taken away."""
+    """Make the files durable, and save that they are complete, before a transfer takes them away."""
     await staging.sync(staging.get_path(_get_stage(run), staging.BODY))
     run.cursor.complete = True
     await run.save()
@@ -308,7 +307,7 @@ async def _complete(run: DownloadRun) -> bool:
 
 
 async def _begin_parts(run: DownloadRun, storage: Driver, answer: http.FetchResponse, length: int) -> PartialFile:
-    """The partial file of the record, begun in staging; its intent is saved before, its token after."""
+    """Return the partial file of the cursor, begun in staging. The intent is saved before, the token after."""
     if run.cursor.partial is not None and not run.cursor.partial.token:
         await drop_partial(run)
     if run.cursor.partial is not None:
@@ -332,9 +331,9 @@ def _make_upload(size: int | None) -> Upload:
 
 
 async def clean(run: DownloadRun, state: State) -> None:
-    """End what the tool still does, and drop what no transfer goes on with."""
+    """End the work of the tool, and remove from staging what no transfer needs."""
     shared, succeeded = run.cursor.shared, state is State.SUCCEEDED
-    await run.write_kept()
+    await run.flush()
     if run.cursor.partial is not None:
         await drop_partial(run)
     await drop_receipts(run)
@@ -358,4 +357,4 @@ async def _stop_tool(run: DownloadRun) -> None:
     try:
         await (await _get_tool(run.spec.tool)).remove(run.cursor.token)
     except Problem:
-        pass  # the tool is gone; it forgets by itself
+        pass  # the tool does not answer; it forgets by itself

@@ -4,73 +4,88 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mangrove.tasks.core.declarations import Machine, Step, TaskKind
-from mangrove.tasks.core.specs import Cursor, Schema, Spec
+from mangrove.tasks.core.model import Cursor, Machine, Schema, Spec, Step, TaskKind
 
 
 @dataclass(kw_only=True)
 class IndexSpec(Spec):
-    """Index the storage `storage_id`: all of it, or (`is_update`) only what changed, and `paths` (inside the storage)
-    with `levels` of folders below them (-1: all). `is_drop`: forget the index instead. `is_gentle`: nobody waits for
-    it."""
+    """Index a storage."""
 
     storage_id: int
     is_update: bool = False
+    """Read only what changed, and `paths`; else all of the storage."""
     paths: list[str] = field(default_factory=list)
+    """Paths inside the storage."""
     levels: int = -1
+    """The levels of folders below `paths` that are read, too; -1 for all."""
     is_drop: bool = False
+    """Remove the index instead."""
     is_gentle: bool = False
+    """No user waits for it, so that it leaves half of the time to others."""
 
 
 @dataclass(kw_only=True)
 class IndexPart:
-    """Some of the folders to be read, which another worker reads: `count` from `position` on."""
+    """Folders of the list that another worker reads."""
 
     number: int
     position: int
+    """The first of them."""
     count: int
 
 
 @dataclass(kw_only=True)
 class IndexCursor(Cursor):
-    """The progress of the walk in its list of folders (`position` of `folder_count`), what it found (`count` names, in
-    `files` and `folder_files` of the index's store), and what it began with: the first `root_count` folders,
-    `read_count` changes that ask for folders to be read, the time `began` (seconds since the epoch). `seen`: names,
-    with those that are not stored yet. `merged`: changes with higher numbers stay as they are.
-
-    `is_wanted`: the storage was to have an index when the run began. `is_whole`: all of the storage is read;
-    `failed_count` folders could not be, the first of which `errors` name. `walked`: there is nothing left to read.
-    `indexed`: names in the index as the last run left it, None for no index; `finished`: when that was, ISO 8601.
-
-    `parts`: what other workers read meanwhile, together all from `position` on; this is handed out for the `round`th
-    time, and what got lost of it for the `tries`th. A folder's id is its position and `shift`; `shifts` are to be added
-    to the ids in each of the files. `lists`: what the names of a part's own lists begin with.
-    """
+    """The progress of the walk in its list of folders, and what the run began with."""
 
     generation: str = ""
+    """A random name of the run."""
     began: float = 0.0
+    """In seconds since the epoch."""
     is_wanted: bool = True
+    """The storage was to have an index when the run began."""
     is_whole: bool = True
+    """All of the storage is read."""
     root_count: int = 0
+    """Folders of the list that the walk began with."""
     read_count: int = 0
+    """Changes that ask for folders to be read."""
     merged: str = ""
+    """Changes with higher numbers are not merged by this run."""
     folder_count: int = 0
+    """Folders in the list."""
     position: int = 0
+    """Folders of the list that were read."""
     failed_count: int = 0
+    """Folders that could not be read."""
     errors: list[str] = field(default_factory=list)
+    """The messages of the first of them."""
     count: int = 0
+    """Names in `files`."""
     seen: int = 0
+    """Names that were read, also those that are not stored yet."""
     files: list[str] = field(default_factory=list)
+    """Files of names in the index's store."""
     folder_files: list[str] = field(default_factory=list)
+    """Files of folders in the index's store."""
     shifts: list[int] = field(default_factory=list)
+    """What is to be added to the ids of folders in each of the files."""
     shift: int = 0
+    """The id of a folder minus its position in the list."""
     parts: list[IndexPart] = field(default_factory=list)
+    """What other workers read meanwhile: together, all folders from `position` on."""
     round: int = 0
+    """The number of times that folders were handed out."""
     tries: int = 0
+    """The number of times that parts of this round were lost."""
     lists: str = ""
+    """The beginning of the names of a part's own lists."""
     walked: bool = False
+    """All folders are read."""
     indexed: int | None = None
+    """Names in the index as the last run left it; None for no index."""
     finished: str = ""
+    """When that was, ISO 8601."""
 
 
 INDEX = Schema(IndexSpec, IndexCursor)
@@ -79,8 +94,8 @@ MACHINE = Machine(
     INDEX,
     (
         Step("Plan", "worker:plan"),
-        Step("Walk", "worker:walk", seconds="worker:STEP_SECONDS", describe="parts:describe_parts"),
-        Step("Part", "part:read_part"),
+        Step("Walk", "worker:walk", seconds="worker:STEP_SECONDS", describe="worker:describe_parts"),
+        Step("Part", "worker:read_part"),
         Step("Settle", "settle:clean"),
     ),
 )

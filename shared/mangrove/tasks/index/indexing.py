@@ -1,7 +1,7 @@
-"""The index runs of the storages: asked for by administrators, by storages that change, by searches, and by the clock.
+"""The index runs of the storages: requested by administrators, changed storages, searches and the schedule; and their
+progress, as clients see it.
 
-A storage has one task, whose id follows from its own: whoever opens the next run of it first has opened it, and there
-are never two.
+A storage has a single task, whose id follows from its own, so that two runs of it never exist at a time.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+import orjson
 
 from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Problem, RecordNotFound, SearchUnavailable
+from mangrove.core.platform import platform
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound, SearchUnavailable, UnreadableTask
 from mangrove.core.telemetry import log_exception
-from mangrove.records import index_changes
+from mangrove.records import index_changes, settings
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import RecordConflict
@@ -29,28 +33,70 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import NewTask, Task
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks.core import dispatch, queue
-from mangrove.tasks.core.kinds import State, format_index_name
-from mangrove.tasks.index import progress as index_progress
-from mangrove.tasks.index.declaration import IndexSpec
-from mangrove.tasks.index.lists import ALL
-from mangrove.tasks.index.progress import KIND, SERVICE, Progress, load_cursor, make_task_id, read_tasks
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.model import State, format_index_name
+from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
+from mangrove.tasks.index.lists import ALL_LEVELS, IndexRun
 from mangrove.tree import mounts
 from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 
+KIND = "index"
+SERVICE_OWNER = 0  # the owner of these tasks
 RUNNING, NOT_RUNNING = "index is running", "index is not running"
-MOST_PATHS = 100  # of one update that is asked for
-WAITING_CHANGES = 500  # of one storage: worth a run
-WAITING_SECONDS = 300.0  # that a change waits for a run at most
-CLEAR_SECONDS = 15.0  # that a run takes at most to see that it was stopped
-SOON_SECONDS = 10.0  # from a run to the next one that searches ask for: a change has to be some seconds old
-AGAIN_SECONDS = 900.0  # from a run that failed to the next one that nobody asked for
+MAX_PATHS_PER_UPDATE = 100
+MAX_WAITING_CHANGES = 500  # of a storage; more are worth a run
+MAX_CHANGE_WAIT_SECONDS = 300.0  # for a run
+MAX_STOP_SECONDS = 15.0  # until a run sees that it was stopped
+SEARCH_UPDATE_INTERVAL_SECONDS = 10.0  # from a run to the next one that searches ask for
+RETRY_INTERVAL_SECONDS = 900.0  # from a run that failed to the next one without a request
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of the index runs, as clients see it."""
+
+    obj_count: int
+    """Names in the indexes, and names that the first runs of storages have read."""
+    is_done: bool
+    last_done_time: str | None
+    """ISO 8601."""
+    error: str
+
+
+def make_task_id(storage_id: int) -> str:
+    """Return the id of the task of a storage."""
+    return f"{KIND}-{storage_id:0{queue.ID_LENGTH - len(KIND) - 1}d}"
+
+
+def _parse_storage_id(task_id: str) -> int:
+    return int(task_id.rpartition("-")[2])
+
+
+def load_cursor(task: Task) -> IndexCursor:
+    """Return the cursor of a task; a new one if it cannot be read."""
+    try:
+        return IndexCursor.load(task.cursor)
+    except UnreadableTask:
+        return IndexCursor()
+
+
+def _read_tasks(ids: Iterable[str]) -> list[Task]:
+    return [task for batch in task_batches.split(ids) for task in task_batches.read(batch)]
+
+
+def _read_tasks_by_status(done: bool) -> list[Task]:
+    """Return the tasks of all storages that are done, or that are not."""
+    return _read_tasks(row.id for row in task_lists.list_rows(KIND, done, SERVICE_OWNER))
+
+
+def _list_unfinished_ids() -> list[str]:
+    return [row.id for row in task_lists.list_rows(KIND, False, SERVICE_OWNER)]
 
 
 async def _find_storages() -> list[Storage]:
-    """The storages that are to have an index."""
-    now = await configuration.get()
-    return [storage for storage in now.storages if is_indexed(storage, now.settings)]
+    """Return the storages that are to have an index."""
+    config = await configuration.get()
+    return [storage for storage in config.storages if is_indexed(storage, config.settings)]
 
 
 async def _require_index() -> None:
@@ -59,48 +105,50 @@ async def _require_index() -> None:
 
 
 async def build_all() -> None:
-    """Index every storage anew; BadRequest while a run is under way."""
+    """Index every storage anew. Raise BadRequest while a run is under way."""
     await _require_index()
     specs = [IndexSpec(storage_id=storage.id) for storage in await _find_storages()]
-    await asyncio.to_thread(_open_asked, specs)
+    await asyncio.to_thread(_start_requested, specs)
 
 
 async def update(paths: Sequence[str], max_depth: int = 0) -> None:
-    """Read folders of the tree again with what is below them, `max_depth` levels in all (0 and less: all of them), and
-    lay them over the index; without paths, what changed. BadRequest while a run is under way."""
+    """Update the index of folders of the tree, or without paths of what changed. Raise BadRequest while a run is under
+    way.
+
+    `max_depth`: the levels of folders that are read, including the folders themselves; 0 and less for all.
+    """
     await _require_index()
-    if len(paths) > MOST_PATHS:
-        raise BadRequest(f"{len(paths)} paths in one update, at most {MOST_PATHS} are read")
+    if len(paths) > MAX_PATHS_PER_UPDATE:
+        raise BadRequest(f"{len(paths)} paths in one update, at most {MAX_PATHS_PER_UPDATE} are read")
     table, indexed = await mounts.ready(), {storage.id for storage in await _find_storages()}
-    levels = max_depth - 1 if max_depth > 0 else ALL
-    wanted: dict[int, list[str]] = {id: [] for id in indexed if not paths}
+    levels = max_depth - 1 if max_depth > 0 else ALL_LEVELS
+    paths_by_storage: dict[int, list[str]] = {id: [] for id in indexed if not paths}
     for path in map(TreePath, paths):
         holding = {mount.storage.id: path.below(mount.path) for mount in table.find_mounts(path)}
         below = {mount.storage.id: TreePath("/") for mount in table.mounts if mount.path.within(path)}
         for id, inner in (holding | below).items():
             if id in indexed:
-                wanted.setdefault(id, []).append(inner)
-    specs = [IndexSpec(storage_id=id, is_update=True, paths=some, levels=levels) for id, some in wanted.items()]
-    await asyncio.to_thread(_open_asked, specs)
+                paths_by_storage.setdefault(id, []).append(inner)
+    specs = [
+        IndexSpec(storage_id=id, is_update=True, paths=inner_paths, levels=levels)
+        for id, inner_paths in paths_by_storage.items()
+    ]
+    await asyncio.to_thread(_start_requested, specs)
 
 
-def _open_asked(specs: Sequence[IndexSpec]) -> None:
-    if _list_undone():
+def _start_requested(specs: Sequence[IndexSpec]) -> None:
+    if _list_unfinished_ids():
         raise BadRequest(RUNNING)
-    opened = [_open(spec) for spec in specs]
-    if specs and not any(opened):
-        raise BadRequest(RUNNING)  # another request was quicker
+    started = [_start(spec) for spec in specs]
+    if specs and not any(started):
+        raise BadRequest(RUNNING)  # another request was faster
 
 
-def _list_undone() -> list[str]:
-    return [row.id for row in task_lists.list_rows(KIND, False, SERVICE)]
-
-
-def _open(spec: IndexSpec) -> bool:
-    """Open the next run of a storage's task and start it; False while one is under way."""
-    id, now = make_task_id(spec.storage_id), configuration.get_sync()
-    mount = next((one.mount_path for one in now.storages if one.id == spec.storage_id), "")
-    new = NewTask(KIND, SERVICE, queue.make_view(id, format_index_name(mount)), spec.dump())
+def _start(spec: IndexSpec) -> bool:
+    """Start the next run of a storage's task. False while a run is under way."""
+    id, storages = make_task_id(spec.storage_id), configuration.get_sync().storages
+    mount = next((storage.mount_path for storage in storages if storage.id == spec.storage_id), "")
+    new = NewTask(KIND, SERVICE_OWNER, queue.make_view(id, format_index_name(mount)), spec.dump())
     try:
         try:
             task = records.create(new)
@@ -109,54 +157,54 @@ def _open(spec: IndexSpec) -> bool:
             if not last.done:
                 return False
             task = records.renew(last, new)
-    except (RecordConflict, RecordNotFound):  # another request was quicker
+    except (RecordConflict, RecordNotFound):  # another request was faster
         return False
     pass_checkpoint("queue.opened")
-    dispatch.start(task, f"-{int(task.created)}")
+    platform().dispatcher.start(task, f"-{int(task.created)}")
     return True
 
 
 async def stop() -> None:
-    """End the runs under way, and leave the indexes as they were; BadRequest when there is none."""
+    """End the runs under way, and leave the indexes as they were. Raise BadRequest if there is no run."""
     await _require_index()
     await asyncio.to_thread(_stop)
 
 
 def _stop() -> None:
-    if not _list_undone():
+    if not _list_unfinished_ids():
         raise BadRequest(NOT_RUNNING)
     _cancel_all()
 
 
 def _cancel_all() -> None:
-    for task in read_tasks(False):
+    for task in _read_tasks_by_status(False):
         if not task.done:
             records.mark_cancelled(task.id)
-            dispatch.expedite(task)
+            platform().dispatcher.expedite(task)
 
 
 async def clear() -> None:
-    """Forget all indexes, also those under way, until somebody asks for them anew."""
+    """Remove all indexes, and end the runs under way."""
     await _require_index()
     await asyncio.to_thread(_cancel_all)
-    end = time.monotonic() + CLEAR_SECONDS
-    while await asyncio.to_thread(_list_undone):
+    end = time.monotonic() + MAX_STOP_SECONDS
+    while await asyncio.to_thread(_list_unfinished_ids):
         if time.monotonic() > end:
             raise BadRequest(RUNNING)
         await asyncio.sleep(0.05)
     specs = [IndexSpec(storage_id=storage.id, is_drop=True) for storage in await _find_storages()]
-    await asyncio.to_thread(lambda: [_open(spec) for spec in specs])
+    await asyncio.to_thread(lambda: [_start(spec) for spec in specs])
 
 
 async def read_progress() -> Progress:
-    """How far the runs under way came, and how the last ones ended."""
+    """Return the progress of the runs under way, and the results of the last ones."""
     await _require_index()
-    return await asyncio.to_thread(index_progress.read)
+    return _compute_progress(await asyncio.to_thread(_read_tasks_of_progress))
 
 
 @asynccontextmanager
 async def follow_changes() -> AsyncIterator[None]:
-    """Storages are changed within: the index of each whose names may be others is built anew, or dropped."""
+    """After storages are changed within, build or remove the indexes of those whose names may have changed."""
     before = (await configuration.get()).storages
     try:
         yield
@@ -165,130 +213,155 @@ async def follow_changes() -> AsyncIterator[None]:
 
 
 async def _follow_changes(before: Sequence[Storage]) -> None:
-    now = await configuration.get()
-    if now.settings.has_search_index and now.storages is not before:
+    config = await configuration.get()
+    if config.settings.has_search_index and config.storages is not before:
         old, new = (
-            {storage.id: _identify(storage) for storage in storages if is_indexed(storage, now.settings)}
-            for storages in (before, now.storages)
+            {storage.id: _identify(storage) for storage in storages if is_indexed(storage, config.settings)}
+            for storages in (before, config.storages)
         )
         changed = {id for id in old.keys() | new.keys() if old.get(id) != new.get(id)}
         await asyncio.to_thread(_follow_storages, changed)
 
 
 def _identify(storage: Storage) -> tuple[str, ...]:
-    """What the names in a storage depend on, and which of them are indexed."""
+    """Return what decides which names of a storage are indexed."""
     return storage.driver, storage.addition, storage.mount_path
 
 
 def _follow_storages(ids: Collection[int]) -> None:
     for id in ids:
-        if not _open(IndexSpec(storage_id=id, is_gentle=True)):
+        if not _start(IndexSpec(storage_id=id, is_gentle=True)):
             read = IndexChange(id, ChangeKind.READ, "/", True)
-            index_changes.add(read)  # the run under way began before; this is for the next one
+            index_changes.add(read)  # for the next run: the present one began before
 
 
 def follow_setting() -> None:
-    """The index was switched on or off: the indexes of all storages are built, or dropped."""
-    now = configuration.cached()
+    """Build or remove the indexes of all storages after the index was switched on or off."""
+    config = configuration.cached()
     try:
-        _refresh({storage.id for storage in now.storages if is_indexed(storage, now.settings)})
+        _refresh({storage.id for storage in config.storages if is_indexed(storage, config.settings)})
     except Problem:
-        log_exception("an index run could not be opened")
+        log_exception("an index run could not be started")
 
 
 async def request_build(storage_ids: Collection[int]) -> None:
-    """A search found no index of these storages, or a damaged one: it is built anew where there should be one."""
+    """Build the indexes that a search has missed, or found damaged, where a storage is to have one."""
     if storage_ids:
         await _try(asyncio.to_thread(_repair, storage_ids))
 
 
 def _repair(storage_ids: Collection[int]) -> None:
     ids = [make_task_id(id) for id in storage_ids]
-    tasks = {task.id: task for some in task_batches.split(ids) for task in task_batches.read(some)}
+    tasks = {task.id: task for task in _read_tasks(ids)}
     for id in storage_ids:
         task = tasks.get(make_task_id(id))
         is_lost = task is None or load_cursor(task).indexed is not None
         if is_lost or (task is not None and _lacks_index(task) and not _has_just_ended(task)):
-            _open(IndexSpec(storage_id=id, is_gentle=True))
+            _start(IndexSpec(storage_id=id, is_gentle=True))
 
 
 async def request_update(storage_ids: Collection[int]) -> None:
-    """A search met many changes of these storages, or some that it cannot know: a run merges them."""
+    """Merge the changes of storages into their indexes, since a search met many of them."""
     if storage_ids:
-        await _try(asyncio.to_thread(_update_changed, storage_ids, SOON_SECONDS))
+        await _try(asyncio.to_thread(_update_changed, storage_ids, SEARCH_UPDATE_INTERVAL_SECONDS))
 
 
-def _update_changed(storage_ids: Iterable[int], soon: float = 0.0) -> None:
-    """Open a run for the changes of each storage that has an index, unless the last one failed a moment ago, or ended
-    `soon` seconds ago."""
-    ids = [make_task_id(id) for id in storage_ids]
-    for some in task_batches.split(ids):
-        for task in task_batches.read(some):
-            if task.done and load_cursor(task).indexed is not None and not _has_just_ended(task, soon):
-                _open(IndexSpec(storage_id=_parse_storage_id(task.id), is_update=True, is_gentle=True))
+def _update_changed(storage_ids: Iterable[int], interval: float = 0.0) -> None:
+    """Start a run for the changes of each storage that has an index, unless the last run ended less than `interval`
+    seconds ago, or has just failed."""
+    for task in _read_tasks([make_task_id(id) for id in storage_ids]):
+        if task.done and load_cursor(task).indexed is not None and not _has_just_ended(task, interval):
+            _start(IndexSpec(storage_id=_parse_storage_id(task.id), is_update=True, is_gentle=True))
 
 
 async def _try(work: Awaitable[None]) -> None:
-    """What a request has brought about beside what it asked for: it has its answer whatever comes of that."""
+    """Do work that a request has brought about beside its answer, which does not depend on it."""
     try:
         await work
     except Problem:
-        log_exception("an index run could not be opened")
+        log_exception("an index run could not be started")
 
 
 async def refresh() -> None:
-    """Open the runs that are due: of storages without an index, of many or old changes, of what is no more."""
-    wanted = {storage.id for storage in await _find_storages()}
-    await asyncio.to_thread(_refresh, wanted)
+    """Start the runs that are due: for storages without an index, for many or old changes, for removed storages."""
+    await asyncio.to_thread(_refresh, {storage.id for storage in await _find_storages()})
 
 
 async def repair() -> None:
-    """Index anew the storages whose index is gone: what keeps the records may not have kept that."""
-    store, gone = runtime.get(SegmentStore), list[int]()
-    for task in await asyncio.to_thread(read_tasks, True):
+    """Build the indexes whose files are gone: a backup of the records may be newer than that of the indexes."""
+    store, storage_ids = runtime.get(SegmentStore), list[int]()
+    for task in await asyncio.to_thread(_read_tasks_by_status, True):
         id = _parse_storage_id(task.id)
         if load_cursor(task).indexed is not None and await store.read_manifest(id) is None:
-            gone.append(id)
-    await request_build(gone)
+            storage_ids.append(id)
+    await request_build(storage_ids)
 
 
-def _refresh(wanted: Set[int]) -> None:
-    done = {_parse_storage_id(task.id): task for task in read_tasks(True)}
-    undone = {_parse_storage_id(id) for id in _list_undone()}
-    for id in wanted - done.keys() - undone:
-        _open(IndexSpec(storage_id=id, is_gentle=True))
+def _refresh(storage_ids: Set[int]) -> None:
+    done = {_parse_storage_id(task.id): task for task in _read_tasks_by_status(True)}
+    unfinished = {_parse_storage_id(id) for id in _list_unfinished_ids()}
+    for id in storage_ids - done.keys() - unfinished:
+        _start(IndexSpec(storage_id=id, is_gentle=True))
     for id, task in done.items():
-        is_due = id not in wanted or (_lacks_index(task) and not _has_just_ended(task))
-        if is_due:
-            _open(IndexSpec(storage_id=id, is_gentle=True))
-    if wanted:
-        _update_changed(_find_changed(wanted))
+        if id not in storage_ids or (_lacks_index(task) and not _has_just_ended(task)):
+            _start(IndexSpec(storage_id=id, is_gentle=True))
+    if storage_ids:
+        _update_changed(_find_changed(storage_ids))
 
 
 def _lacks_index(task: Task) -> bool:
     return task.view.state == State.FAILED and load_cursor(task).indexed is None
 
 
-def _has_just_ended(task: Task, soon: float = 0.0) -> bool:
-    """Whether a run failed less than AGAIN_SECONDS ago, or ended less than `soon` seconds ago."""
+def _has_just_ended(task: Task, interval: float = 0.0) -> bool:
+    """True if a run failed less than RETRY_INTERVAL_SECONDS ago, or ended less than `interval` seconds ago."""
     if not task.view.end_time:
         return False
     seconds = time.time() - datetime.fromisoformat(task.view.end_time).timestamp()
-    return seconds < (AGAIN_SECONDS if task.view.state == State.FAILED else soon)
+    return seconds < (RETRY_INTERVAL_SECONDS if task.view.state == State.FAILED else interval)
 
 
-def _find_changed(wanted: Collection[int]) -> set[int]:
-    """The storages whose changes are worth a run."""
+def _find_changed(storage_ids: Collection[int]) -> set[int]:
+    """Return the storages whose changes are worth a run."""
     now = time.time()
-    waited, count, old = now - WAITING_SECONDS, Counter[int](), set[int]()
+    waited, count, old = now - MAX_CHANGE_WAIT_SECONDS, Counter[int](), set[int]()
     limits = {ChangeKind.READ: now, ChangeKind.INTENT: now - 2 * INTENT_EXPIRY_SECONDS}
     for change in index_changes.read():
         if change.kind is not ChangeKind.INDEX:
             count[change.storage_id] += change.kind is not ChangeKind.INTENT
             if index_changes.read_seconds(change.number) < limits.get(change.kind, waited):
                 old.add(change.storage_id)
-    return {id for id in wanted if id in old or count[id] >= WAITING_CHANGES}
+    return {id for id in storage_ids if id in old or count[id] >= MAX_WAITING_CHANGES}
 
 
-def _parse_storage_id(task_id: str) -> int:
-    return int(task_id.rpartition("-")[2])
+def _read_tasks_of_progress() -> dict[str, Task]:
+    """Return the tasks of the present storages, and all that are not done."""
+    ids = dict.fromkeys(_list_unfinished_ids())
+    ids |= dict.fromkeys(make_task_id(storage.id) for storage in configuration.get_sync().storages)
+    return {task.id: task for task in _read_tasks(ids)}
+
+
+def _compute_progress(tasks: Mapping[str, Task]) -> Progress:
+    count, finished, errors = 0, list[str](), list[str]()
+    for task in tasks.values():
+        cursor = load_cursor(task)
+        is_building = cursor.attempt == task.attempt and cursor.is_whole and not cursor.walked
+        count += (cursor.indexed or 0) if task.done else cursor.seen if is_building else cursor.indexed or cursor.seen
+        finished += [cursor.finished] if cursor.finished else []
+        if task.done and task.view.state == State.FAILED:
+            errors.append(f"{task.view.name}: {task.view.error}")
+    is_done = all(task.done for task in tasks.values())
+    return Progress(count, is_done, max(finished, default=None), "; ".join(errors))
+
+
+def save_progress(run: IndexRun, state: State) -> None:
+    """Store the progress, as it is after this run has ended in `state`, in the setting that clients read."""
+    view = replace(run.view, state=state)
+    ended = replace(run.task, view=view, cursor=run.cursor.dump(), done=True)
+    try:
+        tasks = _read_tasks_of_progress()
+        tasks.pop(ended.id, None)
+        progress = _compute_progress(tasks if ended.removed else tasks | {ended.id: ended})
+        settings.save({"index_progress": orjson.dumps(progress).decode()})
+    except Problem:  # a client that asks for the progress gets it from the tasks
+        log_exception("the progress of the index could not be saved")

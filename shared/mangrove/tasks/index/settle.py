@@ -1,4 +1,4 @@
-"""The end of an index run: changes and what was read are laid over the index, which is swapped as a whole."""
+"""The end of an index run: the changes and what was read make a new index, which replaces the old one as a whole."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from mangrove.search.database import DamagedSegment
 from mangrove.search.segments import Manifest, Segments
 from mangrove.search.writing import Folded, Fresh
 from mangrove.tasks.core import staging
-from mangrove.tasks.core.kinds import State
-from mangrove.tasks.index import progress as index_progress
+from mangrove.tasks.core.model import State
+from mangrove.tasks.index.indexing import save_progress
 from mangrove.tasks.index.lists import (
     IndexRun,
     RequestedRead,
     get_store,
-    is_wanted,
     open_base,
     open_failed,
     open_reads,
     read_all,
+    should_have_index,
 )
 
 MAX_CHANGES = 20_000  # of one storage that a failed run leaves
 
 
 async def clean(run: IndexRun, state: State) -> None:
-    """Swap the index, and drop what is needed no more."""
-    await run.write_kept()
+    """Replace the index, and remove what is not needed any more."""
+    await run.flush()
     storage_id, cursor = run.spec.storage_id, run.cursor
-    if not (cursor.is_wanted and await is_wanted(storage_id)):
+    if not (cursor.is_wanted and await should_have_index(storage_id)):
         run.task = replace(run.task, removed=True)  # with its record
     if run.task.removed or (run.spec.is_drop and state is State.SUCCEEDED):
         await get_store().drop(storage_id)
@@ -53,7 +53,7 @@ async def clean(run: IndexRun, state: State) -> None:
         await get_store().discard(storage_id)
         await asyncio.to_thread(_bound_changes, storage_id)
     await staging.clear(run.task.id)
-    await asyncio.to_thread(index_progress.save, run, State.FAILED if run.view.error else state)
+    await asyncio.to_thread(save_progress, run, State.FAILED if run.view.error else state)
 
 
 def _bound_changes(storage_id: int) -> None:
@@ -64,7 +64,7 @@ def _bound_changes(storage_id: int) -> None:
 
 
 async def _commit(run: IndexRun) -> Manifest:
-    """Make what was read the index, once: a worker that died after the swap did that."""
+    """Replace the index, unless a worker that died has done so."""
     present = await get_store().read_manifest(run.spec.storage_id)
     if present is not None and present.began == run.cursor.began and not present.partial:
         await get_store().discard(run.spec.storage_id)
@@ -81,9 +81,9 @@ async def _commit(run: IndexRun) -> Manifest:
 
 async def _swap(run: IndexRun) -> Manifest:
     storage_id, cursor, store = run.spec.storage_id, run.cursor, get_store()
-    kept = await read_all(open_failed(run, cursor.failed_count)) if cursor.is_whole else None
-    base = await open_base(run) if kept is None else await store.open(storage_id) if kept else None
-    folded = await _merge(run, base, kept)
+    unread = await read_all(open_failed(run, cursor.failed_count)) if cursor.is_whole else None
+    base = await open_base(run) if unread is None else await store.open(storage_id) if unread else None
+    folded = await _merge(run, base, unread)
     for file in folded.fresh:
         await store.store(storage_id, file)
     pass_checkpoint("index.folded")
@@ -96,8 +96,11 @@ async def _swap(run: IndexRun) -> Manifest:
     return manifest
 
 
-async def _merge(run: IndexRun, base: Segments | None, kept: Sequence[str] | None) -> Folded:
-    """Return the next index: the present one with the changes since, replaced by what was read."""
+async def _merge(run: IndexRun, base: Segments | None, unread: Sequence[str] | None) -> Folded:
+    """Return the next index: the present one with the changes since, in which what was read replaces what it had.
+
+    `unread`: the only folders of which the present names stay; None if those of all folders that were not read stay.
+    """
     cursor, work = run.cursor, get_store().make_work_folder(run.spec.storage_id)
     name = f"{cursor.generation}-{token_hex(3)}"
     merged: Folded | None = None
@@ -112,7 +115,7 @@ async def _merge(run: IndexRun, base: Segments | None, kept: Sequence[str] | Non
     folders, names = await _fetch(run, cursor.folder_files), await _fetch(run, cursor.files)
     folder_count = cursor.folder_count + cursor.shift - cursor.failed_count
     fresh = Fresh(folders, names, cursor.count, folder_count, cursor.shifts)
-    folded = await writing.fold_changes(base, work, name, fresh, kept)
+    folded = await writing.fold_changes(base, work, name, fresh, unread)
     older = merged.fresh if merged is not None else ()
     return replace(folded, fresh=(*folded.fresh, *(path for path in older if path.name in folded.files)))
 
@@ -122,7 +125,7 @@ async def _fetch(run: IndexRun, names: Sequence[str]) -> list[Path]:
 
 
 async def _delete_changes(run: IndexRun) -> None:
-    """Delete the changes that the index has by now; what could not be read, or changed meanwhile, is to be read."""
+    """Delete the changes that the index has by now. Ask for a read of what could not be read, or changed meanwhile."""
     cursor, storage_id = run.cursor, run.spec.storage_id
     failed = {TreePath(path) for path in await read_all(open_failed(run, cursor.failed_count))}
     reads = await read_all(open_reads(run, cursor.read_count))

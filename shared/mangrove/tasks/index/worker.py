@@ -1,71 +1,61 @@
-"""The machine that indexes a storage: Plan says what to read, Walk reads folders, Settle lays them over the index.
+"""The machine that indexes a storage: Plan decides what to read, Walk reads folders, Settle updates the index.
 
-The index that was there stays the present one until Settle swaps it. What a step has read is a file of names and one
-of folders in the index's store, before the cursor says so; the folders to be read are a list in staging.
+The present index is used until Settle replaces it. What a step has read is stored as a file of names and a file of
+folders before the cursor counts it. The folders to be read are a list in staging.
+
+In the cloud, the walk of a large storage is shared among workers. Each reads some of the folders that are left, and
+what is below them, until its time is over. Its result is stored as a whole when it ends, so that a worker that died, or
+ran twice, does no harm.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
+from typing import Any
 
-from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.codec import DecodeError, structure, unstructure
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import (
-    EntryNotFound,
-    NotAFolder,
-    NotMounted,
-    StorageProblem,
-    StorageUnavailable,
-    Unreachable,
-)
-from mangrove.drivers.base import Driver, FolderBatch
+from mangrove.core.problems import StorageProblem
 from mangrove.records import index_changes
 from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind
-from mangrove.search import writing
-from mangrove.search.scope import IndexScope, find_child
-from mangrove.search.segments import Manifest, Segments
-from mangrove.search.writing import FolderWriter, SegmentWriter
-from mangrove.tasks.index import parts as index_parts
-from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
+from mangrove.records.tasks import model as records
+from mangrove.search.segments import Manifest
+from mangrove.tasks.core import sharing
+from mangrove.tasks.core.sharing import PART_SECONDS, PartRun
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, Cancelled
+from mangrove.tasks.index.declaration import INDEX, IndexCursor, IndexPart, IndexSpec
 from mangrove.tasks.index.lists import (
-    ALL,
+    ALL_LEVELS,
     Folder,
     IndexRun,
     RequestedRead,
     get_store,
-    is_wanted,
+    is_to_be_divided,
     open_base,
     open_failed,
     open_folders,
     open_reads,
+    should_have_index,
     write_all,
 )
-from mangrove.tasks.index.reading import FolderReader
+from mangrove.tasks.index.walk import read_step
 from mangrove.tree import mounts
-from mangrove.tree.mounts import Mount
 from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 
-Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
-STEP_SECONDS = 30.0  # on one machine: each step makes two files, which Settle joins
-MOST_ASKED = 2000  # folders, whether the index knows them
-BATCH = 64  # folders between two looks at the time
-SAVE_SECONDS = 2.0  # between two looks of clients at how far it came
-BUSY = 0.3  # of the time the event loop works when it works for others, too
-LONGEST_PAUSE = 1.0
+STEP_SECONDS = 30.0  # on a standalone service; long, since each step makes two files that Settle joins
 MAX_READS = 10_000  # folders that changes ask for; for more the whole storage is read
 MERGED_SECONDS = 2 * MAX_WRITE_DELAY_SECONDS  # the age of a change that a run merges: no earlier one may come after it
-KEPT_ERRORS = 3  # folders named in the task's error
+MAX_PARTS = 8  # that are read at a time, each by a function of its own
+PART_LOST = "a part of the storage was not read"
 
 
 async def plan(run: IndexRun) -> bool:
-    """Write down the folders to begin with: the root, or in an update those that are marked or asked for."""
+    """List the folders to begin with: the root or, in an update, those that changed or were requested."""
     if run.cursor.attempt == run.task.attempt and run.cursor.generation:
         return False
     last = run.cursor
@@ -73,7 +63,7 @@ async def plan(run: IndexRun) -> bool:
         attempt=run.task.attempt, generation=token_hex(6), began=time.time(), indexed=last.indexed,
         finished=last.finished,
     )  # fmt: skip
-    cursor.is_wanted = await is_wanted(run.spec.storage_id)
+    cursor.is_wanted = await should_have_index(run.spec.storage_id)
     if run.spec.is_drop or not cursor.is_wanted:
         return False
     manifest = await get_store().read_manifest(run.spec.storage_id)
@@ -82,7 +72,7 @@ async def plan(run: IndexRun) -> bool:
     reads = await asyncio.to_thread(_find_reads, run.spec.storage_id, cursor)
     cursor.read_count = await write_all(open_reads(run, 0), reads)
     is_too_much = len(reads) > MAX_READS
-    roots = [Folder("/", ALL)] if cursor.is_whole or is_too_much else _choose_roots(run.spec, reads)
+    roots = [Folder("/", ALL_LEVELS)] if cursor.is_whole or is_too_much else _choose_roots(run.spec, reads)
     cursor.root_count = cursor.folder_count = await write_all(open_folders(run, 0), roots)
     cursor.walked = not roots  # only changes are merged
     pass_checkpoint("index.planned")
@@ -90,7 +80,7 @@ async def plan(run: IndexRun) -> bool:
 
 
 def _find_reads(storage_id: int, cursor: IndexCursor) -> list[RequestedRead]:
-    """The changes that ask for folders to be read, and the intents of processes that died."""
+    """Return the changes that ask for folders to be read, and the intents of processes that died."""
     expired = index_changes.make_number(cursor.began - INTENT_EXPIRY_SECONDS)
     return [
         RequestedRead(change.number, change.path, change.deep)
@@ -100,45 +90,46 @@ def _find_reads(storage_id: int, cursor: IndexCursor) -> list[RequestedRead]:
 
 
 def _choose_roots(spec: IndexSpec, reads: Sequence[RequestedRead]) -> list[Folder]:
-    """Each folder once; those below one that is read with all below it are left out."""
-    asked: dict[str, int] = {}
-    wanted = [(path, spec.levels) for path in spec.paths] + [(read.path, ALL if read.deep else 0) for read in reads]
-    for path, levels in wanted:
-        old = asked.get(path, 0)
-        asked[path] = ALL if ALL in (old, levels) else max(old, levels)
-    deep = {path for path, levels in asked.items() if levels == ALL}
+    """Return each requested folder once, without those that are read together with a folder above them."""
+    levels_by_path: dict[str, int] = {}
+    requests = [(path, spec.levels) for path in spec.paths]
+    requests += [(read.path, ALL_LEVELS if read.deep else 0) for read in reads]
+    for path, levels in requests:
+        old = levels_by_path.get(path, 0)
+        levels_by_path[path] = ALL_LEVELS if ALL_LEVELS in (old, levels) else max(old, levels)
+    deep = {path for path, levels in levels_by_path.items() if levels == ALL_LEVELS}
     return [
         Folder(path, levels)
-        for path, levels in asked.items()
+        for path, levels in levels_by_path.items()
         if deep.isdisjoint(TreePath(path).ancestors()[1:])
     ]  # fmt: skip
 
 
 async def walk(run: IndexRun) -> bool:
-    """Read what is next; whether there is more."""
+    """Read the next folders. True if there are more."""
     cursor = run.cursor
     if cursor.walked or not cursor.folder_count:
         return False
     mount = (await mounts.ready()).by_id.get(run.spec.storage_id)
-    if mount is None or not await is_wanted(run.spec.storage_id):
+    if mount is None or not await should_have_index(run.spec.storage_id):
         return False
     driver = await mount.get_driver()
     if not driver.config.is_indexed:
         return False
     base = None if cursor.is_whole else await open_base(run)
-    if not await index_parts.take_over(run):
+    if not await _take_over(run):
         return True
     await read_step(run, mount, driver, base)
     if cursor.position >= cursor.folder_count:
         return _end_walk(run)
     await _publish(run)
-    if index_parts.is_to_be_divided(run, cursor.folder_count - cursor.position):
-        index_parts.divide(run)
+    if is_to_be_divided(run, cursor.folder_count - cursor.position):
+        divide(run)
     return True
 
 
 async def _publish(run: IndexRun) -> None:
-    """Let searches find what was read so far, where there is no index yet."""
+    """Let searches find what was read so far, if there is no index yet."""
     cursor, store = run.cursor, get_store()
     if not cursor.is_whole or any(cursor.shifts):
         return
@@ -151,17 +142,6 @@ async def _publish(run: IndexRun) -> None:
         await store.commit(run.spec.storage_id, partial)
 
 
-async def read_step(run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
-    """Read folders until the time is over; the cursor says what came of it."""
-    with_files = _Walk(run, mount, driver, base)
-    try:
-        await with_files.begin()
-        await with_files.read()
-        await with_files.store()
-    finally:
-        with_files.close()
-
-
 def _end_walk(run: IndexRun) -> bool:
     cursor = run.cursor
     cursor.walked = True
@@ -171,153 +151,133 @@ def _end_walk(run: IndexRun) -> bool:
     return False
 
 
-class _Batch(NamedTuple):
-    """Some folders, one after the other in the list of those to be read; `failed`: numbers among them."""
+def divide(run: IndexRun) -> None:
+    """Divide all folders that are left among workers."""
+    cursor = run.cursor
+    size = -(-(cursor.folder_count - cursor.position) // MAX_PARTS)
+    starts = range(cursor.position, cursor.folder_count, size)
+    cursor.parts = [
+        IndexPart(number=number, position=start, count=min(size, cursor.folder_count - start))
+        for number, start in enumerate(starts)
+    ]
+    cursor.round += 1
+    cursor.tries = 0
 
-    first: int
-    rows: Sequence[Folder]
-    paths: Sequence[TreePath]
-    failed: set[int]
+
+def describe_parts(run: IndexRun) -> dict[str, Any]:
+    """Return what the machine is told of the parts: `divided`, and the input of the state Part for each."""
+    return sharing.describe(run, "divided", run.cursor.round, [part.number for part in run.cursor.parts])
 
 
-class _Walk:
-    """One step: what it has read counts once it is stored."""
+@dataclass(kw_only=True)
+class PartResult:
+    """The result of a part."""
 
-    def __init__(self, run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
-        cursor = run.cursor
-        self._run, self._mount, self._base = run, mount, base
-        self._scope = IndexScope.make(configuration.cached().settings)
-        self._folders = open_folders(run, cursor.folder_count)
-        self._failed = open_failed(run, cursor.failed_count)
-        self._errors = list(cursor.errors)
-        self._position = cursor.position
-        self._roots: set[str] = set()
-        self._saved = time.monotonic()
-        self._adding = asyncio.Lock()
-        self._reader = FolderReader(driver)
-        self._thread = ThreadPoolExecutor(1, "index")
-        name = f"{cursor.generation}-{len(cursor.files)}-{token_hex(3)}"
-        work = get_store().make_work_folder(run.spec.storage_id)
-        self._names = SegmentWriter(work, f"names-{name}")
-        self._walked = FolderWriter(work, f"folders-{name}")
+    lists: str
+    """The beginning of the names of its lists."""
+    files: list[str] = field(default_factory=list)
+    folder_files: list[str] = field(default_factory=list)
+    position: int = 0
+    """Folders of its list that were read; the others are left to be read."""
+    folder_count: int = 0
+    """Folders of its list."""
+    failed_count: int = 0
+    errors: list[str] = field(default_factory=list)
+    count: int = 0
+    problem: str = ""
+    """The message of the failure because of which the result does not count."""
 
-    async def begin(self) -> None:
-        """Read what the walk began with."""
-        if not self._run.cursor.is_whole:
-            while len(self._roots) < self._run.cursor.root_count:
-                rows = await self._folders.read_rows(len(self._roots))
-                self._roots |= {row.path for row in rows[: self._run.cursor.root_count - len(self._roots)]}
 
-    def close(self) -> None:
-        """Remove what is not stored."""
-        self._thread.shutdown(wait=True)
-        self._names.close()
-        self._walked.close()
+def _make_result_name(round: int, number: int) -> str:
+    return f"result-{round}-{number}"
 
-    async def read(self) -> None:
-        """Read folders until the time is over or there are none left."""
-        while rows := await self._folders.read_rows(self._position):
-            for start in range(0, len(rows), BATCH):
-                await self._read_batch(rows[start : start + BATCH])
-                self._run.cursor.seen = self._run.cursor.count + self._names.count
-                waiting = self._folders.count - self._position
-                if not self._run.has_time() or index_parts.is_to_be_divided(self._run, waiting):
-                    return
-                if time.monotonic() - self._saved > SAVE_SECONDS:
-                    await self._run.save()
-                    self._saved = time.monotonic()
 
-    async def _read_batch(self, rows: Sequence[Folder]) -> None:
-        """Read some folders, and write down which are to be read because of them."""
-        began, used = time.monotonic(), time.thread_time()
-        first = self._position + self._run.cursor.shift
-        batch = _Batch(first, rows, [TreePath(row.path) for row in rows], set())
-        wanted = [at for at, path in enumerate(batch.paths) if self._is_read(self._mount.path / path)]
-        paths = [batch.paths[at] for at in wanted]
+async def find_result(task_id: str, round: int, number: int) -> PartResult | None:
+    """Return the result of a part, None if there is none."""
+    report = await sharing.find_report(task_id, _make_result_name(round, number))
+    try:
+        return structure(PartResult, report) if report is not None else None
+    except DecodeError:
+        return None
 
-        async def take(found: Sequence[FolderBatch]) -> None:
-            await self._take(batch, [one._replace(number=wanted[one.number]) for one in found])
 
-        await self._reader.read(paths, take)
-        read = [(first + at, row.path) for at, row in enumerate(rows) if at not in batch.failed]
-        await self._run_in_thread(self._walked.add, read)
-        self._position += len(rows)
-        await self._give_way(time.monotonic() - began, time.thread_time() - used)
+async def store_result(task_id: str, round: int, number: int, result: PartResult) -> None:
+    """Store the result of a part in the place of an older one."""
+    await sharing.store_report(task_id, _make_result_name(round, number), unstructure(result))
 
-    async def _give_way(self, worked: float, used: float) -> None:
-        """Leave half of the time to others when nobody waits for this, or while the event loop, which this itself
-        hardly uses, has others to work for."""
-        if self._run.spec.is_gentle or used > BUSY * worked:
-            await asyncio.sleep(min(worked, LONGEST_PAUSE))
 
-    async def _take(self, batch: _Batch, found: Sequence[FolderBatch]) -> None:
-        """Write down what is in folders. One that is gone by now is empty."""
-        for one in found:
-            path, problem = batch.paths[one.number], one.problem
-            if problem is None or (isinstance(problem, EntryNotFound | NotAFolder) and path != "/"):
-                continue
-            if path == "/" or isinstance(problem, Unreachable | StorageUnavailable | NotMounted):
-                raise problem
-            await self._note_failure(path, problem)
-            batch.failed.add(one.number)
-        below = await self._run_in_thread(self._write, batch, found)
-        for number, paths in below:
-            await self._add(batch.rows[number], paths)
+async def _take_over(run: IndexRun) -> bool:
+    """Count what the workers have read. False if a result is missing: then its part is read again."""
+    cursor = run.cursor
+    if not cursor.parts:
+        return True
+    results = [await find_result(run.task.id, cursor.round, part.number) for part in cursor.parts]
+    complete = [result for result in results if result is not None and not result.problem]
+    if len(complete) < len(results):
+        cursor.tries += 1
+        if cursor.tries >= sharing.MAX_FRUITLESS_ROUNDS:
+            problems = (result.problem for result in results if result is not None and result.problem)
+            raise StorageProblem(next(problems, PART_LOST))
+        return False
+    folders, failed = open_folders(run, cursor.folder_count), open_failed(run, cursor.failed_count)
+    id = cursor.position + cursor.shift
+    for result in complete:
+        cursor.shifts += [id] * len(result.files)
+        cursor.files += result.files
+        cursor.folder_files += result.folder_files
+        cursor.count += result.count
+        cursor.errors = (cursor.errors + result.errors)[:MAX_NAMED_FAILURES]
+        id += result.position
+        await folders.extend(open_folders(run, result.folder_count, result.lists), result.position)
+        await failed.extend(open_failed(run, result.failed_count, result.lists))
+    await folders.flush()
+    await failed.flush()
+    cursor.position = cursor.folder_count
+    cursor.shift = id - cursor.position
+    cursor.folder_count, cursor.failed_count, cursor.seen = folders.count, failed.count, cursor.count
+    cursor.parts = []
+    await run.save()
+    return True
 
-    async def _run_in_thread(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
 
-    def _write(self, batch: _Batch, found: Sequence[FolderBatch]) -> list[tuple[int, list[str]]]:
-        """Write entries, in the thread; the paths of the folders among them, by the number of the folder above."""
-        below: list[tuple[int, list[str]]] = []
-        for one in found:
-            path = batch.paths[one.number]
-            chosen = self._scope.select(self._mount.path / path, one.entries)
-            self._names.add(batch.first + one.number, chosen)
-            children = [find_child(path, entry.name) for entry in chosen if entry.is_dir and not entry.is_link]
-            if children:
-                below.append((one.number, [str(child) for child in children if child is not None]))
-        return below
+async def read_part(task_id: str, round: int, number: int, seconds: float) -> bool:
+    """Read a part until it or the time is at an end, and store the result, or the StorageProblem that ended it. Do
+    nothing if there is a result, or if it is not needed any more."""
+    seconds = min(seconds, PART_SECONDS)  # then the folders that are left are divided anew
+    run: PartRun[IndexSpec, IndexCursor] = PartRun(await asyncio.to_thread(records.get, task_id), INDEX, seconds)
+    await run.look()
+    part = next((part for part in run.cursor.parts if part.number == number), None)
+    old = await find_result(task_id, round, number)
+    if part is None or run.cursor.round != round or (old is not None and not old.problem):
+        return False
+    lists = f"part-{round}-{number}-{token_hex(3)}-"
+    try:
+        result = await _read_part(run, part, lists)
+    except StorageProblem as problem:
+        await store_result(task_id, round, number, PartResult(lists=lists, problem=problem.message))
+        raise
+    await store_result(task_id, round, number, result)
+    return False
 
-    async def _add(self, above: Folder, paths: Sequence[str]) -> None:
-        """Write down the folders that are to be read of those found in another one."""
-        levels = above.levels - 1 if above.levels > 0 else ALL
-        for start in range(0, len(paths), MOST_ASKED):
-            some = paths[start : start + MOST_ASKED]
-            if above.levels == 0 and self._base is not None:
-                known = await writing.find_known_folders(self._base, some)
-                some = [path for path in some if path not in known]
-            async with self._adding:
-                for path in some:
-                    if path not in self._roots:
-                        await self._folders.append(Folder(path, levels))
 
-    def _is_read(self, folder: TreePath) -> bool:
-        """Whether a folder is to be indexed; an alias that shows itself is read once."""
-        if not self._scope.has_folder(folder):
-            return False
-        if self._mount.redirects is None:
-            return True
-        shown = self._mount.redirects.find_targets(folder.below(self._mount.path))
-        return not any(target.within(self._mount.path) for target in shown)
-
-    async def _note_failure(self, path: TreePath, problem: StorageProblem) -> None:
-        await self._failed.append(str(path))
-        if len(self._errors) < KEPT_ERRORS:
-            self._errors.append(f"{path}: {problem.message}")
-
-    async def store(self) -> None:
-        """Keep what was read, then move the cursor."""
-        run, cursor, store = self._run, self._run.cursor, get_store()
-        await self._folders.flush()
-        await self._failed.flush()
-        names, walked = await writing.finish(self._names, self._walked)
-        pass_checkpoint("index.written")
-        for file in (names, walked):
-            await store.store(run.spec.storage_id, file)
-        cursor.files.append(names.name)
-        cursor.folder_files.append(walked.name)
-        cursor.shifts.append(0)
-        cursor.count = cursor.seen = cursor.count + self._names.count
-        cursor.position, cursor.folder_count = self._position, self._folders.count
-        cursor.failed_count, cursor.errors = self._failed.count, self._errors
+async def _read_part(run: PartRun[IndexSpec, IndexCursor], part: IndexPart, lists: str) -> PartResult:
+    whole = open_folders(run, run.cursor.folder_count)
+    cursor = run.cursor = IndexCursor(
+        generation=f"{run.cursor.generation}-{run.cursor.round}-{part.number}", lists=lists
+    )
+    folders, position, end = open_folders(run, 0), part.position, part.position + part.count
+    while position < end:
+        rows = (await whole.read_rows(position))[: end - position]
+        position += len(rows)
+        for row in rows:
+            await folders.append(row)
+    await folders.flush()
+    cursor.folder_count = folders.count
+    mount = (await mounts.ready()).by_id.get(run.spec.storage_id)
+    if mount is None:
+        raise Cancelled
+    await read_step(run, mount, await mount.get_driver(), None)
+    return PartResult(
+        lists=lists, files=cursor.files, folder_files=cursor.folder_files, position=cursor.position,
+        folder_count=cursor.folder_count, failed_count=cursor.failed_count, errors=cursor.errors, count=cursor.count,
+    )  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mangrove.tasks.core.declarations import Machine, Step, TaskKind
-from mangrove.tasks.core.specs import Schema, Spec, WalkCursor
+from mangrove.tasks.core.model import Machine, Schema, Spec, Step, TaskKind, WalkCursor
 
 
 @dataclass(kw_only=True)

@@ -1,6 +1,6 @@
-"""The machine that removes: the entries of a list, or all folders below one that do not hold a file.
+"""The machine that removes: the entries of a list, or all folders below a folder that do not hold a file.
 
-An entry that is missing counts as removed, so each run begins anew after a failure.
+A missing entry counts as removed, so each run begins anew after a failure.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import EntryNotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, manifest, staging
-from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core import authorization, staging
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
-from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
 from mangrove.tree.access import PathAccess
@@ -46,8 +45,7 @@ async def remove(run: RemoveRun) -> bool:
     def may_remove(name: str) -> bool:
         return bool(name) and changes.may_prune(folder.with_path(folder.path / name))
 
-    source = Endpoint(storage_path.driver, storage_path.path, storage_path.mount)
-    return await remove_folders(run, source, is_listed=True, may_remove=may_remove)
+    return await remove_folders(run, storage_path, is_listed=True, may_remove=may_remove)
 
 
 async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
@@ -63,8 +61,8 @@ async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
 
 
 async def _list_folders(run: RemoveRun, folder: PathAccess, storage_path: StoragePath) -> bool:
-    """Write down which folders may be empty. True if there is more."""
-    folders = manifest.open_folders(run.task.id, run.cursor.folder_count)
+    """List the folders below the folder. True if there is more."""
+    folders = staging.open_folders(run.task.id, run.cursor.folder_count)
     if not folders.count:
         await folders.append("")
 
@@ -74,14 +72,14 @@ async def _list_folders(run: RemoveRun, folder: PathAccess, storage_path: Storag
                 if entry.is_dir and not entry.is_link:
                     await folders.append(f"{name}/{entry.name}".lstrip("/"))
 
-        path = storage_path.path / name if name else storage_path.path
+        path = storage_path.path / name
         try:
             if not name or changes.may_prune(folder.with_path(folder.path / name)):
                 async for next_page in walk_folder(storage_path.driver, path, start, take):
                     yield next_page
                 return
         except EntryNotFound:
-            pass  # it is gone, or nothing in it can be shown
+            pass  # it is gone, or its entries cannot be shown
         yield ""
 
     def count() -> None:
@@ -106,7 +104,7 @@ async def _remove_entries(run: RemoveRun, folder: PathAccess, storage_path: Stor
             return problem
         return None
 
-    async for rows in manifest.read_name_rows(run.task.id, count, cursor.position):
+    async for rows in staging.read_requested(run.task.id, count, cursor.position):
         async for batch in in_batches(rows, REMOVAL_CONCURRENCY):
             try:
                 with deadlines.limit(run.seconds_left):
@@ -134,5 +132,5 @@ async def _remove_entries(run: RemoveRun, folder: PathAccess, storage_path: Stor
 async def clean(run: RemoveRun, state: State) -> None:
     """Remove the lists, unless a retry may need them."""
     if run.task.removed or state is State.SUCCEEDED:
-        await run.write_kept()
+        await run.flush()
         await staging.clear(run.task.id)

@@ -1,12 +1,15 @@
-"""What a transfer copies next: small files many at a time, everything else by itself; and of a move, the removal."""
+"""Copy the entries of a transfer in batches: many small files together, every other entry by itself. After its copy,
+the source of a move is removed."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Sequence
 
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.concurrency import gather_all
 from mangrove.core.problems import (
     AccessDenied,
     BadRequest,
@@ -18,295 +21,323 @@ from mangrove.core.problems import (
     Unreachable,
 )
 from mangrove.drivers.base import CopyRequest, Entry
-from mangrove.tasks.core import file_copy, partials
-from mangrove.tasks.core.endpoints import Endpoint, are_same_entry, have_same_bytes
+from mangrove.tasks.core import file_copy, files, partials
 from mangrove.tasks.core.file_copy import Copied
+from mangrove.tasks.core.files import FilePath, are_same_entry, have_same_bytes
 from mangrove.tasks.core.folders import find_source_changes
-from mangrove.tasks.core.specs import ManifestEntry, SourceVersion
-from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
+from mangrove.tasks.core.model import ManifestEntry, SourceVersion
+from mangrove.tasks.core.partials import StepEnded
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS
 from mangrove.tasks.core.verification import check_copy, look_at_copy, withdraw
 from mangrove.tasks.transfer import small_files
-from mangrove.tasks.transfer.step import TransferStep
+from mangrove.tasks.transfer.step import TransferStep, open_entries
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import Change, Touched
 
-SMALL = 4 << 20  # bytes; smaller files are copied several at once
-AT_ONCE = 16
-BATCH = 256  # files
-DIRECT_BATCH = 1000  # files that a storage copies by itself: the more together, the fewer flushes
-BATCH_BYTES = 256 << 20  # after which a batch takes no more files, so that it ends soon
-MOVED = "the source changed while it was moved"
-SAME = "the source and the target are the same"
+MAX_SMALL_BYTES = 4 << 20  # of a file that is copied together with others
+LOOKUP_CONCURRENCY = 16  # files
+MAX_BATCH_FILES = 256
+MAX_DIRECT_BATCH_FILES = 1000  # that a storage copies by itself: the more together, the fewer flushes
+MAX_BATCH_BYTES = 256 << 20  # so that a batch ends soon
+SOURCE_CHANGED = "the source changed while it was moved"
+SAME_ENTRY = "the source and the target are the same"
+
+
+async def copy_entries(step: TransferStep) -> bool:
+    """Copy the next entries until the step is over. True if there is more.
+
+    What the cursor counts is as durable at the target as the mode asks for.
+    """
+    run, cursor = step.run, step.run.cursor
+    entries = open_entries(run, cursor.round, cursor.entry_count)
+    while rows := await entries.read_rows(cursor.position):
+        for batch in split_batches(rows, get_batch_size(step)):
+            try:
+                async with _begin_change(step, batch) as change:
+                    done = await _copy_batch(step, batch, change)
+            except StepEnded:
+                return True
+            pass_checkpoint("move.batch")
+            cursor.position += done
+            is_over = done < len(batch) or not run.has_time()
+            if is_over or time.monotonic() - step.saved > SAVE_INTERVAL_SECONDS:
+                await step.save()
+            if is_over:
+                return True
+    run.show_progress(cursor.bytes_done)
+    return False
 
 
 def _is_small(row: ManifestEntry) -> bool:
-    return not row.is_dir and row.size is not None and row.size <= SMALL
+    return not row.is_dir and row.size is not None and row.size <= MAX_SMALL_BYTES
 
 
-def get_batch_size(work: TransferStep) -> int:
-    """How many files are a batch."""
-    return DIRECT_BATCH if work.is_direct and work.target.driver.capabilities.copy_from else BATCH
+def get_batch_size(step: TransferStep) -> int:
+    """Return the number of files in a batch."""
+    return MAX_DIRECT_BATCH_FILES if step.is_direct and step.target.driver.capabilities.copy_from else MAX_BATCH_FILES
 
 
-def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[ManifestEntry]]:
-    """Small files together, `most` of them and BATCH_BYTES at most; folders and other files by themselves."""
+def split_batches(rows: Sequence[ManifestEntry], max_files: int) -> list[list[ManifestEntry]]:
+    """Return batches of at most `max_files` small files and MAX_BATCH_BYTES. Folders and other files have batches of
+    their own."""
     batches: list[list[ManifestEntry]] = []
-    left = -1  # bytes that the last batch takes; negative for none at all
+    bytes_left = -1  # that the last batch takes; negative if it takes no more files
     for row in rows:
         size = row.size or 0
-        if _is_small(row) and size <= left and len(batches[-1]) < most:
+        if _is_small(row) and size <= bytes_left and len(batches[-1]) < max_files:
             batches[-1].append(row)
-            left -= size
+            bytes_left -= size
         else:
             batches.append([row])
-            left = BATCH_BYTES - size if _is_small(row) else -1
+            bytes_left = MAX_BATCH_BYTES - size if _is_small(row) else -1
     return batches
 
 
-def note_batch(work: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
-    """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
-    that are made note themselves. `copy_batch` notes the files."""
-    target = work.route.target.storage_path
+def _begin_change(step: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
+    """Return the change that copying a batch is: of the target folders of its files and, for a move, of the source.
+
+    `makedirs` records the folders that are made, and `_record_results` the files.
+    """
+    target = step.target
     paths: Collection[str] = [row.path for row in batch if not row.is_dir]
-    if not work.route.is_renaming:
+    if not step.route.is_renaming:
         paths = {path.rpartition("/")[0]: path for path in paths}.values()  # one of each folder
-    parents = {work.route.find_target(path).path.parent for path in paths}
+    parents = {step.route.find_target(path).path.parent for path in paths}
     doubtful = [target.with_path(parent) for parent in parents]
     touched = [Touched(storage_path) for storage_path in doubtful]
-    if work.is_move:
-        folders = _find_source_folders(work, batch)
+    if step.is_move:
+        folders = _find_source_folders(step, batch)
         doubtful += folders
-        is_folder = work.run.cursor.only_entry is None
-        touched += map(Touched, folders) if work.route.listed else find_source_changes(work.route.source, is_folder)
+        is_folder = step.run.cursor.only_entry is None
+        touched += map(Touched, folders) if step.route.is_listed else find_source_changes(step.route.source, is_folder)
     change = journal.change_folders(*touched)
     change.doubtful = doubtful
     return change
 
 
-def _find_source_folders(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[StoragePath]:
-    """The folders that the files of a batch are in, unless that is staging."""
-    source = work.route.source
-    if source.mount is None:
+def _find_source_folders(step: TransferStep, batch: Sequence[ManifestEntry]) -> list[StoragePath]:
+    """Return the folders of the files of a batch; none in staging."""
+    source = step.route.source
+    if not isinstance(source, StoragePath):
         return []
-    parents = {(source / row.path).path.parent for row in batch if not row.is_dir}
-    return [StoragePath(source.driver, parent, source.mount) for parent in parents]
+    parents = {(source.path / row.path).parent for row in batch if not row.is_dir}
+    return [source.with_path(parent) for parent in parents]
 
 
-def _note_results(
-    work: TransferStep, change: Change, batch: Sequence[ManifestEntry], results: Sequence[Problem | None], done: int
+def _record_results(
+    step: TransferStep, change: Change, batch: Sequence[ManifestEntry], results: Sequence[Problem | None], done: int
 ) -> None:
-    """Note what became of the files of a batch; `results` are those of the first `done`."""
-    source = work.route.source
+    """Record in the change what became of the files of a batch; `results` are those of the first `done`."""
+    source = step.route.source
     for index, row in enumerate(batch):
         if row.is_dir:
             continue
-        target = work.route.find_target(row.path).path
-        stored = work.route.target.storage_path.with_path(target)
+        target = step.route.find_target(row.path)
         is_copied = index < done and results[index] is None
-        if is_copied and row.size is not None and not work.mode.keep_existing:
-            change.put(stored, Entry(target.name, row.size, row.modified, False))
+        if is_copied and row.size is not None and not step.mode.keep_existing:
+            change.put(target, Entry(target.path.name, row.size, row.modified, False))
         else:
-            change.put(stored)  # whatever is there
-        if work.is_move and source.mount is not None:
-            taken = StoragePath(source.driver, (source / row.path).path, source.mount)
-            change.remove(taken) if is_copied else change.put(taken)
+            change.put(target)  # whatever is there
+        if step.is_move and isinstance(source, StoragePath):
+            moved = source.child(row.path)
+            change.remove(moved) if is_copied else change.put(moved)
 
 
-async def copy_batch(work: TransferStep, batch: list[ManifestEntry], change: Change) -> int:
-    """One batch, the first of it at least; how many of its items are done when the step is over. An item that fails is
-    named and the others go on. Unreachable ends the step: it is worth a retry.
+async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: Change) -> int:
+    """Copy a batch, its first entry at least. Return how many of its entries are done when the step is over.
 
-    What failed is written down before the cursor goes on: the next worker would never come back to it.
+    An entry that fails is named, and the others go on. It is written down before the cursor moves on, since the next
+    worker would never come back to it. Unreachable ends the step and is worth a retry.
     """
-    run, cursor = work.run, work.run.cursor
+    run, cursor = step.run, step.run.cursor
     problems: dict[int, Problem] = {}
 
     async def copy(index: int) -> bool:
         row = batch[index]
 
-        async def copy_item() -> None:
+        async def copy_row() -> None:
             try:
-                await _copy_item(work, row)
+                await _copy_entry(step, row)
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, AccessDenied) as problem:
-                await partials.drop_partial(run, work.route.find_target(row.path).path)
+                await partials.drop_partial(run, step.route.find_target(row.path).path)
                 problems[index] = problem
 
         if index:
-            return await work.lanes.copy(run, copy_item)
-        await copy_item()
+            return await step.limiter.copy(run, copy_row)
+        await copy_row()
         return True
 
-    results = await _copy_directly(work, batch) or await _store_small(work, batch)
+    results = await _copy_directly(step, batch) or await _store_small(step, batch)
     left = [index for index, result in enumerate(results) if isinstance(result, EntryExists)]
-    copied = await file_copy.gather_all(map(copy, left))
-    done = next((index for index, is_there in zip(left, copied, strict=True) if not is_there), len(batch))
+    copied = await gather_all(map(copy, left))
+    done = next((index for index, is_done in zip(left, copied, strict=True) if not is_done), len(batch))
     for index in left:
         results[index] = problems.get(index)
-    _note_results(work, change, batch, results, done)
+    _record_results(step, change, batch, results, done)
     for row, problem in zip(batch[:done], results, strict=False):
         if problem is None:
             cursor.bytes_done += 0 if row.is_dir else row.size or 0
             continue
-        await work.failed.append(row)
+        await step.failed.append(row)
         error = f"{row.path or run.spec.name}: {problem.message}"
         if len(cursor.errors) < MAX_NAMED_FAILURES and error not in cursor.errors:
             cursor.errors.append(error)
-    if work.failed.count > cursor.failed_count:
-        await work.failed.flush()
-        cursor.failed_count = work.failed.count
+    if step.failed.count > cursor.failed_count:
+        await step.failed.flush()
+        cursor.failed_count = step.failed.count
     return done
 
 
-async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None] | None:
-    """What happened to the files that the target copied by itself; EntryExists for all that are to be looked at one by
-    one: something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
-    driver, route = work.target.driver, work.route
-    if not work.is_direct or work.run.cursor.round or not driver.capabilities.copy_from or not _is_small(batch[0]):
+async def _copy_directly(step: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None] | None:
+    """Have the target copy the files of a batch by itself. Return a result for each, None if it copies none of them.
+
+    EntryExists stands for a file that is to be copied by itself: a file is there, or more is to be done than a copy.
+    """
+    driver, route = step.target.driver, step.route
+    if not step.is_direct or step.run.cursor.round or not driver.capabilities.copy_from or not _is_small(batch[0]):
         return None
-    unknown = EntryExists()
-    results: list[Problem | None] = [route.find_refusal(row.path) or unknown for row in batch]
-    found = await _find_versions(work, batch) if work.is_move else []
-    versions: Sequence[Entry | ManifestEntry | None] = found or batch
-    chosen = [index for index, result in enumerate(results) if result is unknown and versions[index]]
-    files = [_make_request(work, batch[index].path, versions[index]) for index in chosen]
-    half = len(files) // 2 + 1
-    await throttle.wait_for_copy(sum(file.size for file in files))
-    parts = await file_copy.gather_all(
-        driver.copy_from(route.source.driver, part) for part in (files[:half], files[half:]) if part
+    undecided = EntryExists()
+    results: list[Problem | None] = [route.find_refusal(row.path) or undecided for row in batch]
+    present = await _find_versions(step, batch) if step.is_move else []
+    versions: Sequence[Entry | ManifestEntry | None] = present or batch
+    chosen = [index for index, result in enumerate(results) if result is undecided and versions[index]]
+    requests = [_make_request(step, batch[index].path, versions[index]) for index in chosen]
+    half = len(requests) // 2 + 1
+    await throttle.wait_for_copy(sum(request.size for request in requests))
+    halves = await gather_all(
+        driver.copy_from(route.source.driver, part) for part in (requests[:half], requests[half:]) if part
     )
     copied: list[Problem | None] = []
-    for part in parts:
+    for part in halves:
         if part is None:
             return None
         copied += part
     for index, problem in zip(chosen, copied, strict=True):
-        results[index] = unknown if isinstance(problem, Unreachable) else problem
-    if found:
+        results[index] = undecided if isinstance(problem, Unreachable) else problem
+    if present:
         done = [index for index in chosen if results[index] is None]
-        limit = asyncio.Semaphore(AT_ONCE)
-        removals = (_remove_copied(work, batch[index].path, found[index], limit) for index in done)
-        for index, reason in zip(done, await file_copy.gather_all(removals), strict=True):
-            results[index] = reason
+        limit = asyncio.Semaphore(LOOKUP_CONCURRENCY)
+        removals = (_remove_copied(step, batch[index].path, present[index], limit) for index in done)
+        for index, problem in zip(done, await gather_all(removals), strict=True):
+            results[index] = problem
     return results
 
 
-async def _store_small(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None]:
-    """The same of files that could be read and stored many at a time."""
-    if work.run.cursor.round or not _is_small(batch[0]):
+async def _store_small(step: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None]:
+    """Read and store the small files of a batch many at a time. Return results like those of `_copy_directly`."""
+    if step.run.cursor.round or not _is_small(batch[0]):
         return [EntryExists() for _ in batch]
-    stored = await small_files.store_files(work, batch)
-    finished = await file_copy.gather_all(
-        _finish(work, row.path, copied) for row, copied in zip(batch, stored, strict=True) if isinstance(copied, Copied)
+    stored = await small_files.store_files(step, batch)
+    finished = await gather_all(
+        _finish(step, row.path, copied) for row, copied in zip(batch, stored, strict=True) if isinstance(copied, Copied)
     )
-    reasons = iter(finished)
-    return [next(reasons) if isinstance(copied, Copied) else copied for copied in stored]
+    problems = iter(finished)
+    return [next(problems) if isinstance(copied, Copied) else copied for copied in stored]
 
 
-async def _finish(work: TransferStep, path: str, copied: Copied) -> Problem | None:
-    """Verify what was stored, and of a move remove the source; the reason when that does not succeed."""
-    source, target = work.route.source / path, work.route.find_target(path)
+async def _finish(step: TransferStep, path: str, copied: Copied) -> Problem | None:
+    """Verify a copy and, for a move, remove the source. Return why that does not succeed."""
+    source, target = step.route.source.child(path), step.route.find_target(path)
     assert copied.stored is not None
     try:
-        await check_copy(work.run, source, copied.version, target, copied.stored, verify=work.mode.verify)
-        if work.is_move:
-            await _remove_source(work, source, target, copied)
+        await check_copy(step.run, source, copied.version, target, copied.stored, verify=step.mode.verify)
+        if step.is_move:
+            await _remove_source(step, source, target, copied)
     except Unreachable:
         raise
     except EntryChanged:
-        return EntryChanged(MOVED if work.is_move else file_copy.CHANGED)
+        return EntryChanged(SOURCE_CHANGED if step.is_move else file_copy.CHANGED)
     except StorageProblem as problem:
         return problem
     return None
 
 
-async def _find_versions(work: TransferStep, batch: list[ManifestEntry]) -> list[Entry | None]:
-    """What each file of a batch is as the storage says now, which decides what a move removes; None when that is not
-    what was planned."""
-    limit = asyncio.Semaphore(AT_ONCE)
+async def _find_versions(step: TransferStep, batch: list[ManifestEntry]) -> list[Entry | None]:
+    """Return the present entry of each file of a batch, which decides what a move removes; None if it has changed since
+    it was planned."""
+    limit = asyncio.Semaphore(LOOKUP_CONCURRENCY)
 
     async def find(row: ManifestEntry) -> Entry | None:
         async with limit:
-            found = await (work.route.source / row.path).find()
-        return found if row.version.matches(found) else None
+            present = await files.find(step.route.source.child(row.path))
+        return present if row.version.matches(present) else None
 
-    return await file_copy.gather_all(map(find, batch))
+    return await gather_all(map(find, batch))
 
 
-def _make_request(work: TransferStep, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
+def _make_request(step: TransferStep, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
     assert version is not None and version.size is not None
-    source, target = work.route.find_paths(path)
+    source, target = step.route.find_paths(path)
     return CopyRequest(
-        source, target, version.size, version.modified, work.mode.overwrite, version.etag, work.mode.durable
+        source, target, version.size, version.modified, step.mode.overwrite, version.etag, step.mode.durable
     )
 
 
 async def _remove_copied(
-    work: TransferStep, path: str, version: Entry | None, limit: asyncio.Semaphore
+    step: TransferStep, path: str, version: Entry | None, limit: asyncio.Semaphore
 ) -> Problem | None:
-    """Remove a file that the target has copied by itself; the reason when it stays."""
+    """Remove the source of a file that the target has copied by itself. Return why it stays, None if it does not."""
     assert version is not None
     async with limit:
         try:
-            stored = await look_at_copy(work.route.find_target(path), version)
+            stored = await look_at_copy(step.route.find_target(path), version)
         except Unreachable:
             raise
         except StorageProblem as problem:
             return problem
-        return await _finish(work, path, Copied(version, stored))
+        return await _finish(step, path, Copied(version, stored))
 
 
-async def _copy_item(work: TransferStep, row: ManifestEntry) -> None:
-    """Copy one entry, and of a move remove it at the source."""
-    run = work.run
-    refusal = work.route.find_refusal(row.path)
+async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:
+    """Copy an entry and, for a move, remove it at the source."""
+    run = step.run
+    refusal = step.route.find_refusal(row.path)
     if refusal is not None:
         raise refusal
-    source, target = work.route.source / row.path, work.route.find_target(row.path)
+    source, target = step.route.source.child(row.path), step.route.find_target(row.path)
     if row.is_dir:
-        await _make_folder(work, source, target)
+        await files.makedirs(target)
+        if step.is_move and await are_same_entry(source, target):
+            raise StorageProblem(SAME_ENTRY)
         return
     try:
-        file = row.version
-        if run.cursor.round:  # what failed is tried again with the file as it is now
-            file = SourceVersion.of(await source.driver.stat(source.path))
-        copied = await file_copy.copy_file(run, source, target, file, work.listing, work.mode)
+        version = row.version
+        if run.cursor.round:  # a file that failed is tried again as it is now
+            version = SourceVersion.of(await source.driver.stat(source.path))
+        copied = await file_copy.copy_file(run, source, target, version, step.listing, step.mode)
     except EntryNotFound:
-        if not work.is_move or not await _was_moved(source, target, row):
+        if not step.is_move or not await _was_moved(source, target, row):
             raise
         await partials.drop_partial(run, target.path)
         return
-    if work.is_move:
-        await _remove_source(work, source, target, copied)
+    if step.is_move:
+        await _remove_source(step, source, target, copied)
 
 
-async def _make_folder(work: TransferStep, source: Endpoint, target: Endpoint) -> None:
-    await target.makedirs()
-    if work.is_move and await are_same_entry(source, target):
-        raise StorageProblem(SAME)
+async def _was_moved(source: FilePath, target: FilePath, row: ManifestEntry) -> bool:
+    """True if a worker moved the file and died before it could save that."""
+    entry = await files.find(target)
+    return entry is not None and row.size is not None and entry.size == row.size and await files.find(source) is None
 
 
-async def _was_moved(source: Endpoint, target: Endpoint, row: ManifestEntry) -> bool:
-    """Whether a worker moved the file and died before it could say so."""
-    entry = await target.find()
-    return entry is not None and row.size is not None and entry.size == row.size and await source.find() is None
+async def _remove_source(step: TransferStep, source: FilePath, target: FilePath, copied: Copied) -> None:
+    """Remove a file that was copied. A source that has changed since stays.
 
-
-async def _remove_source(work: TransferStep, source: Endpoint, target: Endpoint, copied: Copied) -> None:
-    """Remove a file that is at the target, unless it is a newer one by now: that stays, and a copy of the old one that
-    was put where nothing was goes, so that a retry finds the way free."""
+    Then a copy that did not replace anything is removed, so that a retry finds its name free.
+    """
     if await are_same_entry(source, target):
-        raise StorageProblem(SAME)
+        raise StorageProblem(SAME_ENTRY)
     if copied.compared or await have_same_bytes(source, target):
         pass_checkpoint("move.verified")
         try:
-            await source.remove_unchanged(copied.version)
+            await files.remove_unchanged(source, copied.version)
         except EntryChanged:
-            if copied.stored is not None and not work.mode.overwrite:
+            if copied.stored is not None and not step.mode.overwrite:
                 await withdraw(target, copied.stored)
-            raise EntryChanged(MOVED) from None
+            raise EntryChanged(SOURCE_CHANGED) from None
         pass_checkpoint("move.removed")
-    elif not work.mode.keep_existing:
+    elif not step.mode.keep_existing:
         raise EntryExists

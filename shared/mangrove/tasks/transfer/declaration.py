@@ -7,9 +7,17 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.declarations import Machine, Step, TaskKind
-from mangrove.tasks.core.kinds import DELETE_ON_SUCCESS
-from mangrove.tasks.core.specs import CopyCursor, ManifestEntry, Schema, Spec, WalkCursor
+from mangrove.tasks.core.model import (
+    DELETE_ON_SUCCESS,
+    CopyCursor,
+    Machine,
+    ManifestEntry,
+    Schema,
+    Spec,
+    Step,
+    TaskKind,
+    WalkCursor,
+)
 
 Selection = Literal["entry", "list", "renamed_list", "files"]
 
@@ -23,8 +31,9 @@ class TransferSpec(Spec):
     password: str = ""
     """The password of the folder of `source`."""
     selection: Selection = "entry"
-    """The source itself; entries below it that a list in staging names, with the same paths below the target
-    ("list") or with those that the list gives them ("renamed_list"); or all files below it, each by its own name."""
+    """What is transferred: the source itself ("entry"); the entries below it that a list in staging names, with the
+    same paths below the target ("list") or with paths from the list ("renamed_list"); or all files below it, right into
+    the target ("files")."""
     count: int = 0
     """Rows of the list."""
     target_dir: str
@@ -39,7 +48,7 @@ class TransferSpec(Spec):
 
     @property
     def is_listed(self) -> bool:
-        """True if only some of the entries below the source are meant."""
+        """True if only some of the entries below the source are transferred."""
         return self.selection != "entry"
 
     @property
@@ -81,7 +90,7 @@ MACHINE = Machine(
     (
         Step("Plan", "worker:plan"),
         Step("Move", "worker:move", describe="parts:describe_parts"),
-        Step("Part", "part:copy_part"),
+        Step("Part", "parts:copy_part"),
         Step("Settle", "worker:clean"),
     ),
 )

@@ -1,70 +1,166 @@
-"""One step of a transfer: what its batches share."""
+"""One step of a transfer: both its ends, as the owner of the task may use them now, and what its batches share."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mangrove import configuration
 from mangrove.core.descriptors import wait_for_bulk
-from mangrove.tasks.core.endpoints import Endpoint, TargetListing
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported, Problem
+from mangrove.identity.rights import Right
+from mangrove.tasks.core import authorization, staging
+from mangrove.tasks.core.authorization import TargetAccess
 from mangrove.tasks.core.file_copy import CopyMode
-from mangrove.tasks.core.manifest import Manifest
-from mangrove.tasks.core.specs import ManifestEntry
+from mangrove.tasks.core.files import FilePath, TargetListing
+from mangrove.tasks.core.model import ManifestEntry
+from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.core.staging import Manifest, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
-from mangrove.tasks.transfer.routes import TransferRoute
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import StoragePath
 
-AT_FIRST = 4  # files that are copied at once
-QUICK_SECONDS = 5.0
+INITIAL_COPY_CONCURRENCY = 4
+QUICK_COPY_SECONDS = 5.0  # of a copy after which one more may run
 
 TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
 
 
-class RampUpLimiter:
-    """Files that are copied at once: few at first, one more with each that went quickly, up to `most`. Many from a slow
-    source would all not be there when the time is over. None begins while free descriptors are few."""
+@dataclass(frozen=True, slots=True)
+class TransferRoute:
+    """Both ends of a transfer."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._count = min(AT_FIRST, most)
-        self._limit = asyncio.Semaphore(self._count)
-        self._last = 0.0
+    source: FilePath
+    target: TargetAccess
+    access: PathAccess | None
+    """The source in the tree; None if it is staged."""
+    overwrite: bool
+    """Files may be replaced."""
+    is_move: bool = False
+    is_listed: bool = False
+    """Only some of the entries below the source are meant."""
+    target_paths: Mapping[str, str] = field(default_factory=dict)
+    """The paths below the target by the paths below the source, of the entries where they differ."""
+    is_flat: bool = False
+    """Each entry goes right into the target."""
+
+    def find_target(self, path: str) -> StoragePath:
+        """Return the target of an entry below the source."""
+        return self.target.storage_path.child(self._map(path))
+
+    @property
+    def is_renaming(self) -> bool:
+        """True if files of a folder may go to several folders."""
+        return self.is_flat or bool(self.target_paths)
+
+    def find_paths(self, path: str) -> tuple[TreePath, TreePath]:
+        """Return the path of an entry below the source in its storage, and its path in the other storage."""
+        below = TreePath(path)
+        target = self._map(path) if self.is_renaming else below
+        return self.source.path / below, self.target.storage_path.path / target
+
+    def _map(self, path: str) -> str:
+        """Return the path below the target: the same, or below the one of the nearest folder with another path."""
+        if self.is_flat:
+            return path.rpartition("/")[2]
+        if not self.target_paths:
+            return path
+        head, tail = path, ""
+        while head and head not in self.target_paths:
+            head, _, name = head.rpartition("/")
+            tail = f"/{name}{tail}"
+        return self.target_paths[head] + tail if head else path
+
+    def find_refusal(self, path: str) -> Problem | None:
+        """Return why an entry may not be transferred, None if it may. Each entry of a list has rules of its own."""
+        refusal = self.target.find_refusal(self._map(path))
+        if refusal is not None or not self.is_listed or self.access is None:
+            return refusal
+        try:
+            self.access.child(path).require_export(self.is_move)
+        except Problem as problem:
+            return problem
+        return None
+
+
+async def find_route(run: TransferRun) -> TransferRoute:
+    """Return the ends of a transfer. Raise AccessDenied or its like if the owner may not use them."""
+    spec, is_move = run.spec, run.task.kind == "move"
+    kind = KINDS[run.task.kind]
+    right = Right.RENAME if is_move and spec.is_rename else kind.right
+    caller = await authorization.authorize_caller(run.task, right)
+    target = await authorization.resolve_target(caller, spec.target_dir, spec.name, spec.password)
+    overwrite = spec.overwrite and target.may_replace()
+    if kind.is_staged:
+        return TransferRoute(StagedPath(await staging.driver(), TreePath(spec.source)), target, None, overwrite)
+    source = await authorization.access_path(caller, spec.source, spec.password)
+    if is_move:
+        (source if spec.is_listed else source.parent).require(right)
+    if spec.is_listed:
+        source.require_read()
+    else:
+        source.require_export(is_move)
+    storage_path = await source.locate()
+    if is_move and not storage_path.driver.capabilities.remove:
+        raise NotSupported
+    is_renaming = spec.selection == "renamed_list"
+    target_paths = await staging.read_target_paths(run.task.id, spec.count) if is_renaming else {}
+    return TransferRoute(
+        storage_path, target, source, overwrite, is_move, spec.is_listed, target_paths, spec.selection == "files"
+    )
+
+
+class RampUpLimiter:
+    """Limits how many files are copied at a time: few at first, one more after each quick copy, up to `limit`.
+
+    Many files of a slow source would all be unfinished when the time is over. A copy waits while few descriptors are
+    free.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = min(INITIAL_COPY_CONCURRENCY, limit)
+        self._semaphore = asyncio.Semaphore(self._count)
+        self._last_seconds = 0.0
 
     async def copy(self, run: TransferRun, copying: Callable[[], Awaitable[None]]) -> bool:
-        """Copy a file when there is room; False when there is no time for it any more."""
-        async with self._limit:
-            if not run.has_time_for(self._last):
+        """Copy a file when its turn comes. False if there is no time for it any more."""
+        async with self._semaphore:
+            if not run.has_time_for(self._last_seconds):
                 return False
             await wait_for_bulk()
             began = time.monotonic()
             await copying()
-            self._last = time.monotonic() - began
-        if self._last < QUICK_SECONDS and self._count < self._most:
+            self._last_seconds = time.monotonic() - began
+        if self._last_seconds < QUICK_COPY_SECONDS and self._count < self._limit:
             self._count += 1
-            self._limit.release()
+            self._semaphore.release()
         return True
 
 
 @dataclass(slots=True)
 class TransferStep:
-    """One step of the work of Move; `is_direct`: the target may copy many files in one call, since it refuses taken
-    names by itself."""
+    """One step of the state Move."""
 
     run: TransferRun
     route: TransferRoute
     failed: Manifest[ManifestEntry]
+    """The entries that failed in this round."""
     listing: TargetListing
     mode: CopyMode
     is_direct: bool
-    lanes: RampUpLimiter
+    """The target may copy many files in one call, since it refuses taken names by itself."""
+    limiter: RampUpLimiter
     saved: float = field(default_factory=time.monotonic)
 
     @property
-    def target(self) -> Endpoint:
-        return self.route.target.endpoint
+    def target(self) -> StoragePath:
+        return self.route.target.storage_path
 
     @property
     def is_move(self) -> bool:
@@ -75,3 +171,33 @@ class TransferStep:
         self.run.show_progress(self.run.cursor.bytes_done)
         await self.run.save()
         self.saved = time.monotonic()
+
+
+async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
+    """Return the step. What is moved is made durable before the source is removed, whatever the setting says."""
+    spec, is_move, driver = run.spec, run.task.kind == "move", route.target.storage_path.driver
+    settings = configuration.cached().settings
+    mode = CopyMode(
+        route.overwrite, spec.keep_existing, is_move or settings.is_durable, verify=is_move and settings.verify_moves
+    )
+    is_direct = not spec.keep_existing and await driver.can_refuse_existing()
+    limiter = RampUpLimiter(settings.small_file_threads_num)
+    return TransferStep(run, route, open_failed(run, run.cursor), TargetListing(driver), mode, is_direct, limiter)
+
+
+def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
+    """Return the list of what is copied in a round."""
+    return staging.open_entries(run.task.id, round, count, run.cursor.only_entry)
+
+
+def open_failed(run: TransferRun, cursor: TransferCursor) -> Manifest[ManifestEntry]:
+    """Return the list of the entries that failed, for the next round; of a part if `cursor` is that of a part."""
+    if cursor.part is None:
+        return staging.open_entries(run.task.id, cursor.round + 1, cursor.failed_count, cursor.only_entry)
+    name = make_part_name("failed", cursor, cursor.part)
+    return Manifest(run.task.id, name, cursor.failed_count, staging.parse_entry)
+
+
+def make_part_name(word: str, cursor: TransferCursor, number: int) -> str:
+    """Return the name of what a part keeps in staging. The next run of a task begins its parts anew."""
+    return f"{word}-{cursor.attempt}-{cursor.round}-{number}"

@@ -1,42 +1,46 @@
 """The machine that copies: uploads, copies and moves between storages.
 
-Plan writes down what there is to copy, Move copies it in order, Settle says how it ended. The rights of the owner are
-looked up anew by every step.
+Plan lists what there is to copy, Move copies it in order, Settle writes how it ended. What a storage moves by itself,
+Plan has moved already. Every step looks up the rights of the owner anew.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 
-from mangrove import configuration
-from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.problems import EntryNotFound, StorageProblem
+from mangrove.core.chunked import in_batches
+from mangrove.core.concurrency import gather_bounded
+from mangrove.core.problems import EntryNotFound, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
-from mangrove.tasks.core import authorization, manifest, partials, staging
-from mangrove.tasks.core.endpoints import TargetListing
-from mangrove.tasks.core.file_copy import CopyMode
+from mangrove.tasks.core import authorization, files, partials, staging
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
-from mangrove.tasks.core.kinds import DELETE_POLICIES, State
-from mangrove.tasks.core.manifest import Manifest, ManifestLost
-from mangrove.tasks.core.partials import StepEnded, drop_receipts
+from mangrove.tasks.core.model import DELETE_POLICIES, ManifestEntry, State
+from mangrove.tasks.core.partials import drop_receipts
 from mangrove.tasks.core.registry import KINDS
-from mangrove.tasks.core.specs import ManifestEntry
+from mangrove.tasks.core.staging import Manifest, ManifestLost
 from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS
-from mangrove.tasks.transfer import parts as transfer_parts
-from mangrove.tasks.transfer.batches import copy_batch, get_batch_size, note_batch, split_batches
+from mangrove.tasks.transfer import parts
+from mangrove.tasks.transfer.batches import copy_entries
 from mangrove.tasks.transfer.declaration import TransferCursor
-from mangrove.tasks.transfer.planning import Lists, gather_files, plan_list
-from mangrove.tasks.transfer.routes import TransferRoute, find_route
-from mangrove.tasks.transfer.step import RampUpLimiter, TransferRun, TransferStep
+from mangrove.tasks.transfer.step import TransferRoute, TransferRun, find_route, open_entries, open_step
 from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import StoragePath
+from mangrove.tree.operations import journal
+from mangrove.tree.operations.name_locks import lock_name
+
+MOVE_CONCURRENCY = 16  # entries that a storage moves by itself
+MAX_PLANNED_BATCH = 128  # entries between two checks of the time
+
+Mover = Callable[..., Awaitable[None]]
 
 
 @contextmanager
 def _forget_lost_plan(run: TransferRun) -> Iterator[None]:
-    """When the lists are lost, the task fails and its next run plans anew; what is copied by then counts as copied."""
+    """If the lists are lost, the task fails and its next run plans anew. What was copied counts as copied then."""
     try:
         yield
     except ManifestLost:
@@ -49,7 +53,7 @@ def _forget_plan(run: TransferRun) -> None:
 
 
 async def plan(run: TransferRun) -> bool:
-    """Write down every entry below the source, folders before what they hold; more while there are folders left."""
+    """List every entry below the source, each folder before what it holds. True if there are more folders."""
     if run.cursor.planned and run.cursor.attempt != run.task.attempt:
         _plan_retry(run)
         if not await _are_lists_whole(run):
@@ -62,11 +66,11 @@ async def plan(run: TransferRun) -> bool:
         if route.access is None:
             await authorization.make_target_folder(route.target)
     with _forget_lost_plan(run):
-        return await write_manifest(run, route)
+        return await write_lists(run, route)
 
 
 def _plan_retry(run: TransferRun) -> None:
-    """The next run of a planned task: what failed, then what was not reached."""
+    """Have the next run of a planned task copy what failed, then what was not reached."""
     cursor = run.cursor
     cursor.attempt = run.task.attempt
     if cursor.position >= cursor.entry_count and cursor.failed_count:
@@ -76,37 +80,77 @@ def _plan_retry(run: TransferRun) -> None:
 
 
 async def _are_lists_whole(run: TransferRun) -> bool:
-    """Whether all that is still to be read of a plan is in staging."""
+    """True if all rows of a plan that are still to be read are in staging."""
     cursor, id = run.cursor, run.task.id
     left = cursor.folder_count if cursor.folders_left is None else cursor.folders_left
     try:
         await open_entries(run, cursor.round, cursor.entry_count).check(cursor.position)
         await open_entries(run, cursor.round + 1, cursor.failed_count).check(0)
         if run.task.kind == "move":
-            await manifest.open_folders(id, left).check(0)
+            await staging.open_folders(id, left).check(0)
     except ManifestLost:
         return False
     return True
 
 
-def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
-    """What is copied in a round."""
-    return manifest.open_entries(run.task.id, round, count, run.cursor.only_entry)
+@dataclass(slots=True)
+class Lists:
+    """The lists that a plan writes."""
+
+    run: TransferRun
+    entries: Manifest[ManifestEntry]
+    folders: Manifest[str]
+    total: int
+    """Bytes, as far as sizes are known."""
+    saved: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, run: TransferRun) -> Lists:
+        """Return the lists as far as the cursor counts them."""
+        id, cursor = run.task.id, run.cursor
+        entries = staging.open_entries(id, 0, cursor.entry_count)
+        return cls(run, entries, staging.open_folders(id, cursor.folder_count), cursor.total)
+
+    async def add(self, row: ManifestEntry) -> None:
+        """Add an entry; a folder is also to be walked through."""
+        await self.entries.append(row)
+        if row.is_dir:
+            await self.folders.append(row.path)
+        else:
+            self.total += row.size or 0
+
+    def count(self) -> None:
+        """Have the cursor count all rows so far. After a failure, later rows are written anew."""
+        cursor = self.run.cursor
+        cursor.entry_count, cursor.folder_count, cursor.total = self.entries.count, self.folders.count, self.total
+
+    async def flush(self) -> None:
+        """Store the rows."""
+        await self.entries.flush()
+        await self.folders.flush()
+
+    async def save(self) -> None:
+        """Count the rows, and store them and the cursor now and then."""
+        self.count()
+        if time.monotonic() - self.saved > SAVE_INTERVAL_SECONDS:
+            await self.flush()
+            await self.run.save()
+            self.saved = time.monotonic()
 
 
-async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
-    """Write down what is below the source of `route`, from where the cursor says; whether there is more."""
+async def write_lists(run: TransferRun, route: TransferRoute) -> bool:
+    """Write the lists, from where the cursor says. True if there is more."""
     cursor = run.cursor
     lists = Lists.of(run)
     if run.spec.selection in ("entry", "files") and not cursor.entry_count and not cursor.folder_count:
-        entry = await _find_source(route)
-        if not entry.is_dir:
-            cursor.only_entry, cursor.entry_count, cursor.total = ManifestEntry.of("", entry), 1, entry.size or 0
+        row = ManifestEntry.of("", await _find_source(route))
+        if not row.is_dir:
+            cursor.only_entry, cursor.entry_count, cursor.total = row, 1, row.size or 0
             return _end_plan(run)
-        await (lists.folders.append("") if route.is_flat else lists.add("", entry))
+        await (lists.folders.append("") if route.is_flat else lists.add(row))
         lists.count()
     try:
-        if cursor.listed < run.spec.count and await plan_list(run, route, lists):
+        if cursor.listed < run.spec.count and await _plan_requested(run, route, lists):
             return True
         if await walk_folders(run, lists.folders, partial(_walk_folder, route, lists), lists.count):
             return True
@@ -116,7 +160,6 @@ async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
 
 
 async def _find_source(route: TransferRoute) -> Entry:
-    """The one entry that is to be carried."""
     entry = await route.source.driver.stat(route.source.path)
     if route.access is not None and route.source.path == "/" and not route.is_flat:
         raise StorageProblem("the root of a storage cannot be carried")
@@ -129,8 +172,75 @@ def _end_plan(run: TransferRun) -> bool:
     return False
 
 
+async def _plan_requested(run: TransferRun, route: TransferRoute, lists: Lists) -> bool:
+    """Go on with the list of the request: have the storage move what it can move by itself, and list the rest. True if
+    there is more."""
+    cursor, count = run.cursor, run.spec.count
+    is_movable = run.task.kind == "move" and _find_mover(route, run.spec.is_rename) is not None
+    async for rows in staging.read_requested(run.task.id, count, cursor.listed):
+        async for batch in in_batches(rows, MAX_PLANNED_BATCH):
+            moved = [False] * len(batch)
+            if is_movable:
+                moves = [partial(_move_within, route, row, run.spec.is_rename) for row in batch]
+                moved = await gather_bounded(moves, MOVE_CONCURRENCY)
+            for row, is_moved in zip(batch, moved, strict=True):
+                if not is_moved:
+                    await _add_requested(run, route, row, lists)
+            cursor.listed += len(batch)
+            if is_movable:
+                run.view.progress = round(cursor.listed / count * 100, 4)
+            await lists.save()
+            if not run.has_time():
+                return cursor.listed < count
+    return False
+
+
+def _find_mover(route: TransferRoute, is_rename: bool) -> Mover | None:
+    """Return the method that moves an entry within its storage, None if there is none."""
+    driver = route.source.driver
+    if driver is not route.target.storage_path.driver:
+        return None
+    if is_rename:
+        return driver.rename if driver.capabilities.rename else None
+    return driver.move if driver.capabilities.move else None
+
+
+async def _move_within(route: TransferRoute, row: ManifestEntry, is_rename: bool) -> bool:
+    """Have the storage move an entry. If it does not, the copy that follows succeeds or says why not."""
+    mover = _find_mover(route, is_rename)
+    source, target = route.source.child(row.path), route.find_target(row.path)
+    if mover is None or not isinstance(source, StoragePath) or route.find_refusal(row.path) is not None:
+        return False
+    try:
+        async with (
+            journal.move(source, target, is_folder=row.is_dir, replaces=route.overwrite),
+            lock_name(target, source, overwrite=route.overwrite),
+        ):
+            await mover(source.path, target.path, overwrite=route.overwrite)
+    except Unreachable:
+        raise
+    except Problem:
+        return False
+    return True
+
+
+async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEntry, lists: Lists) -> None:
+    """List an entry of the request. A folder is listed as it is now: a worker may have moved it and died."""
+    if not row.is_dir:
+        await lists.add(row)
+        return
+    refusal = route.find_refusal(row.path)
+    present = None if refusal is not None else await files.find(route.source.child(row.path))
+    if present is None and refusal is None and run.task.kind == "move":
+        moved = await files.find(route.find_target(row.path))
+        if moved is not None and moved.is_dir:
+            return
+    # an entry that is gone or refused is not walked through: it fails by name when its turn comes
+    await lists.add(row._replace(is_dir=False) if present is None else ManifestEntry.of(row.path, present))
+
+
 async def _walk_folder(route: TransferRoute, lists: Lists, name: str, start: str) -> AsyncGenerator[str, None]:
-    """Write down what a folder holds and the caller may see, from the page that begins at `start`; as `walk_folder`."""
+    """List the entries of a folder that the caller may see, from the page that begins at `start`; see `walk_folder`."""
     access = route.access.child(name) if route.access is not None and name else route.access
     if access is not None and name and (access.is_mount_or_ancestor() or (route.is_flat and not _may_empty(access))):
         yield ""
@@ -139,108 +249,88 @@ async def _walk_folder(route: TransferRoute, lists: Lists, name: str, start: str
 
     async def take(entries: Sequence[Entry]) -> None:
         rows = [
-            (f"{name}/{entry.name}".lstrip("/"), entry)
+            ManifestEntry.of(f"{name}/{entry.name}".lstrip("/"), entry)
             for entry in entries
             if not entry.is_link and (visible is None or visible.passes(entry))
         ]
         if route.is_flat:
-            await gather_files(route, rows, lists)
+            await _gather_files(route, rows, lists)
             return
-        for path, entry in rows:
-            await lists.add(path, entry)
+        for row in rows:
+            await lists.add(row)
 
-    async for next_page in walk_folder(route.source.driver, (route.source / name).path, start, take):
+    async for next_page in walk_folder(route.source.driver, route.source.child(name).path, start, take):
         yield next_page
 
 
 def _may_empty(access: PathAccess) -> bool:
-    """Whether the caller may take files away from a folder."""
+    """True if the caller may take files away from a folder."""
     return access.may_read() and access.may_write()
 
 
+async def _gather_files(route: TransferRoute, rows: Sequence[ManifestEntry], lists: Lists) -> None:
+    """Move files out of their folder, as far as the storage does that by itself. List the other files, and the folders
+    to be walked through."""
+    files_left = [
+        row for row in rows if not row.is_dir and route.find_target(row.path).path != route.source.child(row.path).path
+    ]
+    moves = [partial(_move_within, route, row, False) for row in files_left]
+    for row, is_moved in zip(files_left, await gather_bounded(moves, MOVE_CONCURRENCY), strict=True):
+        if not is_moved:
+            await lists.add(row)
+    for row in rows:
+        if row.is_dir:
+            await lists.folders.append(row.path)
+
+
 async def move(run: TransferRun) -> bool:
-    """Copy what is next; more while there is something left and, after a move, folders to remove."""
+    """Copy the next entries. True if there is more to copy or, after a move, if there are folders to remove."""
     route, cursor = await find_route(run), run.cursor
     run.view.status = "uploading"
     with _forget_lost_plan(run):
         if not cursor.planned:
             raise ManifestLost  # with nothing to copy the task would seem to have succeeded
         if run.task.kind == "move":
-            await run.write_kept()  # once a source is gone, it cannot be planned anew
+            await run.flush()  # once a source is gone, it cannot be planned anew
         if cursor.handed:
-            await transfer_parts.take_over(run)
-        if transfer_parts.is_to_be_shared(run):
-            transfer_parts.hand_out(run)
+            await parts.take_over(run)
+        if parts.is_to_be_shared(run):
+            parts.hand_out(run)
             return True
-        if await copy_on(await open_step(run, route)):
+        if await copy_entries(await open_step(run, route)):
             return True
         if cursor.failed_count:
             failures = "; ".join(cursor.errors)
             raise StorageProblem(f"{cursor.failed_count} of {cursor.entry_count} items failed: {failures}")
-        is_to_tidy = run.task.kind == "move" and not route.is_flat
-        return is_to_tidy and await _remove_folders(run, route)
-
-
-async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
-    """What is moved is durable at the target before it goes, whatever the setting for copies and uploads says."""
-    spec, is_move, driver = run.spec, run.task.kind == "move", route.target.endpoint.driver
-    settings = configuration.cached().settings
-    mode = CopyMode(
-        route.overwrite, spec.keep_existing, is_move or settings.is_durable, verify=is_move and settings.verify_moves
-    )
-    failed = transfer_parts.open_failed(run, run.cursor)
-    is_direct = not spec.keep_existing and await driver.can_refuse_existing()
-    lanes = RampUpLimiter(settings.small_file_threads_num)
-    return TransferStep(run, route, failed, TargetListing(driver), mode, is_direct, lanes)
-
-
-async def copy_on(work: TransferStep) -> bool:
-    """Copy what is next, until the step is over; whether there is more. What the cursor counts is as durable at the
-    target as it is to be."""
-    run, cursor = work.run, work.run.cursor
-    entries = open_entries(run, cursor.round, cursor.entry_count)
-    while rows := await entries.read_rows(cursor.position):
-        for batch in split_batches(rows, get_batch_size(work)):
-            try:
-                async with note_batch(work, batch) as change:
-                    done = await copy_batch(work, batch, change)
-            except StepEnded:
-                return True
-            pass_checkpoint("move.batch")
-            cursor.position += done
-            is_over = done < len(batch) or not run.has_time()
-            if is_over or time.monotonic() - work.saved > SAVE_INTERVAL_SECONDS:
-                await work.save()
-            if is_over:
-                return True
-    run.show_progress(cursor.bytes_done)
-    return False
+        return run.task.kind == "move" and not route.is_flat and await _remove_folders(run, route)
 
 
 async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
-    """Remove the folders that a move has emptied. Whether there is more."""
+    """Remove the folders that a move has emptied. True if there is more."""
     cursor = run.cursor
     if cursor.folder_count and cursor.folders_left != 0:
-        with suppress(EntryNotFound):  # what was moved is moved on already
-            await route.target.endpoint.sync()  # also folders that hold no file
-    return await remove_folders(run, route.source, is_listed=route.listed)
+        with suppress(EntryNotFound):  # another change has moved it on already
+            await files.sync(route.target.storage_path)  # also folders without a file
+    return await remove_folders(run, route.source, is_listed=route.is_listed)
 
 
 async def clean(run: TransferRun, state: State) -> None:
-    """Drop the parts of an unfinished file. What is staged goes when its policy says so, or no retry is possible; the
-    lists go with it, and when nothing is left to be retried."""
-    spec, partial = run.spec, run.cursor.partial
-    lists = set() if run.cursor.only_entry is not None else {run.task.id}
-    brought = {spec.source.split("/")[1]} if KINDS[run.task.kind].is_staged else set()
-    needless: set[str] = set()
+    """Drop the parts of an unfinished file, and remove the lists and the staged bytes.
+
+    Staged bytes are removed if the policy says so or if no retry is possible, lists also after a success.
+    """
+    spec, cursor = run.spec, run.cursor
+    lists = set() if cursor.only_entry is not None else {run.task.id}
+    staged = {spec.source.split("/")[1]} if KINDS[run.task.kind].is_staged else set()
+    removed_ids: set[str] = set()
     if run.task.removed or state in DELETE_POLICIES.get(spec.delete_policy, ()):
-        needless = lists | brought
+        removed_ids = lists | staged
     elif state is State.SUCCEEDED:
-        needless = lists - brought
-    if partial is not None or needless:
-        await run.write_kept()
+        removed_ids = lists - staged
+    if cursor.partial is not None or removed_ids:
+        await run.flush()
     await partials.abandon_partial(run)
-    await transfer_parts.abandon_parts(run)
+    await parts.abandon_parts(run)
     await drop_receipts(run)
-    for id in needless:
+    for id in removed_ids:
         await staging.clear(id)

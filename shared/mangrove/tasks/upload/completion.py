@@ -1,7 +1,7 @@
-"""The end of an upload in parts: the file is made of them, or they are dropped.
+"""The end of an upload in parts: the file is made of its parts, or the parts are dropped.
 
-`complete` may be asked for again and again, also at once: the storage makes one file of the parts, and one task carries
-it on. What a process that was killed had begun, the next request goes on with.
+A client may ask several times to complete an upload, also at once: the storage makes a single file, and a single task
+transfers it. The next request continues what a killed process had begun.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import kinds, queue
-from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core import files, model, queue
 from mangrove.tasks.core.queue import TaskRequest
+from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
@@ -27,13 +27,13 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, name_locks, uploads
 
-TRIES = 5  # of a change that meets another one
-NAMED_CHUNKS = 10  # missing ones that a refusal names
-BODY_BLOCK = 1 << 20  # bytes of what a hash is computed of
+MAX_ATTEMPTS = 5  # to save a session that another request changes
+MAX_NAMED_CHUNKS = 10  # missing chunks in a message
+HASHED_BLOCK_BYTES = 1 << 20
 
 
 async def complete(caller: Caller, session: Session, password: str) -> Task | None:
-    """Make the file of its chunks; the task that carries it on, where there is one. Safe to be asked for again."""
+    """Make the file of its chunks. Return the task that transfers it, None if it is complete. Safe to repeat."""
     if session.is_completed:
         return await asyncio.to_thread(find_task, session)
     if not session.state.is_open:
@@ -51,8 +51,8 @@ async def complete(caller: Caller, session: Session, password: str) -> Task | No
 
 
 async def _mark_completing(session: Session) -> None:
-    """Note that all chunks are there and what becomes of them; BadRequest names those that are not."""
-    for _ in range(TRIES):
+    """Save that all chunks are stored. Raise BadRequest with the numbers of those that are not."""
+    for _ in range(MAX_ATTEMPTS):
         if session.state is not SessionState.RECEIVING:
             break
         progress = await look(session)
@@ -72,11 +72,11 @@ async def _mark_completing(session: Session) -> None:
 
 def _check_complete(progress: Progress) -> None:
     session = progress.session
-    there = {part.number for part in progress.parts}
-    missing = [number - 1 for number in range(1, session.chunk_count + 1) if number not in there]
+    stored = {part.number for part in progress.parts}
+    missing = [number - 1 for number in range(1, session.chunk_count + 1) if number not in stored]
     if missing:
         received = sum(part.size for part in progress.parts)
-        named = ", ".join(map(str, missing[:NAMED_CHUNKS])) + (", …" if len(missing) > NAMED_CHUNKS else "")
+        named = ", ".join(map(str, missing[:MAX_NAMED_CHUNKS])) + (", …" if len(missing) > MAX_NAMED_CHUNKS else "")
         raise BadRequest(
             f"cannot complete: {received} of {session.facts.size} bytes received, chunks that are missing or have "
             f"another size: {named}"
@@ -84,7 +84,7 @@ def _check_complete(progress: Progress) -> None:
 
 
 async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, StoragePath]:
-    """Where the file goes, which may be replaced there now; NameConflict where it would have to have another name."""
+    """Return the target of the file as it is now. Raise NameConflict if the file would get another name."""
     prepared, storage_path = await uploads.prepare(access, session.facts.overwrite)
     if prepared.path != access.path:
         raise NameConflict
@@ -92,9 +92,9 @@ async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, St
 
 
 async def _complete_direct(access: PathAccess, session: Session) -> None:
-    if await session.find_stored() is not None:  # an earlier request did it, and could not say so
+    if await session.find_stored() is not None:  # an earlier request did it, and could not save that
         driver, path = await session.open_storage()
-        await driver.abort(path, session.facts.partial.token)  # it replaced one that was the same
+        await driver.abort(path, session.facts.partial.token)  # they are of a file that replaced an equal one
     else:
         access, storage_path = await _prepare(access, session)
         replaceable = session.facts.overwrite and access.parent.may_replace(access)
@@ -109,8 +109,8 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
 
 
 async def _finish(session: Session, upload: Upload) -> None:
-    """Have the storage make the file, unless it has; BadRequest, and the session has failed, when the parts are gone
-    without it."""
+    """Have the storage make the file, unless it has. Raise BadRequest, and fail the session, if the parts are gone and
+    the file is not there."""
     driver, path = await session.open_storage()
     try:
         receipts = [part.receipt for part in await session.list_parts()]
@@ -126,8 +126,8 @@ async def _finish(session: Session, upload: Upload) -> None:
 
 
 async def _mark_completed(session: Session) -> None:
-    """Note that the file is there; several requests may."""
-    for _ in range(TRIES):
+    """Save that the file is complete, unless another request has."""
+    for _ in range(MAX_ATTEMPTS):
         if session.is_completed:
             return
         try:
@@ -139,7 +139,7 @@ async def _mark_completed(session: Session) -> None:
 
 
 async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
-    """Put the file together in staging, and open the task that carries it on: once, since its id is the session's."""
+    """Make the file in staging, and enqueue the task that transfers it: once, since the session has its id."""
     facts = session.facts
     if not facts.is_opened:
         access, _ = await _prepare(access, session)
@@ -147,14 +147,14 @@ async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
         await _verify_hashes(session)
         await _mark_opened(session)
     replaceable = facts.overwrite and access.parent.may_replace(access)
-    task = await asyncio.to_thread(_open_task, access, session, replaceable)
+    task = await asyncio.to_thread(_enqueue, access, session, replaceable)
     await _mark_completed(session)
     return task
 
 
 async def _mark_opened(session: Session) -> None:
-    """Note that the file belongs to a task from now on; BadRequest when it was given up meanwhile."""
-    for _ in range(TRIES):
+    """Save that the file belongs to a task from now on. Raise BadRequest if the session has ended meanwhile."""
+    for _ in range(MAX_ATTEMPTS):
         if session.facts.is_opened:
             return
         if not session.state.is_open:
@@ -167,11 +167,11 @@ async def _mark_opened(session: Session) -> None:
 
 
 async def _verify_hashes(session: Session) -> None:
-    """Compare the file with the hashes of the request, where that is not done for each part instead."""
+    """Compare the file with the hashes of the request, unless each part was verified."""
     if not session.facts.hashes or not platform().verifies_joined_uploads:
         return
     driver, path = await session.open_storage()
-    body = Endpoint(driver, path).read_chunks(BODY_BLOCK)
+    body = files.read_chunks(StagedPath(driver, path), HASHED_BLOCK_BYTES)
     try:
         async for _ in uploads.verify_hashes(body, session.facts.hashes):
             await asyncio.sleep(0)
@@ -180,12 +180,12 @@ async def _verify_hashes(session: Session) -> None:
         raise
 
 
-def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | None:
+def _enqueue(access: PathAccess, session: Session, overwrite: bool) -> Task | None:
     facts = session.facts
     target = TreePath(facts.target)
     spec = TransferSpec(source=facts.partial.path, target_dir=target.parent, name=target.name, overwrite=overwrite)
     mount, inner = access.find_mount()
-    name = kinds.format_upload_name(target.name, mount.path, inner.parent)
+    name = model.format_upload_name(target.name, mount.path, inner.parent)
     try:
         return queue.enqueue(
             "upload", access.caller.user, TaskRequest(name, spec, facts.size, "uploading", facts.stage)
@@ -195,9 +195,11 @@ def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | 
 
 
 async def abort(caller: Caller, session: Session) -> None:
-    """Give an upload up, and drop what is there of it; BadRequest when it is completed. The storage decides between
-    this and a completion at the same time."""
-    for _ in range(TRIES):
+    """End an upload, and drop its parts. Raise BadRequest if it is completed.
+
+    The storage decides between this and a completion at the same time.
+    """
+    for _ in range(MAX_ATTEMPTS):
         if session.is_completed or session.facts.is_opened:
             raise BadRequest("the upload is completed")
         if not session.state.is_open:

@@ -1,7 +1,7 @@
-"""Uploads in parts, and of whole files straight into a storage; see docs/guides/uploads.md.
+"""Uploads in parts, and uploads of whole files that a client sends to the storage itself; see docs/guides/uploads.md.
 
-A session lives in the records: it goes on after a restart, and from another device. Parts come in any order, and one
-that is sent again replaces what was there.
+A session is a record: it goes on after a restart, and from another device. Parts come in any order, and a part that is
+sent again replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mangrove.core.shared_memory import Counts, Region
 from mangrove.drivers.base import SignedRequest, StoredPart, Upload, make_parts_key
 from mangrove.identity.rights import Caller, Right
 from mangrove.tasks.core import partials, queue, staging
-from mangrove.tasks.core.specs import PartialFile
+from mangrove.tasks.core.model import PartialFile
 from mangrove.tasks.upload.sessions import Session, SessionFacts, SessionState, find_open
 from mangrove.tree import access as tree_access
 from mangrove.tree.access import PathAccess
@@ -44,16 +44,16 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, uploads
 from mangrove.tree.operations.journal import Touched
 
-MOST_CHUNKS = 10_000
+MAX_CHUNKS = 10_000
 MIB = 1 << 20
-LEAST_CHUNK, LEAST_DIRECT_CHUNK = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
-LARGEST_CHUNK, LARGEST_DIRECT_CHUNK = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
+MIN_CHUNK_SIZE, MIN_DIRECT_CHUNK_SIZE = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
+MAX_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
 KNOWN_PARTS: CacheKind[str, dict[int, int]] = CacheKind("parts of uploads", 100)  # sizes, by session and number
-LARGEST_PUT = 5 << 30  # bytes of an object that one request stores
+MAX_PUT_BYTES = 5 << 30  # of an object that one request stores
 
 
 class ChunksInFlight:
-    """The chunks that are being stored, by session, here and in the other processes of this machine."""
+    """The chunks that are being stored, by session, in all processes of this computer."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, set[int]] = {}
@@ -61,12 +61,12 @@ class ChunksInFlight:
 
     @contextmanager
     def hold(self, id: str, number: int) -> Iterator[None]:
-        """ChunkInFlight when another request stores the same one."""
+        """Count a chunk while it is stored. Raise ChunkInFlight if another request stores the same one."""
         numbers = self._numbers.setdefault(id, set())
         if number in numbers:
             raise ChunkInFlight
         numbers.add(number)
-        self._count(id, number, 1)  # before the others are looked at: of two at once none stores it
+        self._count(id, number, 1)  # before the others are read: of two requests at once neither stores it
         try:
             if all(self._counts.read_others(key) for key in _list_keys(id, number)):
                 raise ChunkInFlight
@@ -78,7 +78,7 @@ class ChunksInFlight:
                 self._numbers.pop(id, None)
 
     def has(self, id: str) -> bool:
-        """Whether any chunk of the session is being stored."""
+        """True if a chunk of the session is being stored."""
         return id in self._numbers or self._counts.read_others(id) > 0
 
     def _count(self, id: str, number: int, amount: int) -> None:
@@ -87,14 +87,14 @@ class ChunksInFlight:
 
 
 def _list_keys(id: str, number: int) -> Sequence[Hashable]:
-    """Return two keys of a chunk: that another chunk shares the place of both is next to impossible."""
+    """Return two keys of a chunk. Another chunk hardly ever shares the counters of both."""
     return (id, number), (number, id)
 
 
 async def _add_known_part(session: Session, number: int) -> Sequence[StoredPart]:
     """Return the parts of a session, by number, after another one was stored.
 
-    Not each chunk lists them all. Other processes may have stored more: what has to be right is read anew.
+    The result may lack parts that other processes have stored since this one last listed them.
     """
     sizes = KNOWN_PARTS.open().get(session.id)
     if sizes is None:
@@ -106,32 +106,35 @@ async def _add_known_part(session: Session, number: int) -> Sequence[StoredPart]
 
 @dataclass(frozen=True, slots=True)
 class NewUpload:
-    """What is to be uploaded. `chunk_size`: what the client wants, in bytes, None for anything; `identity`: what tells
-    one file from another of the same size; `hashes` in hex."""
+    """A file that a client is going to upload."""
 
     upload: Upload
     overwrite: bool
     hashes: Mapping[str, str]
+    """In hex, by the name of the algorithm."""
     identity: str
+    """Distinguishes the file from others of the same path and size."""
     chunk_size: int | None = None
+    """Bytes that the client prefers; None for any size."""
 
 
 class Progress(NamedTuple):
-    """A session and the parts that are there; `is_direct`: they are to be sent to the storage itself."""
+    """A session, and the parts that are stored."""
 
     session: Session
     parts: Sequence[StoredPart]
     is_direct: bool
+    """The client is to send parts to the storage itself."""
 
 
 def require_enabled(settings: Settings) -> None:
-    """AccessDenied where the setting switches uploads in parts off."""
+    """Raise AccessDenied if the setting switches uploads in parts off."""
     if not settings.multipart_enabled:
         raise AccessDenied("multipart upload is disabled")
 
 
 async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
-    """A session for a file, and whether it was there before; what can be refused is refused here."""
+    """Return a session for a file, and whether it existed before. What can be refused is refused here."""
     await uploads.refuse_form(access)
     target, storage_path = await uploads.prepare(access, new.overwrite)
     for session in await find_open(access.caller, access.path, new.upload.size or 0):
@@ -179,18 +182,19 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
     return Session.make(access.caller.user.id, facts)
 
 
-def plan_chunk_size(size: int, wanted: int | None, most: int, is_direct: bool) -> int:
-    """Bytes of a chunk: what is wanted, as far as it is allowed, but no more than MOST_CHUNKS of them; TooLarge."""
-    least, largest = (LEAST_DIRECT_CHUNK, LARGEST_DIRECT_CHUNK) if is_direct else (LEAST_CHUNK, LARGEST_CHUNK)
-    most = min(max(most, least), largest)
-    length = max(least, min(wanted or most, most), -(-size // MOST_CHUNKS))
-    if length > largest:
-        raise TooLarge(f"at most {largest * MOST_CHUNKS} bytes can be uploaded in parts there")
+def plan_chunk_size(size: int, preferred: int | None, limit: int, is_direct: bool) -> int:
+    """Return the bytes of a chunk: the preferred size within `limit`, or more if there were more than MAX_CHUNKS. Raise
+    TooLarge if the storage takes no such file."""
+    least, most = (MIN_DIRECT_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE) if is_direct else (MIN_CHUNK_SIZE, MAX_CHUNK_SIZE)
+    limit = min(max(limit, least), most)
+    length = max(least, min(preferred or limit, limit), -(-size // MAX_CHUNKS))
+    if length > most:
+        raise TooLarge(f"at most {most * MAX_CHUNKS} bytes can be uploaded in parts there")
     return length
 
 
 async def look(session: Session) -> Progress:
-    """A session with what is there of it; one whose parts are lost has failed."""
+    """Return a session with its stored parts. A session whose parts are lost fails."""
     if not session.state.is_open:
         return Progress(session, [], False)
     driver, _ = await session.open_storage()
@@ -203,13 +207,13 @@ async def look(session: Session) -> Progress:
 
 
 async def find(access: PathAccess, size: int) -> Progress | None:
-    """The newest session of the caller for a path and a size that is not over."""
-    found = await find_open(access.caller, access.path, size)
-    return await look(found[0]) if found else None
+    """Return the newest session of the caller for a path and a size that has not ended."""
+    sessions = await find_open(access.caller, access.path, size)
+    return await look(sessions[0]) if sessions else None
 
 
 async def authorize(caller: Caller, session: Session, password: str) -> PathAccess:
-    """The caller at the path where the file goes, who may write there now."""
+    """Return the access to the target of the file. Raise AccessDenied if the caller may not write there any more."""
     path, base = TreePath(session.facts.target), TreePath(caller.user.base_path)
     if not path.within(base):
         raise RelativePath
@@ -224,9 +228,11 @@ def _require_receiving(session: Session) -> None:
 
 
 async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> Progress:
-    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32. Return the
-    parts that are there then, as far as this process knows. An upload that is being completed has all of them, and
-    nothing is stored."""
+    """Store the chunk `index` (from 0). Return the parts that are stored then, as far as this process knows.
+
+    The body must have the size of the chunk and, unless `crc32` is "", that CRC-32. An upload that is being completed
+    has all parts, and nothing is stored.
+    """
     if session.state is SessionState.COMPLETING:
         return await _show_whole(caller, session)
     _require_receiving(session)
@@ -234,7 +240,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
     size = session.get_size_of(number)
     if not size:
         raise BadRequest(f"there is no chunk {index}: the upload has {session.chunk_count}")
-    if size > LARGEST_CHUNK:
+    if size > MAX_CHUNK_SIZE:
         raise TooLarge("chunks of this size do not pass through this service: have multipart/sign give their addresses")
     await authorize(caller, session, "")
     with runtime.get(ChunksInFlight).hold(session.id, number):
@@ -257,7 +263,7 @@ async def _show_whole(caller: Caller, session: Session) -> Progress:
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
-    """Return the content of a chunk, of which there is no second copy in memory: what BytesIO has it gives away."""
+    """Return the content of a chunk. BytesIO gives it away without a second copy in memory."""
     received = BytesIO()
     async for block in body:
         received.write(block)
@@ -269,24 +275,24 @@ async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
 
 
 def format_crc32(content: bytes) -> str:
-    """A CRC-32 as S3 writes it: four bytes, the highest first, in Base64."""
+    """Return a CRC-32 in the form of S3: four bytes, the highest first, in Base64."""
     return base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode()
 
 
-async def sign(caller: Caller, session: Session, wanted: Sequence[tuple[int, str]]) -> list[SignedRequest]:
-    """The requests by which the client stores chunks itself: each by its index (from 0) and its CRC-32."""
+async def sign(caller: Caller, session: Session, chunks: Sequence[tuple[int, str]]) -> list[SignedRequest]:
+    """Return the requests by which the client stores chunks itself. `chunks`: the index (from 0) and CRC-32 of each."""
     _require_receiving(session)
     await authorize(caller, session, "")
     driver, path = await session.open_storage()
     if not driver.offers_direct_uploads:
         raise NotSupported
-    for index, crc32 in wanted:
+    for index, crc32 in chunks:
         if not session.get_size_of(index + 1):
             raise BadRequest(f"there is no chunk {index}: the upload has {session.chunk_count}")
         _check_crc32(crc32, index)
     token = session.facts.partial.token
     return [
-        await driver.sign_part(path, token, index + 1, session.get_size_of(index + 1), crc32) for index, crc32 in wanted
+        await driver.sign_part(path, token, index + 1, session.get_size_of(index + 1), crc32) for index, crc32 in chunks
     ]
 
 
@@ -300,18 +306,20 @@ def _check_crc32(text: str, index: int) -> None:
 
 
 async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> SignedRequest:
-    """The request that stores a whole file at a path. What the client then sends, and when, this service does not see:
-    the listing of the folder shows it as soon as it is read anew."""
+    """Return the request by which the client stores a whole file at a path.
+
+    This service does not see when the client sends it. A listing shows the file as soon as the folder is read anew.
+    """
     access.parent.require(Right.WRITE)
     driver = (await access.locate("")).driver
     if not driver.offers_direct_uploads:
         raise NotSupported
     access, storage_path = await uploads.prepare(access, overwrite)
-    if (upload.size or 0) > LARGEST_PUT:
-        raise TooLarge(f"one request stores at most {LARGEST_PUT} bytes")
+    if (upload.size or 0) > MAX_PUT_BYTES:
+        raise TooLarge(f"one request stores at most {MAX_PUT_BYTES} bytes")
     replaceable = overwrite and access.parent.may_replace(access)
     change = journal.change_folders(Touched(storage_path.parent))
-    change.read(storage_path.parent)  # what is stored later is found when the folder is read
+    change.read(storage_path.parent)  # a file that is stored later is found when the folder is read
     async with change:
         try:
             return await driver.sign_upload(storage_path.path, replace(upload, overwrite=replaceable))

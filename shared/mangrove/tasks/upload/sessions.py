@@ -1,8 +1,8 @@
-"""Sessions of uploads in parts: their record, the parts that are there, and what is dropped with them.
+"""Sessions of uploads in parts: their records, their stored parts, and what is removed with them.
 
-The parts of a session are stored where the file belongs, when clients can send to that storage directly; else they are
-put together in staging, and a task carries the file on. Which parts are there the storage itself says, where it can
-list them; else each has a receipt in the records. The intent is recorded before anything is begun.
+If clients can send to the storage of the file directly, the parts are stored there. Else they are joined in staging,
+and a task transfers the file. A storage that can list parts says which of them are stored; else each part has a receipt
+in the records. The intent is recorded before the storage is called.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
 from mangrove.records.tasks.uploads import Receipt, UploadSession
 from mangrove.tasks.core import partials, staging
-from mangrove.tasks.core.specs import PartialFile, StoredModel
+from mangrove.tasks.core.model import PartialFile, StoredModel
 from mangrove.tree import mounts
 from mangrove.tree.mounts import select_mount
 
-SESSION_SECONDS = 14 * 24 * 3600.0  # in which an upload can be gone on with
-RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table forgets what could not be dropped
-PAGE = 100  # sessions that are looked at together
+SESSION_SECONDS = 14 * 24 * 3600.0  # in which an upload can be continued
+RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table deletes sessions whose parts could not be dropped
+SWEEP_PAGE_SIZE = 100  # sessions
 BEING_COMPLETED = "the upload is being completed"
-SHOWN_SECONDS = 24 * 3600.0  # that a session which has ended is still shown
+ENDED_SESSION_SECONDS = 24 * 3600.0  # in which a session that has ended is still shown
 
 
 class SessionState(StrEnum):
-    """COMPLETING: the client has sent all; whoever asks to complete goes on with that."""
+    """The state of a session. COMPLETING: all parts are sent; a request to complete goes on with that."""
 
     RECEIVING = "receiving"
     COMPLETING = "completing"
@@ -62,32 +62,36 @@ class SessionState(StrEnum):
 
 @dataclass(kw_only=True)
 class SessionFacts(StoredModel):
-    """`path`: what was asked for, absolute; `target`: where it goes, in the storage `storage_id`. `modified` in seconds
-    since the epoch. `identity`: what tells one file from another of the same size, "" for nothing.
-
-    `stage`: the task that carries the file on from staging, "" when the parts are stored where it belongs; `is_opened`:
-    that task is, or is going to be, in the queue. `etag`: what the finished file has. `error`: why it failed.
-    """
+    """The file of a session, as records hold it."""
 
     version: Literal[1] = 1
     path: str
+    """The absolute path of the request."""
     target: str
+    """The absolute path where the file is stored."""
     storage_id: int
+    """The storage of `target`."""
     size: int
     modified: float
+    """In seconds since the epoch."""
     mime: str
     overwrite: bool
     identity: str
+    """Distinguishes the file from others of the same path and size; "" if the client did not send it."""
     hashes: dict[str, str]
     partial: PartialFile
     stage: str = ""
+    """The id of the task that transfers the file from staging; "" if the parts are stored in the storage."""
     is_opened: bool = False
+    """That task is enqueued, or is going to be."""
     etag: str = ""
+    """The ETag of the finished file."""
     error: str = ""
+    """The reason why the session failed."""
 
 
 class Session:
-    """One session, as it was read or saved last."""
+    """A session as it was last read or saved."""
 
     def __init__(self, record: UploadSession) -> None:
         self._read(record)
@@ -99,7 +103,7 @@ class Session:
 
     @classmethod
     def make(cls, owner: int, facts: SessionFacts) -> Session:
-        """A new one, that is not saved yet."""
+        """Return a new session that is not saved yet."""
         id, now = records.make_id(records.make_file_key(owner, facts.path, facts.size)), time.time()
         return cls(UploadSession(id, owner, SessionState.RECEIVING, now, facts.dump(), now + RECORD_SECONDS))
 
@@ -128,35 +132,36 @@ class Session:
         return -(-self.facts.size // self.chunk_size)
 
     def get_size_of(self, number: int) -> int:
-        """Bytes of the part `number` (from 1); 0 for one that does not belong to the file."""
+        """Return the bytes of the part `number` (from 1); 0 for a part that does not belong to the file."""
         return max(0, min(self.chunk_size, self.facts.size - (number - 1) * self.chunk_size)) if number > 0 else 0
 
     def explain_end(self) -> str:
-        """Return the reason why it takes no more chunks."""
+        """Return the reason why the session takes no more chunks."""
         if self.state is SessionState.COMPLETING:
             return BEING_COMPLETED
         return f"upload failed ({self.state}): {self.facts.error or 'it takes no more chunks'}"
 
     def make_upload(self, *, overwrite: bool = True, durable: bool = False) -> Upload:
-        """What is known of the file."""
+        """Return what is known of the file."""
         facts = self.facts
         return Upload(facts.size, facts.modified, facts.mime, overwrite, durable)
 
     async def save(self, state: SessionState | None = None) -> None:
-        """Store it; RecordConflict when another request changed it meanwhile."""
+        """Store the session. Raise RecordConflict if another request has changed it meanwhile."""
         record = replace(self._record, state=state or self.state, spec=self.facts.dump())
         self._record = await asyncio.to_thread(records.save, record)
         self.state = SessionState(self._record.state)
 
     async def reload(self) -> None:
-        """Read it anew; ResourceNotFound."""
+        """Read the session anew. Raise ResourceNotFound if it is gone."""
         try:
             self._read(await asyncio.to_thread(records.get, self.id))
         except RecordNotFound:
             raise ResourceNotFound("multipart upload session not found") from None
 
     async def open_storage(self) -> tuple[Driver, TreePath]:
-        """Where the parts are; StorageProblem where that storage is no more."""
+        """Return the driver and path of the parts. Raise StorageProblem if that storage is not mounted there any
+        more."""
         if self.facts.stage:
             return await staging.driver(), TreePath(self.facts.partial.path)
         mount, _ = select_mount(await mounts.ready(), TreePath(self.facts.target))
@@ -165,7 +170,7 @@ class Session:
         return await mount.get_driver(), TreePath(self.facts.partial.path)
 
     async def begin_parts(self) -> None:
-        """Begin the file where its parts are stored, and save the token; what an earlier attempt began is dropped."""
+        """Begin the file where its parts are stored, and save the token. The file of an earlier attempt is dropped."""
         driver, path = await self.open_storage()
         if not driver.capabilities.parts:
             raise NotSupported
@@ -178,22 +183,22 @@ class Session:
         await self.save()
 
     async def list_parts(self) -> Sequence[StoredPart]:
-        """The parts that are there and have the right size, by number; EntryNotFound when the storage lost the
+        """Return the stored parts with the right size, by number. Raise EntryNotFound if the storage has lost the
         upload."""
         driver, path = await self.open_storage()
         partial = self.facts.partial
         if not partial.token:
             await self.begin_parts()
         if driver.capabilities.direct_uploads:
-            found = await driver.list_parts(path, partial.token)
+            parts = list(await driver.list_parts(path, partial.token))
         elif partials.is_torn(partial, driver):
             await asyncio.to_thread(records.delete_receipts, self.id)
             await self.begin_parts()
-            found = []
+            parts = []
         else:
             receipts = await asyncio.to_thread(records.list_receipts, self.id)
-            found = [StoredPart(one.number, one.size, one.text) for one in receipts]
-        return [part for part in found if part.size == self.get_size_of(part.number)]
+            parts = [StoredPart(receipt.number, receipt.size, receipt.text) for receipt in receipts]
+        return [part for part in parts if part.size == self.get_size_of(part.number)]
 
     async def write_part(self, number: int, content: bytes) -> None:
         """Store a part that passed through this service."""
@@ -207,17 +212,17 @@ class Session:
             await asyncio.to_thread(records.put_receipt, self._record, Receipt(number, len(content), text))
 
     async def find_stored(self) -> Entry | None:
-        """The finished file, where the parts were; None when it is not there, or is another one."""
+        """Return the finished file; None if there is none, or if another file has its path."""
         driver, path = await self.open_storage()
         try:
-            found = await driver.stat(path)
+            entry = await driver.stat(path)
         except EntryNotFound:
             return None
-        is_same = bool(self.facts.stage) or (self.facts.etag != "" and found.etag == self.facts.etag)
-        return found if is_same and found.size == self.facts.size else None
+        is_same = bool(self.facts.stage) or (self.facts.etag != "" and entry.etag == self.facts.etag)
+        return entry if is_same and entry.size == self.facts.size else None
 
     async def fail(self, reason: str) -> None:
-        """End it for good, unless another request has."""
+        """End the session for good, unless another request has ended it."""
         while self.state.is_open:
             self.facts.error = reason
             try:
@@ -228,7 +233,7 @@ class Session:
                 await self.drop()
 
     async def drop(self) -> bool:
-        """Drop the parts, and what is staged of a file that no task carries on; whether that could be done."""
+        """Drop the parts, and the staged file if no task transfers it. True if that succeeded."""
         if self.is_completed or self.facts.is_opened:
             return True
         is_dropped = await partials.try_abort(self.facts.partial)
@@ -238,7 +243,8 @@ class Session:
 
 
 async def load(caller: Caller, id: str) -> Session:
-    """A session of the caller; ResourceNotFound, or AccessDenied for somebody else's."""
+    """Return a session of the caller. Raise ResourceNotFound if there is none, AccessDenied if it belongs to another
+    user."""
     try:
         session = Session(await asyncio.to_thread(records.get, id))
     except RecordNotFound:
@@ -251,50 +257,52 @@ async def load(caller: Caller, id: str) -> Session:
 
 
 async def find_open(caller: Caller, path: TreePath, size: int) -> list[Session]:
-    """The sessions of a user for a path and a size that are not over, the newest first. Guests are many people: theirs
-    are found by their id alone."""
+    """Return the sessions of a user for a path and a size that have not ended, the newest first.
+
+    A guest has to know the id of a session: many people share that account.
+    """
     if caller.is_guest:
         return []
-    found = await asyncio.to_thread(records.find, records.make_file_key(caller.user.id, path, size))
-    sessions = [Session(record) for record in found if record.created >= time.time() - SESSION_SECONDS]
+    rows = await asyncio.to_thread(records.find, records.make_file_key(caller.user.id, path, size))
+    sessions = [Session(record) for record in rows if record.created >= time.time() - SESSION_SECONDS]
     return [session for session in sessions if session.state.is_open]
 
 
 async def sweep_sessions() -> set[str]:
-    """Drop what was abandoned: sessions that are too old, and those of users and storages that are no more. The tasks
-    that the others are going to open."""
-    now, site = time.time(), await configuration.get()
-    storages = {storage.id for storage in site.storages}
-    kept: set[str] = set()
+    """Drop abandoned sessions: those that are too old, and those whose user or storage is gone. Return the ids of the
+    tasks of the other sessions."""
+    now = time.time()
+    storages = {storage.id for storage in (await configuration.get()).storages}
+    task_ids: set[str] = set()
     rows = records.scan()
-    while batch := await asyncio.to_thread(lambda: list(islice(rows, PAGE))):
+    while batch := await asyncio.to_thread(lambda: list(islice(rows, SWEEP_PAGE_SIZE))):
         for record in batch:
             try:
                 session = Session(record)
             except Problem:
-                continue  # of another version: the table forgets it
-            has_ended = not session.state.is_open and session.created < now - SHOWN_SECONDS
+                continue  # of another version: the table deletes it
+            has_ended = not session.state.is_open and session.created < now - ENDED_SESSION_SECONDS
             is_lost = session.facts.storage_id not in storages or await users.find_by_id(session.owner) is None
             if has_ended or is_lost or session.created < now - SESSION_SECONDS:
                 await _remove(session)
             else:
-                kept.add(session.facts.stage)
-    return kept
+                task_ids.add(session.facts.stage)
+    return task_ids
 
 
 async def _remove(session: Session) -> None:
-    """Drop a session; one that another request goes on with stays, and so does one whose storage does not answer."""
+    """Drop a session, unless another request continues it or its storage does not answer."""
     try:
         if session.state.is_open:
             await session.save(SessionState.ABORTED)
         if await session.drop():
             await asyncio.to_thread(records.delete, session.id)
     except RecordConflict:
-        pass  # the next sweep looks at it again
+        pass  # the next sweep tries again
 
 
 def find_task(session: Session) -> task_records.Task | None:
-    """The task that carries the file on; None when there is none, or no more."""
+    """Return the task that transfers the file; None before it is enqueued, or after its removal."""
     if not session.facts.is_opened:
         return None
     try:

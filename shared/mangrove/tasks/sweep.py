@@ -1,5 +1,5 @@
-"""Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, uploads that were
-given up, ended sessions, counters and locks."""
+"""Remove what is not needed any more: old tasks, staging without a task, indexes without a storage, abandoned uploads,
+ended sessions, counters and locks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from datetime import datetime
 from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
@@ -22,21 +23,21 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.lists import UnfinishedPage
 from mangrove.records.tasks.model import Task
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks.core import dispatch, queue, staging
+from mangrove.tasks.core import queue, staging
 from mangrove.tasks.core.partials import sweep_partials
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.upload.sessions import sweep_sessions
 
-DAY = 24 * 3600  # seconds
-STALLED_SECONDS = 3600  # far longer than any wait of a machine
-UNBEGUN_SECONDS = 1200  # longer than the first worker needs to leave a trace
-ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
+DAY_SECONDS = 24 * 3600
+STALLED_SECONDS = 3600  # without a sign of a worker; far longer than any wait of a machine
+NEVER_STARTED_SECONDS = 1200  # longer than the first worker needs to write its lease
+ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is enqueued
 
 
 async def sweep() -> None:
-    """Safe to run at any time, and twice at once."""
+    """Remove everything that is not needed any more. It may run at any time, and twice at once."""
     days = (await configuration.get()).settings.task_retention_days
-    await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY)
+    await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY_SECONDS)
     emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
@@ -47,15 +48,18 @@ async def sweep() -> None:
 
 
 def _delete_old_tasks(before: float) -> None:
-    """What DynamoDB deletes by itself, it deletes days later; the engine on one machine never does."""
+    """Delete the tasks that ended before a time. DynamoDB deletes them days later, the records engine never does."""
     for kind in (kind.name for kind in KINDS.values() if kind.is_listed):
         for ids in task_batches.split(task_lists.list_ended(kind, before)):
             task_batches.delete_done(kind, ids)
 
 
 def _restart_stalled(now: float) -> float:
-    """Start tasks that no worker held for long: their execution ended without settling them. One that was held in the
-    future was held when a clock was wrong. The seconds that the oldest of all has been under way."""
+    """Start the tasks that no worker has held for long: their execution ended without settling them. Return the age of
+    the oldest task in seconds.
+
+    A lease may lie in the future, after a clock was wrong.
+    """
     oldest = 0.0
     for kind in KINDS:
         page: UnfinishedPage | None = task_lists.list_unfinished(kind)
@@ -63,19 +67,15 @@ def _restart_stalled(now: float) -> float:
             for ids in task_batches.split(page.ids):
                 for task in task_batches.read(ids):
                     oldest = max(oldest, _get_age(task, now))
-                    if not task.done and abs(now - task.touched) > _get_patience(task):
-                        dispatch.start(task, f"-{int(now)}")
+                    limit = STALLED_SECONDS if task.lease.until else NEVER_STARTED_SECONDS
+                    if not task.done and abs(now - task.touched) > limit:
+                        platform().dispatcher.start(task, f"-{int(now)}")
             page = task_lists.list_unfinished(kind, page.next_start) if page.next_start else None
     return oldest
 
 
-def _get_patience(task: Task) -> float:
-    """The seconds without a trace of a worker after which an execution has ended, or never began."""
-    return STALLED_SECONDS if task.lease.until else UNBEGUN_SECONDS
-
-
 def _get_age(task: Task, now: float) -> float:
-    """The seconds since a task was asked for, or, once it was retried, since it was begun."""
+    """Return the seconds since a task was created, or since its last run began if it was retried."""
     if task.done:
         return 0.0
     if task.attempt and task.view.start_time:
@@ -83,17 +83,20 @@ def _get_age(task: Task, now: float) -> float:
     return now - task.created
 
 
-async def _remove_orphans(before: float, kept: Set[str]) -> None:
+async def _remove_orphans(before: float, reserved_names: Set[str]) -> None:
     storage = await staging.driver()
     async for batch in storage.list(base.ROOT):
         for entry in batch:
-            if entry.name not in kept and await _is_orphan(storage, entry, before):
+            if entry.name not in reserved_names and await _is_orphan(storage, entry, before):
                 await staging.clear(entry.name)
 
 
 async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) -> bool:
-    """Whether no task owns the folder and nothing has come into it since. One in which nothing is seen and whose own
-    time is not known may be that of an upload under way; the bucket's own rule removes it if it is not."""
+    """True if no task owns the folder and nothing has come into it since `before`.
+
+    An empty folder whose own time is not known may be that of an upload under way. If it is not, the rule of the bucket
+    removes it.
+    """
     stage, newest = folder.name, folder.modified
     for owner in (stage.partition(".")[0], queue.get_chained_id(stage)):
         try:

@@ -1,0 +1,156 @@
+"""The handlers of the worker functions, and the event loop in which they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from mangrove import configuration
+from mangrove.core import runtime
+from mangrove.core.problems import Problem
+from mangrove.core.telemetry import log_exception, log_warning, name_invocation
+from mangrove.tasks.core.leases import Superseded
+from mangrove.tasks.core.model import CursorT, Schema, SpecT
+from mangrove.tasks.core.registry import MACHINES, resolve
+from mangrove.tasks.core.sharing import PART_SECONDS, PartWork, work_on
+from mangrove.tasks.core.steps import Clean, Describe, Work, run_step, settle
+
+PART, SETTLE = "Part", "Settle"  # states with a handler of their own form
+STEP_SECONDS = 3.0  # of a step on a standalone service; then other tasks have their turn
+END_MARGIN_SECONDS = 60.0  # of a function's time that a step leaves for its end
+MAX_ID_LENGTH = 256
+MAX_LOGGED_LENGTH = 200
+
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+Result = TypeVar("Result")
+
+
+class WorkerLoop:
+    """The event loop in which the workers of this process run: drivers belong to a single loop."""
+
+    def __init__(self) -> None:
+        self._running: asyncio.AbstractEventLoop | None = None
+        self._own: asyncio.AbstractEventLoop | None = None
+
+    def use(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run workers in `loop`, which runs already."""
+        self._running = loop
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run asynchronous work from a worker's thread."""
+        if self._running is not None:
+            return asyncio.run_coroutine_threadsafe(work, self._running).result()
+        if self._own is None:
+            self._own = asyncio.new_event_loop()
+        return self._own.run_until_complete(work)
+
+    def close(self) -> None:
+        """Close the loop that was made here."""
+        if self._own is not None:
+            self._own.close()
+
+
+def use_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the workers of this process in `loop`, which runs already."""
+    runtime.get(WorkerLoop).use(loop)
+
+
+def run_in_loop(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run asynchronous work from a worker's thread."""
+    return runtime.get(WorkerLoop).run(work)
+
+
+def make_scheduled(work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[dict[str, Any], Any], None]:
+    """Return the handler of a function that a schedule calls."""
+
+    def handler(event: dict[str, Any], context: Any) -> None:
+        run_in_loop(work())
+
+    return name_invocation(handler)
+
+
+def make_handler(machine: str, state: str) -> Handler:
+    """Return the handler of a state of a machine."""
+    declaration = MACHINES[machine]
+    step = next(step for step in declaration.steps if step.state == state)
+    function: Any = resolve(machine, step.function)
+    if state == PART:
+        return make_part_handler(function)
+    if state == SETTLE:
+        return make_settler(declaration.schema, function)
+    seconds = resolve(machine, step.seconds) if step.seconds else STEP_SECONDS
+    describe = resolve(machine, step.describe) if step.describe else None
+    return make_worker(declaration.schema, function, seconds, describe)
+
+
+def make_worker(
+    schema: Schema[SpecT, CursorT],
+    work: Work[SpecT, CursorT],
+    step_seconds: float = STEP_SECONDS,
+    describe: Describe[SpecT, CursorT] | None = None,
+) -> Handler:
+    """Return the handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and what `describe`
+    adds. `step_seconds`: of a step on a standalone service."""
+    configuration.prefetch()
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        id = read_task_id(event)
+        try:
+            return run_in_loop(run_step(id, get_seconds(context, step_seconds), schema, work, describe))
+        except (Problem, CancelledError):  # the latter: the service ends
+            raise
+        except Exception:
+            log_exception("a worker failed", tid=id)
+            raise
+
+    return name_invocation(handler)
+
+
+def make_part_handler(work: PartWork) -> Handler:
+    """Return the handler of the state Part: `{"tid", "round", "part"}` in and out, and whether there is `more`."""
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        id, round, number = read_task_id(event), event.get("round"), event.get("part")
+        if not isinstance(round, int) or not isinstance(number, int):
+            raise Problem("the input names no part")
+        more = run_in_loop(work_on(work, id, round, number, get_seconds(context, PART_SECONDS)))
+        return {"tid": id, "round": round, "part": number, "more": more}
+
+    return name_invocation(handler)
+
+
+def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
+    """Return the handler of a machine's last state, which writes how the task ended.
+
+    `clean(run, state)` removes what is not needed any more before the task is done. It calls `run.flush` first.
+    """
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        try:
+            id = read_task_id(event)
+        except Superseded:
+            return {"tid": "", "more": False}
+        failure = event.get("failure")
+        more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
+        return {"tid": id, "more": more}
+
+    return name_invocation(handler)
+
+
+def get_seconds(context: Any, step_seconds: float) -> float:
+    """Return how long a step may work: until the time of a function with this `context` is nearly over, or
+    `step_seconds` without a function."""
+    if context is None:
+        return step_seconds
+    return float(max(context.get_remaining_time_in_millis() / 1000 - END_MARGIN_SECONDS, 1.0))
+
+
+def read_task_id(event: Any) -> str:
+    """Return the id in the input of a worker. Raise Superseded, as for a task that is gone, if there is none."""
+    id = event.get("tid") if isinstance(event, dict) else None
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
+        log_warning("a worker was started without a task", given=repr(event)[:MAX_LOGGED_LENGTH])
+        raise Superseded
+    return id
