@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.tasks.core.file_copy import WHOLE
+from mangrove.tasks.core.file_copy import MAX_WHOLE_BYTES
 from tests.servers import ssh
 from tests.support.service import Client
 
@@ -47,7 +47,7 @@ def test_the_key_is_pinned_in_the_record_and_a_new_one_accepted_there(admin: Cli
 
 def test_a_large_file_is_copied_to_a_server_that_takes_no_parts(admin: Client, folder: str, tmp_path: Path) -> None:
     """rclone without a cache writes into no file that is there: the task stores the file in one go."""
-    written, files, mount = os.urandom(WHOLE + 1), tmp_path / "files", f"/sftp-{uuid4().hex}"
+    written, files, mount = os.urandom(MAX_WHOLE_BYTES + 1), tmp_path / "files", f"/sftp-{uuid4().hex}"
     files.mkdir()
     with ssh.rclone_sftp(files) as port:
         addition = json.dumps(ssh.rclone_options(port))

@@ -15,11 +15,11 @@ from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.tasks.core.file_copy import WHOLE
+from mangrove.tasks.core.file_copy import MAX_WHOLE_BYTES
 from tests.support.disks import other_file_system
 
 P = TreePath
-SIZES = [0, 1, 5 << 20, WHOLE + 1, (64 << 20) + 3]
+SIZES = [0, 1, 5 << 20, MAX_WHOLE_BYTES + 1, (64 << 20) + 3]
 SMALL = SIZES[:4]
 TIME = 1_700_000_000.5
 
