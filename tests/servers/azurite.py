@@ -48,9 +48,9 @@ class Azurite:
         if method == "PUT" and not query:
             headers["x-ms-blob-type"] = "BlockBlob"
         named = "".join(f"{name}:{value}\n" for name, value in sorted(headers.items()))
-        asked = "".join(f"\n{name}:{value}" for name, value in sorted(query.items()))
+        query_text = "".join(f"\n{name}:{value}" for name, value in sorted(query.items()))
         length = str(len(content) or "")
-        text = f"{method}\n\n\n{length}\n\n\n\n\n\n\n\n\n{named}/{ACCOUNT}/{ACCOUNT}{path}{asked}"
+        text = f"{method}\n\n\n{length}\n\n\n\n\n\n\n\n\n{named}/{ACCOUNT}/{ACCOUNT}{path}{query_text}"
         signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), text.encode(), hashlib.sha256)).decode()
         headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
         with httpx.Client(trust_env=False) as client:

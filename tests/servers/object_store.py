@@ -51,13 +51,13 @@ class Bucket:
             raise Refused(404, "NoSuchKey")
         return self.objects[key]
 
-    def put(self, key: str, found: Object, headers: Headers) -> Object:
+    def put(self, key: str, stored: Object, headers: Headers) -> Object:
         if headers.get("if-none-match") == "*" and key in self.objects:
             raise Refused(412, "PreconditionFailed")
         if key not in self.objects:
             insort(self.keys, key)
-        self.objects[key] = found
-        return found
+        self.objects[key] = stored
+        return stored
 
     def remove(self, key: str, headers: Headers) -> None:
         if key not in self.objects:
@@ -81,10 +81,10 @@ class Bucket:
                 rows.append(f"<CommonPrefixes><Prefix>{quote(prefix + head + slash)}</Prefix></CommonPrefixes>")
                 at = bisect_left(self.keys, last)
                 continue
-            one = self.objects[key]
+            stored = self.objects[key]
             rows.append(
-                f"<Contents><Key>{quote(key)}</Key><LastModified>{one.modified:%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
-                f"<ETag>&quot;{one.etag}&quot;</ETag><Size>{len(one.content)}</Size></Contents>"
+                f"<Contents><Key>{quote(key)}</Key><LastModified>{stored.modified:%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
+                f"<ETag>&quot;{stored.etag}&quot;</ETag><Size>{len(stored.content)}</Size></Contents>"
             )
         is_cut = at < len(self.keys) and self.keys[at].startswith(prefix)
         token = f"<NextContinuationToken>{last}</NextContinuationToken>" if is_cut else ""
@@ -134,25 +134,25 @@ class Server:
             return 204, {}, b""
         if method == "PUT":
             source = headers.get("x-amz-copy-source")
-            found = Object.of(body) if source is None else Object.of(*self._find_source(source, headers)[:2])
-            etag = bucket.put(key, found, headers).etag
+            stored = Object.of(body) if source is None else Object.of(*self._find_source(source, headers)[:2])
+            etag = bucket.put(key, stored, headers).etag
             copied = f"<CopyObjectResult><ETag>&quot;{etag}&quot;</ETag></CopyObjectResult>".encode()
             return 200, {"etag": f'"{etag}"'}, b"" if source is None else copied
-        found = bucket.get(key)
-        _check_match(found, headers, "if-match")
-        shown = {"etag": f'"{found.etag}"', "last-modified": format_datetime(found.modified, usegmt=True)}
+        stored = bucket.get(key)
+        _check_match(stored, headers, "if-match")
+        shown = {"etag": f'"{stored.etag}"', "last-modified": format_datetime(stored.modified, usegmt=True)}
         if "range" not in headers:
-            return 200, shown, found.content
+            return 200, shown, stored.content
         first, _, last = headers["range"].removeprefix("bytes=").partition("-")
-        part = found.content[int(first) : int(last or len(found.content)) + 1]
+        part = stored.content[int(first) : int(last or len(stored.content)) + 1]
         end = int(first) + len(part) - 1
-        return 206, shown | {"content-range": f"bytes {first}-{end}/{len(found.content)}"}, part
+        return 206, shown | {"content-range": f"bytes {first}-{end}/{len(stored.content)}"}, part
 
     def _find_source(self, text: str, headers: Headers) -> Object:
         name, _, key = unquote(text).lstrip("/").partition("/")
-        found = self.buckets[name].get(key)
-        _check_match(found, headers, "x-amz-copy-source-if-match")
-        return found
+        source = self.buckets[name].get(key)
+        _check_match(source, headers, "x-amz-copy-source-if-match")
+        return source
 
     def _answer_bucket(self, method: str, name: str, query: dict[str, str], body: bytes) -> Answer:
         if method == "PUT":
@@ -164,7 +164,9 @@ class Server:
             bucket.objects = dict.fromkeys(bucket.keys, Object.of(b"x"))
             return 200, {}, b""
         if method == "POST":
-            keys = [one.text or "" for one in ElementTree.fromstring(body).iter() if one.tag.endswith("Key")]
+            keys = [
+                element.text or "" for element in ElementTree.fromstring(body).iter() if element.tag.endswith("Key")
+            ]
             for key in keys:
                 bucket.remove(key, {})
             return 200, {}, b"<DeleteResult/>"
@@ -193,8 +195,8 @@ class Server:
         return 200 if answer else 204, {}, answer
 
 
-def _check_match(found: Object, headers: Headers, name: str) -> None:
-    if headers.get(name, found.etag).strip('"') != found.etag:
+def _check_match(stored: Object, headers: Headers, name: str) -> None:
+    if headers.get(name, stored.etag).strip('"') != stored.etag:
         raise Refused(412, "PreconditionFailed")
 
 
@@ -221,7 +223,7 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("milliseconds", nargs="*")
     chosen = parser.parse_args()
-    late = {name: float(value) for name, _, value in (one.partition("=") for one in chosen.milliseconds)}
+    late = {name: float(value) for name, _, value in (text.partition("=") for text in chosen.milliseconds)}
     uvicorn.run(Server(late), host="127.0.0.1", port=chosen.port, log_level="error", lifespan="off", access_log=False)
 
 

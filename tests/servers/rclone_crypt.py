@@ -23,7 +23,7 @@ class RcloneCrypt:
     settings: Mapping[str, str]
 
     def run(self, *arguments: str) -> str:
-        """What a command prints; CalledProcessError when it fails."""
+        """Return the output of a command; CalledProcessError if it fails."""
         environment = os.environ | {"RCLONE_CONFIG": str(self.config)}
         done = subprocess.run([BINARY, *arguments], env=environment, capture_output=True, check=True, timeout=60)
         return done.stdout.decode()

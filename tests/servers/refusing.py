@@ -10,7 +10,7 @@ from threading import Thread
 
 
 class RefusingServer(ThreadingHTTPServer):
-    """`asked`: how many calls it has refused."""
+    """A server that counts its refusals."""
 
     daemon_threads = True
 
@@ -18,11 +18,11 @@ class RefusingServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = json.dumps({"__type": f"com.amazonaws.any#{code}", "message": "no"}).encode()
         self.status = status
-        self.asked = 0
+        self.refusals = 0
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -31,7 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked += 1
+        self.server.refusals += 1
         self.send_response(self.server.status)
         self.send_header("content-type", "application/x-amz-json-1.0")
         self.send_header("content-length", str(len(self.server.answer)))
@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def refusing_server(code: str, status: int = 400) -> Iterator[RefusingServer]:
-    """A server that answers every call with this error."""
+    """Run a server that answers every call with an error."""
     server = RefusingServer(code, status)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -1,4 +1,4 @@
-"""A relay before a server that is slow to start: for who talks through it, the server restarts with it, at once."""
+"""A relay before a server that is slow to start: a restart of the relay looks like a fast restart of the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests import servers
 
 
 class Relay:
-    """Passes bytes between its `port` and another one of this machine."""
+    """Pass bytes between `port` and another port of this computer."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -24,11 +24,11 @@ class Relay:
         threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
 
     def stop(self) -> None:
-        """As a server that is killed: its connections end, others are refused."""
-        for one in (self._listener, *list(self._ends)):
+        """End all connections and refuse new ones, as a killed server does."""
+        for end in (self._listener, *list(self._ends)):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
         self._ends.clear()
 
     def restart(self) -> None:
@@ -50,11 +50,11 @@ class Relay:
         with suppress(OSError):
             while content := source.recv(1 << 16):
                 target.sendall(content)
-        for one in (source, target):
-            self._ends.discard(one)
+        for end in (source, target):
+            self._ends.discard(end)
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
 
 @contextmanager

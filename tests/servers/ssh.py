@@ -147,7 +147,7 @@ def rclone_options(port: int) -> dict[str, Any]:
 
 
 class Accounts(asyncssh.SSHServer):
-    """Who may sign in to `PythonSSH`; what was tried is noted."""
+    """Decide about sign-ins to `PythonSSH` and record the attempts."""
 
     def __init__(self, server: PythonSSH) -> None:
         self._server = server

@@ -1,7 +1,7 @@
-"""Signing in by Basic or Digest (RFC 7616), as the server asks for.
+"""Signing in by Basic or Digest (RFC 7616), as the server requires.
 
-httpx's own Digest sends a body again that can be sent once only, fails on the challenges of servers that offer several
-algorithms, and reads the whole of what a server answers beside 401.
+The Digest of httpx sends a body again that can be sent only once, fails on challenges with several algorithms, and
+reads all of the answer that comes with a 401.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STRENGTH = ("SHA-256", "MD5")
 
 
 def parse_challenges(headers: Sequence[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The challenges of all WWW-Authenticate headers: scheme and parameters, names in lower case."""
+    """Yield the challenges of all WWW-Authenticate headers: scheme and parameters, names in lower case."""
     scheme, parameters = "", dict[str, str]()
     for header in headers:
         for part in _PART.finditer(header):
@@ -40,7 +40,7 @@ def parse_challenges(headers: Sequence[str]) -> Iterator[tuple[str, Mapping[str,
 
 @dataclass(slots=True)
 class DigestChallenge:
-    """What a server asks to be hashed; `count`: how many requests were signed with its nonce."""
+    """A challenge of a server to sign requests by Digest."""
 
     realm: str
     nonce: str
@@ -49,10 +49,11 @@ class DigestChallenge:
     has_qop: bool
     is_stale: bool = False
     count: int = 0
+    """The number of requests signed with the nonce."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> DigestChallenge | None:
-        """None for one that cannot be met: another algorithm, or a hash over the body as well."""
+        """Return a challenge, or None if it needs another algorithm or a hash of the body."""
         algorithm = parameters.get("algorithm", "MD5").upper()
         qop = parameters.get("qop")
         if algorithm.removesuffix("-SESS") not in _HASHES or not parameters.get("nonce"):
@@ -64,15 +65,15 @@ class DigestChallenge:
         return cls(realm, parameters["nonce"], algorithm, opaque, qop is not None, is_stale)
 
     def sign(self, username: str, password: str, method: str, target: str) -> str:
-        """The value of Authorization for one more request; `target` is the path and query as they are sent."""
+        """Return the Authorization header for a request; `target` is the path and query as sent."""
         self.count += 1
         count, cnonce = f"{self.count:08x}", secrets.token_hex(8)
         key = self._hash(f"{username}:{self.realm}:{password}")
         if self.algorithm.endswith("-SESS"):
             key = self._hash(f"{key}:{self.nonce}:{cnonce}")
-        asked = self._hash(f"{method}:{target}")
+        request = self._hash(f"{method}:{target}")
         middle = f"{count}:{cnonce}:auth:" if self.has_qop else ""
-        response = self._hash(f"{key}:{self.nonce}:{middle}{asked}")
+        response = self._hash(f"{key}:{self.nonce}:{middle}{request}")
         fields = [("username", username), ("realm", self.realm), ("nonce", self.nonce), ("uri", target)]
         fields += [("response", response)] + ([("opaque", self.opaque)] if self.opaque is not None else [])
         text = ", ".join(f"{name}={_quote(value)}" for name, value in fields)
@@ -88,10 +89,10 @@ def _quote(value: str) -> str:
     return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
-class Credentials:
-    """A user's name and password, and how the server wants to be shown that they are known.
+class WebDavCredentials:
+    """A user name and password, and the method by which the server wants requests signed.
 
-    Nothing is shown before the server asked: one that asks for Digest never sees the password.
+    Nothing is sent before the server's challenge: a server with Digest never sees the password.
     """
 
     def __init__(self, username: str, password: str) -> None:
@@ -101,12 +102,12 @@ class Credentials:
         self._is_basic = False
 
     @property
-    def is_known(self) -> bool:
-        """Whether requests are signed, or there is nothing to sign with."""
+    def is_method_known(self) -> bool:
+        """True if requests can be signed, or there is no user to sign for."""
         return self._is_basic or self._digest is not None or not self._username
 
     def sign(self, method: str, target: str) -> bytes:
-        """The value of Authorization for a request; empty as long as nothing was asked for."""
+        """Return the Authorization header for a request; empty without a challenge."""
         if self._digest is not None:
             return self._digest.sign(self._username, self._password, method, target).encode()
         if self._is_basic:
@@ -114,17 +115,17 @@ class Credentials:
         return b""
 
     def learn(self, headers: Sequence[str], refused: bytes, is_again: bool) -> bool:
-        """What a 401 asks for; whether the same request may be accepted when it is signed so.
+        """Take the challenges of a 401; return True if the same request, signed so, may be accepted.
 
-        `refused`: how it was signed; `is_again`: as an answer to the same request had asked for.
+        `refused` is the header that was refused; `is_again`: it was signed for a challenge to the same request.
         """
         if not self._username:
             return False
         offered = list(parse_challenges(headers))
-        found = [DigestChallenge.parse(parameters) for scheme, parameters in offered if scheme == "digest"]
-        usable = [one for one in found if one is not None]
+        digests = [DigestChallenge.parse(parameters) for scheme, parameters in offered if scheme == "digest"]
+        usable = [challenge for challenge in digests if challenge is not None]
         if usable:
-            self._digest = min(usable, key=lambda one: _STRENGTH.index(one.algorithm.removesuffix("-SESS")))
+            self._digest = min(usable, key=lambda usable: _STRENGTH.index(usable.algorithm.removesuffix("-SESS")))
             return self._digest.is_stale or not is_again
         self._digest = None
         self._is_basic = any(scheme == "basic" for scheme, _ in offered)

@@ -21,22 +21,20 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name
-from mangrove.drivers.refusals import refuse_inside_itself
-from mangrove.drivers.webdav.auth import Credentials
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
+from mangrove.drivers.webdav.auth import WebDavCredentials
+from mangrove.drivers.webdav.client import ENTRY_PROPERTIES, QUOTA_PROPERTIES, WebDavClient, join
 from mangrove.drivers.webdav.errors import make_problem
-from mangrove.drivers.webdav.multistatus import Resource
 from mangrove.drivers.webdav.options import WebDavOptions, parse_address
-from mangrove.drivers.webdav.reading import open_file, strip_etag
-from mangrove.drivers.webdav.server import ENTRY, QUOTA, Server, join
-from mangrove.drivers.webdav.urls import Urls
-from mangrove.drivers.webdav.writing import Uploader
+from mangrove.drivers.webdav.resources import Resource, Urls
+from mangrove.drivers.webdav.transfer import Uploader, open_file, strip_etag
 from mangrove.drivers.whole_files import write_whole
 
-BATCH = 1000  # entries
-DENIED = (401, 403)
-ABSENT = (404, 409, 410)  # 409: the folder above is missing, too
-MARKS = ";?\t\r\n"  # some servers cut the path there that they are to move something to, or leave them out
-AGAIN_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store what it has of a body some time after the connection ended
+LISTING_BATCH_ENTRIES = 1000
+DENIED_STATUSES = (401, 403)
+ABSENT_STATUSES = (404, 409, 410)  # 409: its folder is missing
+UNSAFE_LETTERS = ";?\t\r\n"  # some servers cut the target of a move there, or leave them out
+DISCARD_DELAYS_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store a partial body after the end of its connection
 
 
 class WebDav(Driver):
@@ -52,14 +50,14 @@ class WebDav(Driver):
         super().__init__(options, context)
         address = parse_address(options.address)
         self._urls = Urls(address, TreePath(options.root_folder_path))
-        credentials = Credentials(options.username, options.password)
-        self._server = Server(address, credentials, verify=not options.tls_insecure_skip_verify)
+        credentials = WebDavCredentials(options.username, options.password)
+        self._server = WebDavClient(address, credentials, verify=not options.tls_insecure_skip_verify)
         self._uploader = Uploader(self._server)
-        self._keeps_marks: bool | None = None  # not tried yet
+        self._keeps_unsafe_letters: bool | None = None  # not tried yet
         self._leftovers = Leftovers(context.state, self._discard)
 
     async def start(self) -> None:
-        """Contact nothing."""
+        """Check the options; the server is not contacted."""
         if self.options.vendor == "sharepoint":
             raise NotSupported(
                 "the sign-in of SharePoint is not supported; other WebDAV servers have the vendor `other`"
@@ -75,28 +73,28 @@ class WebDav(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         batch: list[Entry] = []
-        seen = is_inside = False
+        has_answer = is_inside = False
         find_name = self._urls.make_finder(path)
-        async with aclosing(self._server.find(self._urls.make(path, is_dir=True), 1)) as found:
-            async for resources in found:
-                for one in resources:
-                    name = find_name(one.href)
-                    seen, is_inside = True, is_inside or name is not None
-                    if name == "" and not one.is_dir:
-                        await self._explain_no_folder(path, one.status)
-                    elif name and one.status < 400 and not is_part(name):
-                        batch.append(make_entry(name, one))
-                if len(batch) >= BATCH:
+        async with aclosing(self._server.find(self._urls.make(path, is_dir=True), 1)) as answers:
+            async for resources in answers:
+                for resource in resources:
+                    name = find_name(resource.href)
+                    has_answer, is_inside = True, is_inside or name is not None
+                    if name == "" and not resource.is_dir:
+                        await self._explain_no_folder(path, resource.status)
+                    elif name and resource.status < 400 and not is_part(name):
+                        batch.append(make_entry(name, resource))
+                if len(batch) >= LISTING_BATCH_ENTRIES:
                     yield batch
                     batch = []
-        if seen and not is_inside:
+        if has_answer and not is_inside:
             raise StorageProblem("the WebDAV server answers with addresses outside of the folder")
         if batch:
             yield batch
 
     async def _explain_no_folder(self, path: TreePath, status: int) -> None:
-        """Raise why a path cannot be listed, whose listing the server answered with `status`."""
-        if path != "/" and status not in DENIED and not (await self.stat(path)).is_dir:
+        """Raise the reason why a path cannot be listed, after an answer with `status`."""
+        if path != "/" and status not in DENIED_STATUSES and not (await self.stat(path)).is_dir:
             raise NotAFolder
         raise make_problem(status, path.name) if status >= 400 else NotAFolder
 
@@ -105,14 +103,14 @@ class WebDav(Driver):
             raise EntryNotFound
         return make_entry(path.name, await self._find(path))
 
-    async def _find(self, path: TreePath, asked: bytes = ENTRY) -> Resource:
-        """What the server says of one path; EntryNotFound."""
+    async def _find(self, path: TreePath, properties: bytes = ENTRY_PROPERTIES) -> Resource:
+        """Return the resource of a path; EntryNotFound."""
         first: Resource | None = None
-        async with aclosing(self._server.find(self._urls.make(path), 0, asked)) as found:
-            async for resources in found:
+        async with aclosing(self._server.find(self._urls.make(path), 0, properties)) as answers:
+            async for resources in answers:
                 first = first or next(iter(resources), None)
         if first is None or (first.status == 400 and path != "/" and not (await self._find(path.parent)).is_dir):
-            raise EntryNotFound  # 400: what Apache says of a path below a file
+            raise EntryNotFound  # 400: Apache's answer for a path below a file
         if first.status >= 400:
             raise make_problem(first.status, path.name)
         return first
@@ -138,8 +136,8 @@ class WebDav(Driver):
         return Link(str(join(response.request.url, location)))
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        await self._refuse_marks(path)
-        replaces = await self._look_at_target(path, upload.overwrite)
+        await self._refuse_unsafe_letters(path)
+        replaces = await self._check_target(path, upload.overwrite)
         size = await write_whole(
             path,
             body,
@@ -150,30 +148,29 @@ class WebDav(Driver):
         )
         try:
             return await self.stat(path)
-        except StorageProblem:  # it is stored
+        except StorageProblem:  # the file is stored all the same
             return Entry(path.name, size, upload.modified, False)
 
-    async def _look_at_target(self, path: TreePath, overwrite: bool, *, is_dir: bool = False) -> bool:
-        """Whether a file is to be replaced; EntryExists for what may not be. A server would replace a folder as
-        well."""
+    async def _check_target(self, path: TreePath, overwrite: bool, *, is_dir: bool = False) -> bool:
+        """Return True if a file is to be replaced; EntryExists if not allowed, since servers also replace folders."""
         try:
-            found = await self.stat(path)
+            existing = await self.stat(path)
         except EntryNotFound:
             return False
-        if found.is_dir or is_dir or not overwrite:
+        if existing.is_dir or is_dir or not overwrite:
             raise EntryExists
         return True
 
-    async def _refuse_marks(self, target: TreePath) -> None:
-        """StorageProblem for a path with MARKS where the server would give what is moved there another name."""
-        if not any(mark in target for mark in MARKS):
+    async def _refuse_unsafe_letters(self, target: TreePath) -> None:
+        """Raise a StorageProblem for a path with UNSAFE_LETTERS if the server changes the name of a move's target."""
+        if not any(letter in target for letter in UNSAFE_LETTERS):
             return
-        if self._keeps_marks is None:
-            self._keeps_marks = await self._try_marks()
-        if not self._keeps_marks:
+        if self._keeps_unsafe_letters is None:
+            self._keeps_unsafe_letters = await self._try_unsafe_letters()
+        if not self._keeps_unsafe_letters:
             raise StorageProblem(f"{target.name!r}: the WebDAV server would store it under another name")
 
-    async def _try_marks(self) -> bool:
+    async def _try_unsafe_letters(self) -> bool:
         part, plain = ROOT / make_part_name(), ROOT / make_part_name()
         named = ROOT / f"{plain.name};?"
         await self._uploader.put(self._urls.make(part), stream(b""), Upload(0, 0.0))
@@ -188,7 +185,7 @@ class WebDav(Driver):
         try:
             await self._transfer("MOVE", part, path, replaces=replaces)
         except Unreachable:
-            # it may be done, or half of it: a server may remove the old file before it moves the new one
+            # The move may be done, or only the old file removed.
             if await self._is_there(part):
                 await self._transfer("MOVE", part, path, replaces=replaces)
             elif not await self._is_there(path):
@@ -202,35 +199,35 @@ class WebDav(Driver):
         return True
 
     async def _discard(self, part: TreePath) -> bool:
-        """Remove an unfinished file; True if it was there and is no more."""
-        was_there = False
-        for seconds in AGAIN_SECONDS:
+        """Remove an unfinished file; True if it existed and is known to be gone."""
+        existed = False
+        for seconds in DISCARD_DELAYS_SECONDS:
             await asyncio.sleep(seconds)
             status = await self._server.change("DELETE", self._urls.make(part))
-            if status >= 300 and status not in ABSENT:
+            if status >= 300 and status not in ABSENT_STATUSES:
                 raise make_problem(status, part.name)
-            if was_there and status >= 300:
+            if existed and status >= 300:
                 return True
-            was_there = was_there or status < 300
+            existed = existed or status < 300
         return False
 
     async def makedirs(self, path: TreePath) -> None:
         missing: list[TreePath] = []
-        for step in path.ancestors():
+        for folder in path.ancestors():
             try:
-                found = await self.stat(step)
+                entry = await self.stat(folder)
             except EntryNotFound:
-                refuse_part_name(step)
-                missing.append(step)
+                refuse_part_name(folder)
+                missing.append(folder)
                 continue
-            if not found.is_dir:
+            if not entry.is_dir:
                 raise EntryExists
             break
-        await self._refuse_marks(path)
-        for step in reversed(missing):
-            status = await self._server.change("MKCOL", self._urls.make(step, is_dir=True))
-            if status >= 300 and not (status == 405 and (await self.stat(step)).is_dir):
-                raise EntryExists if status == 405 else make_problem(status, step.name)
+        await self._refuse_unsafe_letters(path)
+        for folder in reversed(missing):
+            status = await self._server.change("MKCOL", self._urls.make(folder, is_dir=True))
+            if status >= 300 and not (status == 405 and (await self.stat(folder)).is_dir):
+                raise EntryExists if status == 405 else make_problem(status, folder.name)
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
@@ -248,9 +245,9 @@ class WebDav(Driver):
             raise StorageForbidden("the root folder of a storage is not moved")
         refuse_part_name(target)
         refuse_inside_itself(path, target)
-        await self._refuse_marks(target)
+        await self._refuse_unsafe_letters(target)
         entry = await self.stat(path)
-        replaces = await self._look_at_target(target, overwrite, is_dir=entry.is_dir)
+        replaces = await self._check_target(target, overwrite, is_dir=entry.is_dir)
         await self._transfer(method, path, target, replaces=replaces, is_dir=entry.is_dir)
 
     async def _transfer(
@@ -266,8 +263,7 @@ class WebDav(Driver):
             raise make_problem(status, target.name)
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         try:
             entry = await self.stat(path)
         except EntryNotFound:
@@ -277,14 +273,14 @@ class WebDav(Driver):
             raise make_problem(status, path.name)
 
     async def get_space(self) -> Capacity:
-        found = await self._find(TreePath("/"), QUOTA)
-        if found.available is None or found.used is None:
+        root = await self._find(ROOT, QUOTA_PROPERTIES)
+        if root.available is None or root.used is None:
             raise NotSupported
-        return Capacity(found.available + found.used, found.available)
+        return Capacity(root.available + root.used, root.available)
 
 
-def make_entry(name: str, found: Resource) -> Entry:
-    """An entry of a listing; a folder has no size and no validator."""
-    if found.is_dir:
-        return Entry(name, 0, found.modified, True)
-    return Entry(name, found.size, found.modified, False, etag=strip_etag(found.etag))
+def make_entry(name: str, resource: Resource) -> Entry:
+    """Return the entry of a resource; a folder has no size and no validator."""
+    if resource.is_dir:
+        return Entry(name, 0, resource.modified, True)
+    return Entry(name, resource.size, resource.modified, False, etag=strip_etag(resource.etag))

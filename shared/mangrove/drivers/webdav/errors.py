@@ -21,7 +21,7 @@ _BUSY = (408, 425, 429, 502, 503, 504)
 
 
 def make_problem(status: int, name: str = "") -> StorageProblem:
-    """The problem for the status of an answer; `name` of the file is in the text where the status says little."""
+    """Return the problem for the status of an answer about the file `name`."""
     prefix = f"{name[:255]}: " if name else ""
     match status:
         case 401:
@@ -46,7 +46,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise every failure of the way to the server as StorageProblem, without an address or a password in its text."""
+    """Raise every failure of the connection as a StorageProblem, without an address or password in its message."""
     try:
         yield
     except NETWORK_ERRORS as error:

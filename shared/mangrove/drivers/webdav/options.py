@@ -21,7 +21,7 @@ class WebDavOptions(Options):
 
 
 def parse_address(text: str) -> httpx.URL:
-    """The address of a server, with https where it names no scheme; StorageProblem when it is none."""
+    """Return the address of a server, with https unless it has a scheme; StorageProblem for an invalid one."""
     text = text.strip()
     if not text:
         raise StorageProblem("address is required")

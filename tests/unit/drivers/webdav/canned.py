@@ -77,8 +77,8 @@ class Canned:
             body = await reader.readexactly(int(headers["content-length"]))
         method, target, _ = first.split(" ")
         self.requests.append(Request(method, target, headers, body))
-        found = self.answer(self.requests[-1])
-        return await found if isinstance(found, Awaitable) else found
+        answer = self.answer(self.requests[-1])
+        return await answer if isinstance(answer, Awaitable) else answer
 
 
 def reply(status: int, body: bytes | str = b"", length: int | None = None, **headers: str) -> bytes:
@@ -110,12 +110,12 @@ def multistatus(*entries: str) -> bytes:
 
 @asynccontextmanager
 async def canned(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[Canned]:
-    found = Canned(answer)
-    server = await asyncio.start_server(found.serve, "127.0.0.1", 0, ssl=tls)
+    replies = Canned(answer)
+    server = await asyncio.start_server(replies.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    found.address = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    replies.address = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     try:
-        yield found
+        yield replies
     finally:
         server.close()
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from mangrove.drivers.webdav import auth
-from mangrove.drivers.webdav.auth import Credentials, DigestChallenge, parse_challenges
+from mangrove.drivers.webdav.auth import DigestChallenge, WebDavCredentials, parse_challenges
 
 RFC = (
     'Digest realm="http-auth@example.org", qop="auth, auth-int", algorithm={}, '
@@ -21,8 +21,8 @@ ANSWERS = {
 }
 
 
-def learned(*headers: str) -> Credentials:
-    known = Credentials("Mufasa", "Circle of Life")
+def learned(*headers: str) -> WebDavCredentials:
+    known = WebDavCredentials("Mufasa", "Circle of Life")
     assert known.learn(headers, b"", False)
     return known
 
@@ -62,8 +62,8 @@ def test_the_strongest_of_what_is_offered_is_used(headers: list[str]) -> None:
 
 
 def test_basic_is_shown_only_where_it_is_asked_for() -> None:
-    known = Credentials("me", "pä:ss")
-    assert (known.sign("GET", "/"), known.is_known) == (b"", False)
+    known = WebDavCredentials("me", "pä:ss")
+    assert (known.sign("GET", "/"), known.is_method_known) == (b"", False)
     assert known.learn(['Basic realm="x"'], b"", False)
     assert known.sign("GET", "/") == b"Basic bWU6cMOkOnNz"
     assert known.learn(['Basic realm="x"'], b"", False), "of another request, sent before"
@@ -89,12 +89,12 @@ def test_a_wrong_password_is_tried_once_and_a_stale_nonce_again() -> None:
     ],
 )
 def test_a_challenge_that_cannot_be_met_is_no_reason_to_try_again(header: str) -> None:
-    assert not Credentials("me", "x").learn([header], b"", False)
+    assert not WebDavCredentials("me", "x").learn([header], b"", False)
 
 
 def test_without_a_name_nothing_is_signed() -> None:
-    known = Credentials("", "")
-    assert known.is_known and not known.learn(['Basic realm="x"'], b"", False)
+    known = WebDavCredentials("", "")
+    assert known.is_method_known and not known.learn(['Basic realm="x"'], b"", False)
     assert known.sign("GET", "/") == b""
 
 
@@ -105,8 +105,10 @@ def test_quotes_in_names_are_escaped() -> None:
 
 
 def test_challenges_are_told_apart() -> None:
-    found = list(parse_challenges([r'Basic realm="a \" b", charset="UTF-8", Digest nonce = abc , stale=true', "NTLM"]))
-    assert found == [
+    challenges = list(
+        parse_challenges([r'Basic realm="a \" b", charset="UTF-8", Digest nonce = abc , stale=true', "NTLM"])
+    )
+    assert challenges == [
         ("basic", {"realm": 'a " b', "charset": "UTF-8"}),
         ("digest", {"nonce": "abc", "stale": "true"}),
         ("ntlm", {}),

@@ -1,4 +1,4 @@
-"""What the driver makes of answers: entries, ranges, bodies, and failures inside of answers."""
+"""The driver with canned answers: entries, ranges, bodies, and failures within answers."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ async def test_entries_of_a_folder() -> None:
     )
     async with canned(lambda _: answer) as server:
         async with storage(f"{server.address}/base", root_folder_path="/root") as driver:
-            found = await list_all(driver, ROOT)
-        assert found == [
+            entries = await list_all(driver, ROOT)
+        assert entries == [
             Entry("a b", 3, 784111777.0, False, etag="tag"),
             Entry("weak", 3, 784111777.0, False),
             Entry("sub", 0, 0.0, True),
@@ -80,10 +80,10 @@ async def test_a_folder_whose_answer_is_about_another_is_no_empty_folder() -> No
 def give_file(request: Request, *, ranges: bool) -> bytes:
     content = b"0123456789"
     headers = {"ETag": '"tag"', "Last_Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}
-    wanted = request.headers.get("range", "")
-    if not ranges or not wanted:
+    range_header = request.headers.get("range", "")
+    if not ranges or not range_header:
         return reply(200, content, **headers)
-    first, _, last = wanted.removeprefix("bytes=").partition("-")
+    first, _, last = range_header.removeprefix("bytes=").partition("-")
     end = min(int(last or 9), 9)
     if int(first) > 9:
         return reply(416)
@@ -163,8 +163,8 @@ class Store:
 @in_loop
 async def test_a_file_is_put_under_another_name_and_moved() -> None:
     async with canned(Store()) as server, storage(server.address, username="") as driver:
-        found = await put(driver, "/a b", b"abc")
-        assert (found.name, found.size) == ("a b", 3)
+        entry = await put(driver, "/a b", b"abc")
+        assert (entry.name, entry.size) == ("a b", 3)
         look, sent, moved, _ = server.requests
         assert (look.method, sent.method, moved.method) == ("PROPFIND", "PUT", "MOVE")
         assert sent.target.startswith("/.mangrove-") and "content-range" not in sent.headers
@@ -188,7 +188,7 @@ async def test_a_body_of_unknown_size_is_sent_as_the_server_takes_it(kind: type[
         for size in (0, 5, 3_000_000, 3_000_000):
             await driver.write(P("/f"), body(b"x" * size), Upload(None, 0.0))
             assert store.files == {"/f": b"x" * size}
-        chunked = ["transfer-encoding" in one.headers for one in server.requests if one.method == "PUT"]
+        chunked = ["transfer-encoding" in request.headers for request in server.requests if request.method == "PUT"]
         assert chunked == [False, False, True, kind is Store, kind is Store]
 
 
@@ -261,14 +261,14 @@ async def test_a_change_that_failed_inside_is_a_failure_that_names_what(verb: st
 @in_loop
 async def test_space_is_what_the_server_tells_of_its_quota() -> None:
     quota = "<D:quota-available-bytes>70</D:quota-available-bytes>"
-    for props, wanted in ((f"{quota}<D:quota-used-bytes>30</D:quota-used-bytes>", (100, 70)), (quota, None)):
+    for props, expected in ((f"{quota}<D:quota-used-bytes>30</D:quota-used-bytes>", (100, 70)), (quota, None)):
         async with canned(lambda _, props=props: multistatus(entry("/", props))) as server:  # type: ignore[misc]
             async with storage(server.address) as driver:
-                if wanted is None:
+                if expected is None:
                     await fails(driver.get_space(), NotSupported)
                 else:
                     space = await driver.get_space()
-                    assert (space.total, space.free) == wanted
+                    assert (space.total, space.free) == expected
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])

@@ -1,4 +1,4 @@
-"""What each option does."""
+"""The effects of the options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_names(base: str, **options: Any) -> list[str]:
 
     async def listed() -> list[str]:
         async with canned(answer) as server, storage(f"{server.address}{base}", **options) as driver:
-            return [found.name for found in await list_all(driver, ROOT)]
+            return [entry.name for entry in await list_all(driver, ROOT)]
 
     return asyncio.run(listed())
 

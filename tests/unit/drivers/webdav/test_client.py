@@ -1,4 +1,4 @@
-"""Who sees the password, where redirects lead, and servers that do not answer well."""
+"""Signing, redirects, and servers with bad answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFile, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import ROOT, list_all
-from mangrove.drivers.webdav import server as dav
+from mangrove.drivers.webdav import client as dav
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.unit.drivers.webdav.canned import (
     FILE,
@@ -65,8 +65,8 @@ async def test_an_expired_nonce_is_replaced_before_a_body_is_sent() -> None:
         if f'nonce="{nonces[-1]}"' not in request.headers.get("authorization", ""):
             nonces.append(len(nonces))
             stale = "true" if "authorization" in request.headers else "false"
-            asked = f'Digest realm="x", qop="auth", nonce="{nonces[-1]}", stale={stale}'
-            return reply(401, WWW_Authenticate=asked)
+            challenge = f'Digest realm="x", qop="auth", nonce="{nonces[-1]}", stale={stale}'
+            return reply(401, WWW_Authenticate=challenge)
         if request.method == "PROPFIND":
             return reply(404)
         return reply(201)
@@ -135,7 +135,7 @@ async def test_a_server_that_breaks_off_is_unreachable(answer: bytes | None) -> 
 
 @in_loop
 async def test_a_server_that_hangs_is_unreachable_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_SECONDS", "LIST_SECONDS"):
+    for name in ("ANSWER_TIMEOUT_SECONDS", "LISTING_TIMEOUT_SECONDS"):
         monkeypatch.setattr(dav, name, 0.2)
     ended = asyncio.Event()
 
@@ -153,25 +153,25 @@ async def test_a_server_that_hangs_is_unreachable_in_time(monkeypatch: pytest.Mo
 async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dav, "SIGN_AFTER_SECONDS", 0.1)
-    lists, asked, answers = asyncio.Event(), asyncio.Event(), True
+    monkeypatch.setattr(dav, "PROBE_DELAY_SECONDS", 0.1)
+    lists, probed, answers = asyncio.Event(), asyncio.Event(), True
 
     async def answer(request: Request) -> bytes | None:
         if request.method == "PROPFIND" or not answers:
             await lists.wait()
             return LISTING
-        asked.set()
+        probed.set()
         return reply(401)
 
     async with canned(answer) as server, storage(server.address) as driver:
         listing = [asyncio.create_task(names(driver, "/")) for _ in range(40)]
-        await asked.wait()
+        await probed.wait()
         lists.set()
         assert await asyncio.gather(*listing) == [["f"]] * 40
         assert server.list_methods().count("OPTIONS") < 40  # one asks for all who wait at that time
         lists.clear()
         answers = False
-        monkeypatch.setattr(dav, "SIGN_SECONDS", 2.0)  # the time of the two checks below, on a loaded machine too
+        monkeypatch.setattr(dav, "PROBE_TIMEOUT_SECONDS", 2.0)  # enough for the two checks below on a loaded computer
         listing = [asyncio.create_task(names(driver, "/")) for _ in range(40)]
         for failed in await asyncio.gather(*listing, return_exceptions=True):
             assert isinstance(failed, Unreachable)
@@ -205,8 +205,8 @@ async def test_what_can_be_asked_again_is_when_an_idle_connection_was_closed() -
 
 @in_loop
 async def test_slow_downloads_keep_nobody_from_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dav, "BODIES", 2)
-    monkeypatch.setattr(dav, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(dav, "MAX_BODY_CONNECTIONS", 2)
+    monkeypatch.setattr(dav, "CONNECTION_WAIT_SECONDS", 0.2)
     endless = reply(200, b"x" * 100_000, 1 << 40)
     async with canned(lambda request: endless if request.method == "GET" else LISTING) as server:
         async with storage(server.address) as driver:
@@ -221,7 +221,7 @@ async def test_slow_downloads_keep_nobody_from_listing(monkeypatch: pytest.Monke
 
 @in_loop
 async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dav, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(dav, "IDLE_TIMEOUT_SECONDS", 0.05)
     async with canned(lambda _: LISTING) as server, storage(server.address) as driver:
         await asyncio.gather(*(list_all(driver, ROOT) for _ in range(5)))
         async with asyncio.timeout(30):
@@ -233,17 +233,17 @@ async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.Monke
 def test_a_new_event_loop_has_new_connections() -> None:
     async def listed() -> list[str]:
         async with canned(lambda _: LISTING) as server, storage(server.address) as driver:
-            kept.append(driver)
+            drivers.append(driver)
             return await names(driver, "/")
 
     async def again() -> list[str]:
         async with canned(lambda _: LISTING) as server:
-            kept[0]._urls._origin = server.address
-            found = await names(kept[0], "/")
-            await kept[0].stop()
-            return found
+            drivers[0]._urls._origin = server.address
+            listed = await names(drivers[0], "/")
+            await drivers[0].stop()
+            return listed
 
-    kept: list[dav.Server | object] = []
+    drivers: list[dav.WebDavClient | object] = []
     assert asyncio.run(listed()) == asyncio.run(again()) == ["f"]
 
 
