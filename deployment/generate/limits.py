@@ -140,8 +140,8 @@ LIST: Sequence[Limit] = [
         ("thumbnails at once", f"{LIMITS}:THUMBNAIL_CONCURRENCY", "thumbnails", "all processes"),
         ("thumbnails at once", f"{LIMITS}:THUMBNAILS_PER_CALLER", "thumbnails", "caller"),
         ("wait for a thumbnail", f"{LIMITS}:THUMBNAIL_WAIT_SECONDS", "seconds", "request"),
-        ("pixels", "drivers.local.decoder:MOST_PIXELS", "pixels", "picture"),
-        ("SVG", "drivers.local.thumbnails:MOST_SVG", "bytes", "picture"),
+        ("pixels", "drivers.local.decoder:MAX_PIXELS", "pixels", "picture"),
+        ("SVG", "drivers.local.thumbnails:MAX_SVG_BYTES", "bytes", "picture"),
     ),
     *_make(
         "Offline downloads",

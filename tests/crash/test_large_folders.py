@@ -40,7 +40,7 @@ def open_world(folder: Path, **milliseconds: float) -> Iterator[World]:
 @pytest.mark.parametrize("name", ["manifest.stored", "move.batch", "move.verified", "move.removed", "settle.cleaned"])
 def test_a_rename_that_is_killed_ends_whole(tmp_path: Path, name: str) -> None:
     """At every instant each file is whole under the old name or the new one."""
-    files = {f"{number % 7}/{number:04}": str(number).encode() for number in range(s3.AT_ONCE + 1)}
+    files = {f"{number % 7}/{number:04}": str(number).encode() for number in range(s3.MAX_OBJECTS_WITHOUT_TASK + 1)}
     with open_world(tmp_path) as world:
         job = make_rename(world.backends["bucket"], "", "large", trees.parents({"": None, **files}))
         harness.stop_at(world, job, name, SECONDS)

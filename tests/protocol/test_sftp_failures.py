@@ -101,7 +101,7 @@ def test_what_is_no_ssh_server(server: ssh.OpenSSH) -> None:
 
 
 def test_a_server_that_takes_connections_and_says_nothing(server: ssh.OpenSSH, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OPEN_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "OPEN_TIMEOUT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = server.options("/", address=f"127.0.0.1:{silent.getsockname()[1]}")
         for host_key in (ssh.make_host_key(), ""):
@@ -132,7 +132,7 @@ def test_a_server_that_hangs_is_given_up_and_used_when_it_is_back(
         await anext(stream)
         await names(driver, "/")
         server.signal_all(signal.SIGSTOP)
-        monkeypatch.setattr(connections, "OPEN_SECONDS", 1.0)
+        monkeypatch.setattr(connections, "OPEN_TIMEOUT_SECONDS", 1.0)
         try:
 
             async def rest() -> None:
@@ -148,7 +148,7 @@ def test_a_server_that_hangs_is_given_up_and_used_when_it_is_back(
             await within(5, driver.stat(P("/f")), Unreachable)
         finally:
             server.signal_all(signal.SIGCONT)
-            monkeypatch.setattr(connections, "OPEN_SECONDS", 10.0)
+            monkeypatch.setattr(connections, "OPEN_TIMEOUT_SECONDS", 10.0)
         await asyncio.sleep(1.1)  # a failure to connect stands for a second
         await put(driver, "/h", b"back")
         assert await content(driver, "/h") == b"back"

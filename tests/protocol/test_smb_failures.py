@@ -207,9 +207,9 @@ async def measure_stalls(stop: asyncio.Event) -> float:
 def test_a_hung_server_fails_its_own_storage_only_and_is_used_again(
     samba: smb.Samba, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in {"CHECK": 0.2, "PROBE_AFTER": 0.6, "PROBE": 1.2}.items():
+    for name, seconds in {"CHECK_INTERVAL": 0.2, "PROBE_AFTER": 0.6, "PROBE_TIMEOUT": 1.2}.items():
         monkeypatch.setattr(threads, f"{name}_SECONDS", seconds)
-    monkeypatch.setattr(threads, "SECONDS", 2.5)
+    monkeypatch.setattr(threads, "STILL_TIMEOUT_SECONDS", 2.5)
 
     async def used(server: smb.Samba) -> None:
         hung = await start_driver("SMB", server.options())
@@ -283,14 +283,14 @@ def test_the_oldest_version_that_is_spoken_serves(tmp_path: Path) -> None:
 
 
 def test_a_server_that_never_answers_is_unreachable(samba: smb.Samba, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OPEN_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "OPEN_TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         driver = make_driver(samba.options(address=f"127.0.0.1:{listener.getsockname()[1]}"))
         asyncio.run(check_unreachable(driver))
 
 
 def test_a_pausing_reader_occupies_no_connection(samba: smb.Samba, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "IDLE_TIMEOUT_SECONDS", 0.1)
     written = bytes(range(256)) * 10_000
     (root / "f").write_bytes(written)
 

@@ -29,23 +29,23 @@ def parse_address(text: str, port: int) -> Address:
         return Address(text, port)
     except ValueError:
         pass
-    found = _ADDRESS.fullmatch(text)
-    number = int(found[2] or port) if found else 0
-    if found is None or not 0 < number < 65536:
+    match = _ADDRESS.fullmatch(text)
+    number = int(match[2] or port) if match else 0
+    if match is None or not 0 < number < 65536:
         raise StorageProblem(
             f"address has to be a host name or an IP address, and a port after a colon if it is not {port}"
         )
-    return Address(found[1].strip("[]"), number)
+    return Address(match[1].strip("[]"), number)
 
 
 Connection = TypeVar("Connection")
-OPEN_SECONDS = 10.0  # that opening one may take, with the sign-in
-AGAIN_SECONDS = 1.0  # after a failure to open one, during which others fail at once
-WAIT_SECONDS = 20.0  # that a caller waits while all are in use
-IDLE_SECONDS = 300.0  # after which one that nobody uses is closed
+OPEN_TIMEOUT_SECONDS = 10.0  # that opening one may take, with the sign-in
+RETRY_AFTER_SECONDS = 1.0  # after a failure to open one, during which others fail at once
+WAIT_TIMEOUT_SECONDS = 20.0  # that a caller waits while all are in use
+IDLE_TIMEOUT_SECONDS = 300.0  # after which one that nobody uses is closed
 CHECK_AFTER_SECONDS = 5.0  # without use, after which one is checked before it is used again
-CHECK_SECONDS = 3.0  # that the check may take
-CLOSE_SECONDS = 3.0
+CHECK_TIMEOUT_SECONDS = 3.0  # that the check may take
+CLOSE_TIMEOUT_SECONDS = 3.0
 
 
 async def _pass_check(_: object) -> bool:
@@ -120,7 +120,7 @@ class ConnectionPool(Generic[Connection]):
             self._forget()
         turns = self._turns
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(WAIT_TIMEOUT_SECONDS):
                 await turns.acquire()
         except TimeoutError:
             raise Unreachable("all connections to the storage are in use") from None
@@ -165,7 +165,7 @@ class ConnectionPool(Generic[Connection]):
 
     async def _open_in_time(self) -> Connection:
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(OPEN_TIMEOUT_SECONDS):
                 return await self._open()
         except TimeoutError:
             raise Unreachable("no connection within the time allowed") from None
@@ -173,7 +173,7 @@ class ConnectionPool(Generic[Connection]):
     def _note_failure(self, opening: asyncio.Task[Connection]) -> None:
         problem = None if opening.cancelled() else opening.exception()
         if isinstance(problem, StorageProblem):
-            self._failure = (opening.get_loop().time() + AGAIN_SECONDS, problem)
+            self._failure = (opening.get_loop().time() + RETRY_AFTER_SECONDS, problem)
 
     async def _is_alive(self, slot: _Slot[Connection], connection: Connection) -> bool:
         if slot.is_dropped or not self._is_open(connection):
@@ -182,7 +182,7 @@ class ConnectionPool(Generic[Connection]):
         if slot.is_new or slot.users > 1 or now - slot.used_at < CHECK_AFTER_SECONDS:
             return True
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                 return await self._check(connection)
         except (StorageProblem, TimeoutError):
             return False
@@ -200,14 +200,14 @@ class ConnectionPool(Generic[Connection]):
         if slot.is_dropped and not slot.users and connection is not None:
             self._close_later(connection, loop)
         elif self._timer is None and loop is self._loop:
-            self._timer = loop.call_later(IDLE_SECONDS, self._close_idle, loop)
+            self._timer = loop.call_later(IDLE_TIMEOUT_SECONDS, self._close_idle, loop)
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what nobody has used for IDLE_SECONDS, and look again as long as there are connections."""
+        """Close what nobody has used for IDLE_TIMEOUT_SECONDS, and look again as long as there are connections."""
         self._timer = None
-        self.close_unused(IDLE_SECONDS - 1)
+        self.close_unused(IDLE_TIMEOUT_SECONDS - 1)
         if self._slots:
-            self._timer = loop.call_later(IDLE_SECONDS / 4, self._close_idle, loop)
+            self._timer = loop.call_later(IDLE_TIMEOUT_SECONDS / 4, self._close_idle, loop)
 
     def close_unused(self, seconds: float = 0.0) -> None:
         """Close the connections that nobody has used for so long."""
@@ -224,7 +224,7 @@ class ConnectionPool(Generic[Connection]):
 
     async def _close_in_time(self, connection: Connection) -> None:
         with suppress(Exception):  # whatever it is, the connection is not used any more
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._close(connection)
 
     async def close(self) -> None:

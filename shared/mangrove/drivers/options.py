@@ -66,8 +66,8 @@ class Options:
             raise BadRequest(f"addition is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise BadRequest("addition is not a JSON object")
-        given = {name: value for name, value in values.items() if value is not None}
-        return cls(**{one.name: one.read(given) for one in _list_options(cls)})
+        set_values = {name: value for name, value in values.items() if value is not None}
+        return cls(**{item.name: item.read(set_values) for item in _list_options(cls)})
 
     def read_redirects(self) -> Redirects | None:
         """Return the parts of the tree that the storage shows, whose rules count too; None if it holds its own files.
@@ -83,12 +83,12 @@ class Options:
     @classmethod
     def list_form_items(cls) -> list[FormItem]:
         """The options as the form shows them, in its order."""
-        return [one.make_form_item() for one in _list_options(cls)]
+        return [item.make_form_item() for item in _list_options(cls)]
 
     @classmethod
     def list_secrets(cls) -> frozenset[str]:
         """Names of the options that must never be logged."""
-        return frozenset(one.name for one in _list_options(cls) if one.meta.secret)
+        return frozenset(item.name for item in _list_options(cls) if item.meta.secret)
 
 
 class _Option(NamedTuple):
@@ -98,11 +98,11 @@ class _Option(NamedTuple):
     kind: Any
     meta: OptionMeta
 
-    def read(self, given: Mapping[str, Any]) -> bool | int | str:
+    def read(self, set_values: Mapping[str, Any]) -> bool | int | str:
         """Its value, the zero of its kind where none is given; BadRequest."""
         zero = self.kind() if self.kind in (bool, int) else ""
         try:
-            value: bool | int | str = structure(self.kind, given.get(self.name, zero))
+            value: bool | int | str = structure(self.kind, set_values.get(self.name, zero))
         except DecodeError as error:
             raise BadRequest(f"option {self.name}: {error}") from None
         return value
@@ -119,7 +119,7 @@ TYPES: Mapping[type, str] = {bool: "bool", int: "number", str: "string"}  # of a
 
 def _list_options(kind: Any) -> list[_Option]:
     hints = find_hints(kind)
-    return [_Option(one.name, hints[one.name], one.metadata[OptionMeta]) for one in fields(kind)]
+    return [_Option(item.name, hints[item.name], item.metadata[OptionMeta]) for item in fields(kind)]
 
 
 def _format_default(default: Default) -> str:

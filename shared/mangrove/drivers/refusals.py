@@ -21,10 +21,10 @@ Stat = Callable[[TreePath], Awaitable[Entry]]
 async def refuse_existing(stat: Stat, path: TreePath, *, but_files: bool = False) -> None:
     """EntryExists when anything has this name, or anything but a file."""
     try:
-        found = await stat(path)
+        entry = await stat(path)
     except EntryNotFound:
         return
-    if found.is_dir or not but_files:
+    if entry.is_dir or not but_files:
         raise EntryExists
 
 
@@ -40,15 +40,15 @@ def refuse_other_size(size: int, announced: int | None) -> None:
         raise BadRequest(f"the body has {size} bytes instead of the announced {announced}")
 
 
-def refuse_changed(found: Entry, shown: Entry | None) -> None:
+def refuse_changed(entry: Entry, shown: Entry | None) -> None:
     """EntryChanged when a file is another one than was shown, as far as etag, size and time tell."""
     if shown is None:
         return
-    if found.etag and shown.etag:
-        is_same = found.etag == shown.etag
+    if entry.etag and shown.etag:
+        is_same = entry.etag == shown.etag
     else:
-        is_same = (found.size, int(found.modified)) == (shown.size, int(shown.modified))
-    if found.is_dir or not is_same:
+        is_same = (entry.size, int(entry.modified)) == (shown.size, int(shown.modified))
+    if entry.is_dir or not is_same:
         raise EntryChanged
 
 

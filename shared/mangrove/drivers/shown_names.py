@@ -102,8 +102,8 @@ class ShownNames(Driver):
             plain |= {entry.name for entry in unchanged if self.mapping.may_show(entry.name)}
             yield unchanged
         names = self._remember(folder, changed, plain)
-        async for some in in_batches([*names.items()]):
-            yield [changed[name]._replace(name=shown) for shown, name in some]
+        async for shown_batch in in_batches([*names.items()]):
+            yield [changed[name]._replace(name=shown) for shown, name in shown_batch]
 
     def _remember(self, folder: TreePath, changed: Collection[str], plain: Collection[str]) -> dict[str, str]:
         names = self.mapping.show(changed, plain)

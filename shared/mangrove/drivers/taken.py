@@ -11,8 +11,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import Driver
 
-MOST_PAGES = 3  # of a folder, that are read to know what is in it
-AT_ONCE = 8  # folders, or names
+MAX_PAGES_PER_FOLDER = 3  # of a folder, that are read to know what is in it
+LOOKUP_CONCURRENCY = 8  # folders, or names
 
 
 async def find_taken(driver: Driver, targets: Sequence[TreePath]) -> set[TreePath]:
@@ -23,21 +23,21 @@ async def find_taken(driver: Driver, targets: Sequence[TreePath]) -> set[TreePat
 
     async def find(folder: TreePath, names: Sequence[str]) -> set[TreePath]:
         begin = commonprefix(names)  # noqa: RUF071 - names are compared, not paths
-        start, found = "", set[str]()
-        for _ in range(MOST_PAGES):
+        start, taken_names = "", set[str]()
+        for _ in range(MAX_PAGES_PER_FOLDER):
             try:
                 page = await driver.list_page(folder, start, begin)
             except (EntryNotFound, NotAFolder):
                 return set()
-            found |= {entry.name for entry in page.entries}
+            taken_names |= {entry.name for entry in page.entries}
             start = page.next_start
             if not start:
-                return {folder / name for name in names if name in found}
+                return {folder / name for name in names if name in taken_names}
         paths = [folder / name for name in names]
-        taken = await gather_bounded([partial(_is_taken, driver, path) for path in paths], AT_ONCE)
+        taken = await gather_bounded([partial(_is_taken, driver, path) for path in paths], LOOKUP_CONCURRENCY)
         return {path for path, is_taken in zip(paths, taken, strict=True) if is_taken}
 
-    return set().union(*await gather_bounded([partial(find, *one) for one in folders.items()], AT_ONCE))
+    return set().union(*await gather_bounded([partial(find, *item) for item in folders.items()], LOOKUP_CONCURRENCY))
 
 
 async def _is_taken(driver: Driver, path: TreePath) -> bool:

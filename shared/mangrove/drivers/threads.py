@@ -5,10 +5,10 @@ thread is replaced. The one system call that hung may still happen when the stor
 last step of an upload that was answered with Unreachable may have been done after all: then the whole file is there.
 A call that has not begun when it is given up never begins.
 
-A call is given up when its thread stood still for SECONDS, that is, when the kernel did not run it: a listing of a
-million names, the removal of a large tree or a copy to a slow disk move, however long they take. While a call stands
-still a probe asks the storage for a sign of life. As long as that hangs further calls are refused at once; when it
-ends they go through again.
+A call is given up when its thread stood still for STILL_TIMEOUT_SECONDS, that is, when the kernel did not run it. A
+listing of a million names, the removal of a large tree or a copy to a slow disk move, however long they take. While a
+call stands still a probe asks the storage for a sign of life. As long as the probe hangs, further calls are refused at
+once; when it ends they go through again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mangrove.core.telemetry import log_event
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-THREADS = 16  # that work at once, unless a storage takes more
-LOST_THREADS = 48  # that may hang beside them
-IDLE_SECONDS = 20.0  # after which a thread without work ends
-CHECK_SECONDS = 1.0
+MAX_THREADS = 16  # that work at once, unless a storage takes more
+MAX_LOST_THREADS = 48  # that may hang beside them
+IDLE_TIMEOUT_SECONDS = 20.0  # after which a thread without work ends
+CHECK_INTERVAL_SECONDS = 1.0
 PROBE_AFTER_SECONDS = 2.0  # that a call stands still
-PROBE_SECONDS = 4.0  # that the probe may take
-SECONDS = 7.0  # that a call may stand still
-LONG_SECONDS = 600.0  # the same where it said so and the storage answers the probe
+PROBE_TIMEOUT_SECONDS = 4.0  # that the probe may take
+STILL_TIMEOUT_SECONDS = 7.0  # that a call may stand still
+LONG_STILL_TIMEOUT_SECONDS = 600.0  # the same where it said so and the storage answers the probe
 
 
 class _Call:
@@ -93,7 +93,7 @@ class _Call:
         """Seconds that it may stand still while the storage answers the probe."""
         if not self._mark:
             return math.inf
-        return LONG_SECONDS if self.may_wait_long else SECONDS
+        return LONG_STILL_TIMEOUT_SECONDS if self.may_wait_long else STILL_TIMEOUT_SECONDS
 
     def give_up(self) -> None:
         """Fail for who waits, whatever comes of the function."""
@@ -166,7 +166,7 @@ class _Pool:
     @property
     def has_lost_all(self) -> bool:
         """Whether so many threads hang that no further one is started."""
-        return self._lost >= LOST_THREADS
+        return self._lost >= MAX_LOST_THREADS
 
     def submit(self, call: _Call) -> None:
         """Run a call as soon as there is a thread for it."""
@@ -176,7 +176,7 @@ class _Pool:
 
     def _staff(self) -> None:
         """See that the calls that wait find a thread."""
-        if len(self._waiting) > self._idle and self._threads < self._most + min(self._lost, LOST_THREADS):
+        if len(self._waiting) > self._idle and self._threads < self._most + min(self._lost, MAX_LOST_THREADS):
             self._threads += 1
             _Worker(self).start()
         else:
@@ -187,7 +187,7 @@ class _Pool:
         with self._changed:
             if not self._waiting:
                 self._idle += 1
-                self._changed.wait_for(lambda: self._waiting, IDLE_SECONDS)
+                self._changed.wait_for(lambda: self._waiting, IDLE_TIMEOUT_SECONDS)
                 self._idle -= 1
             if not self._waiting or self._threads > self._most + self._lost:
                 self._threads -= 1
@@ -234,18 +234,18 @@ class _Probe:
     def __init__(self, name: str, ask: Callable[[], object]) -> None:
         self._name = name
         self._ask = ask
-        self._asked = 0.0  # when, while the answer is awaited
-        self._hung = -1.0  # the value of `_asked` for want of whose answer calls were given up
+        self._asked_at = 0.0  # when, while the answer is awaited
+        self._hung = -1.0  # the value of `_asked_at` for want of whose answer calls were given up
 
     @property
     def is_hung(self) -> bool:
         """Whether calls were given up for want of the answer, which is still awaited."""
-        return self._hung == self._asked
+        return self._hung == self._asked_at
 
     def ask(self) -> None:
         """Ask, unless an answer is awaited already."""
-        if not self._asked:
-            self._asked = time.monotonic()
+        if not self._asked_at:
+            self._asked_at = time.monotonic()
             threading.Thread(target=self._run, name=f"{self._name} probe", daemon=True).start()
 
     def _run(self) -> None:
@@ -253,19 +253,19 @@ class _Probe:
             self._ask()
         except Exception:  # whatever it is, it is an answer too: the next call gets it at first hand
             pass
-        was_hung, self._asked = self.is_hung, 0.0
+        was_hung, self._asked_at = self.is_hung, 0.0
         if was_hung:
             log_event("a storage answers again", storage=self._name)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the answer has been awaited for PROBE_SECONDS."""
-        asked = self._asked
-        return asked > 0.0 and now - asked >= PROBE_SECONDS
+        """Whether the answer has been awaited for PROBE_TIMEOUT_SECONDS."""
+        asked_at = self._asked_at
+        return asked_at > 0.0 and now - asked_at >= PROBE_TIMEOUT_SECONDS
 
     def report_hung(self) -> None:
         """Calls were given up for want of the answer."""
         if not self.is_hung:
-            self._hung = self._asked or self._hung
+            self._hung = self._asked_at or self._hung
             log_event("a storage does not answer", storage=self._name)
 
 
@@ -276,7 +276,7 @@ class StorageThreads:
     without one a call is judged by its own stillness alone. `threads`: that work at once.
     """
 
-    def __init__(self, name: str, probe: Callable[[], object] = bool, threads: int = THREADS) -> None:
+    def __init__(self, name: str, probe: Callable[[], object] = bool, threads: int = MAX_THREADS) -> None:
         self._pool = _Pool(name, threads)
         self._probe = _Probe(name, probe)
         self._watching: asyncio.AbstractEventLoop | None = None
@@ -291,7 +291,7 @@ class StorageThreads:
         self._pool.submit(call)
         if self._watching is not loop:
             self._watching = loop
-            loop.call_later(CHECK_SECONDS, self._watch, loop)
+            loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)
         result: Result = await call.future
         return result
 
@@ -305,7 +305,7 @@ class StorageThreads:
         self._pool.submit(_Call(partial(function, *args), None))
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look every CHECK_SECONDS for calls that hang, as long as there are calls."""
+        """Look every CHECK_INTERVAL_SECONDS for calls that hang, as long as there are calls."""
         if self._watching is not loop:
             return
         if not self._pool.has_calls():
@@ -319,10 +319,10 @@ class StorageThreads:
             self._pool.give_up_waiting()  # before a thread is replaced: none of them begins
         for call in hanging:
             self._pool.give_up(call)
-        loop.call_later(CHECK_SECONDS, self._watch, loop)
+        loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)
 
     def _hangs(self, call: _Call, now: float) -> bool:
         still = call.measure_stillness(now)
         if still >= PROBE_AFTER_SECONDS:
             self._probe.ask()
-        return still >= (SECONDS if self._probe.is_overdue(now) else call.patience)
+        return still >= (STILL_TIMEOUT_SECONDS if self._probe.is_overdue(now) else call.patience)

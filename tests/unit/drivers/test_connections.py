@@ -148,7 +148,7 @@ def test_one_that_was_idle_is_asked_before_it_is_used(monkeypatch: pytest.Monkey
 
 
 def test_idle_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.02)
+    monkeypatch.setattr(connections, "IDLE_TIMEOUT_SECONDS", 0.02)
 
     async def work() -> None:
         server, release = Server(limit=2), asyncio.Event()
@@ -188,7 +188,7 @@ def test_those_that_nobody_uses_are_closed_for_others() -> None:
 
 def test_a_failure_stands_for_the_next_callers_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        monkeypatch.setattr(connections, "AGAIN_SECONDS", 60.0)
+        monkeypatch.setattr(connections, "RETRY_AFTER_SECONDS", 60.0)
         server = Server(limit=1)
         server.refusal = StorageForbidden("wrong password")
         for _ in range(5):
@@ -196,7 +196,7 @@ def test_a_failure_stands_for_the_next_callers_for_a_moment(monkeypatch: pytest.
                 async with server.pool.use():
                     pass
         assert server.tried == 1
-        monkeypatch.setattr(connections, "AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(connections, "RETRY_AFTER_SECONDS", 0.0)
         server = Server(limit=1)
         server.refusal = StorageForbidden("wrong password")
         with pytest.raises(StorageForbidden):
@@ -210,7 +210,7 @@ def test_a_failure_stands_for_the_next_callers_for_a_moment(monkeypatch: pytest.
 
 
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "OPEN_TIMEOUT_SECONDS", 0.05)
 
     async def work() -> None:
         server = Server(limit=1)
@@ -224,7 +224,7 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
 
 
 def test_who_waits_too_long_for_a_free_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "WAIT_TIMEOUT_SECONDS", 0.05)
 
     async def work() -> None:
         server, release = Server(limit=1), asyncio.Event()

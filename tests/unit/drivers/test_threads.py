@@ -19,9 +19,12 @@ DEADLINE = 30.0  # for what has to come true
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {"CHECK": 0.02, "PROBE_AFTER": 0.1, "PROBE": 0.1, "": 1.0, "LONG": 60.0, "IDLE": 0.1}
+    times = {
+        "CHECK_INTERVAL": 0.02, "PROBE_AFTER": 0.1, "PROBE_TIMEOUT": 0.1, "STILL_TIMEOUT": 1.0,
+        "LONG_STILL_TIMEOUT": 60.0, "IDLE_TIMEOUT": 0.1,
+    }  # fmt: skip
     for name, seconds in times.items():
-        monkeypatch.setattr(threads, f"{name}_SECONDS".removeprefix("_"), seconds)
+        monkeypatch.setattr(threads, f"{name}_SECONDS", seconds)
 
 
 class Storage:
@@ -81,9 +84,9 @@ def test_results_and_failures_come_from_the_thread() -> None:
 def test_threads_are_bounded_and_end_when_they_are_idle() -> None:
     async def go() -> None:
         pool = StorageThreads("bounded")
-        together = threading.Barrier(threads.THREADS)
-        await asyncio.gather(*(pool.run(together.wait) for _ in range(3 * threads.THREADS)))
-        assert count_threads("bounded") <= threads.THREADS
+        together = threading.Barrier(threads.MAX_THREADS)
+        await asyncio.gather(*(pool.run(together.wait) for _ in range(3 * threads.MAX_THREADS)))
+        assert count_threads("bounded") <= threads.MAX_THREADS
         await wait_until(lambda: count_threads("bounded") == 0)
         assert await pool.run(int) == 0
 
@@ -108,9 +111,9 @@ def test_what_hangs_is_given_up_and_all_further_calls_are_refused_until_the_stor
             with pytest.raises(Unreachable):
                 await pool.run(pytest.fail)
         assert storage.probed == 1
-        assert count_threads("hanging") <= 2 * threads.THREADS
+        assert count_threads("hanging") <= 2 * threads.MAX_THREADS
         storage.back.set()
-        await wait_until(lambda: len(storage.ended) == threads.THREADS)
+        await wait_until(lambda: len(storage.ended) == threads.MAX_THREADS)
         assert all(storage.ended), "a call knows that it was given up"
         while True:
             try:
@@ -126,11 +129,11 @@ def test_calls_that_were_given_up_before_they_began_never_begin(storage: Storage
     async def go() -> None:
         pool = StorageThreads("waiting", storage.probe)
         storage.back.clear()
-        calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(threads.THREADS + 20)]
+        calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(threads.MAX_THREADS + 20)]
         await asyncio.wait(calls)
         storage.back.set()
         await wait_until(lambda: count_threads("waiting") == 0)
-        assert len(storage.ended) == threads.THREADS
+        assert len(storage.ended) == threads.MAX_THREADS
 
     run(go())
 
@@ -141,7 +144,7 @@ def test_a_call_that_moves_is_not_cut_off_however_long_it_takes_and_whatever_the
         storage.back.clear()
 
         def work() -> str:
-            end = time.monotonic() + 2 * threads.SECONDS
+            end = time.monotonic() + 2 * threads.STILL_TIMEOUT_SECONDS
             while time.monotonic() < end:
                 time.sleep(0.01)
             return "all of it"
@@ -208,17 +211,17 @@ def test_a_failing_probe_is_an_answer() -> None:
 def test_the_threads_of_calls_that_hang_are_replaced_up_to_a_bound(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "LOST_THREADS", 20)
+    monkeypatch.setattr(threads, "MAX_LOST_THREADS", 20)
 
     async def go() -> None:
         pool = StorageThreads("replaced")  # the probe answers: the storage is not wholly gone
         storage.back.clear()
         for _ in range(2):
-            calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(threads.THREADS)]
+            calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(threads.MAX_THREADS)]
             await asyncio.wait(calls)
         with pytest.raises(Unreachable):
             await pool.run(int)
-        assert count_threads("replaced") <= threads.THREADS + 20
+        assert count_threads("replaced") <= threads.MAX_THREADS + 20
         storage.back.set()
         await wait_until(lambda: count_threads("replaced") == 0)
         assert await pool.run(int) == 0
@@ -243,7 +246,7 @@ def test_cancelled_calls_that_hang_are_noticed_too(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("abandoned", storage.probe)
         storage.back.clear()
-        for number in range(threads.THREADS):
+        for number in range(threads.MAX_THREADS):
             call = asyncio.ensure_future(pool.run(storage.call))
             await wait_until(lambda number=number: storage.begun > number)  # type: ignore[misc]
             call.cancel()
@@ -259,13 +262,13 @@ def test_what_has_to_be_done_later_is_done_when_the_storage_answers(storage: Sto
     async def go() -> None:
         pool = StorageThreads("later", storage.probe)
         storage.back.clear()
-        calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(2 * threads.THREADS)]
+        calls = [asyncio.ensure_future(pool.run(storage.call)) for _ in range(2 * threads.MAX_THREADS)]
         closed = list[int]()
-        for number in range(3 * threads.LOST_THREADS):
+        for number in range(3 * threads.MAX_LOST_THREADS):
             pool.run_later(lambda number=number: (storage.back.wait(), closed.append(number)))  # type: ignore[misc]
         await asyncio.wait(calls)
         assert closed == []
         storage.back.set()
-        await wait_until(lambda: len(closed) == 3 * threads.LOST_THREADS)
+        await wait_until(lambda: len(closed) == 3 * threads.MAX_LOST_THREADS)
 
     run(go())

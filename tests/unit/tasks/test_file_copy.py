@@ -162,7 +162,7 @@ def test_copies_between_buckets_of_one_server_stay_in_the_server(
     task_env: TaskEnv, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3copy, "PART", PART)
-    monkeypatch.setattr(s3copy, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(s3copy, "PART_COPY_CONCURRENCY", 1)
     source, target = task_env.bucket(), task_env.bucket()
     files = {"tree/a": b"a" * 9, "tree/empty": b"", "tree/d/middle": LARGE[: 6 << 20], "tree/large": LARGE}
     for name, content in files.items():

@@ -120,7 +120,7 @@ def test_what_may_not_be_removed_is_refused_before_a_task_is_opened(task_env: Ta
 
 @pytest.mark.usefixtures("no_time")
 def test_a_folder_of_a_bucket_is_removed_over_many_slices(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "AT_ONCE", 2)
+    monkeypatch.setattr(s3, "MAX_OBJECTS_WITHOUT_TASK", 2)
     bucket = task_env.bucket()
     for number in range(7):
         bucket.put(f"d/{number}", b"x")

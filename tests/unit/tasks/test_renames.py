@@ -29,7 +29,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders of three objects are too large to be renamed at once."""
-    monkeypatch.setattr(driver, "AT_ONCE", 3)
+    monkeypatch.setattr(driver, "MAX_OBJECTS_WITHOUT_TASK", 3)
 
 
 @pytest.fixture

@@ -82,37 +82,41 @@ class Alias(Driver):
     async def _find_locations(self, path: TreePath) -> list[Location]:
         """Every storage that may hold `path`, in the order of the lines; those that are not mounted are left out."""
         assert self.context.resolver is not None
-        found: list[Location] = []
+        locations: list[Location] = []
         problem: StorageProblem = EntryNotFound()
         for index, folder in enumerate(self._find_folders(path)):
             try:
-                found.append(Location(index, *await self.context.resolver.resolve(folder)))
+                locations.append(Location(index, *await self.context.resolver.resolve(folder)))
             except StorageProblem as reason:
                 problem = reason
-        if not found:
+        if not locations:
             raise problem
-        return found
+        return locations
 
     async def _find_existing(self, path: TreePath) -> list[tuple[Location, Entry]]:
         """The locations that exist, with their entries; EntryNotFound when there is none."""
-        found: list[tuple[Location, Entry]] = []
+        existing: list[tuple[Location, Entry]] = []
         problem: StorageProblem = EntryNotFound()
         with limit_redirects():
             for location in await self._find_locations(path):
                 try:
-                    found.append((location, await location.driver.stat(location.path)))
+                    existing.append((location, await location.driver.stat(location.path)))
                 except EntryNotFound:
                     pass
                 except StorageProblem as reason:
                     problem = reason
-        if not found:
+        if not existing:
             raise problem
-        return found
+        return existing
 
     async def identify(self, path: TreePath) -> set[str]:
-        locations = [location for location, _ in await self._find_existing(path)]
+        existing = [location for location, _ in await self._find_existing(path)]
         with limit_redirects():
-            known = [await one.driver.identify(one.path) for one in locations if one.driver.capabilities.identify]
+            known = [
+                await location.driver.identify(location.path)
+                for location in existing
+                if location.driver.capabilities.identify
+            ]
         return {name for names in known for name in names}
 
     def find_others(self, path: TreePath) -> Sequence[TreePath]:
@@ -179,10 +183,10 @@ class Alias(Driver):
 
     async def _choose_source(self, path: TreePath) -> Location:
         """The location that a file is read from, by the read policy."""
-        found = await self._find_existing(path)
+        candidates = await self._find_existing(path)
         if self.options.file_consistency_check:
-            found = [one for one in found if one[1].size == found[0][1].size]
-        chosen = random.choice(found) if self.options.read_conflict_policy in ("random", "all") else found[0]
+            candidates = [candidate for candidate in candidates if candidate[1].size == candidates[0][1].size]
+        chosen = random.choice(candidates) if self.options.read_conflict_policy in ("random", "all") else candidates[0]
         return chosen[0]
 
     async def read(
@@ -239,19 +243,25 @@ class Alias(Driver):
         """The locations of `path` that a change goes to, by a write policy."""
         if policy in ("", "disabled"):
             raise StorageForbidden
-        found = [location for location, _ in await self._find_existing(path)]
-        complete = len(found) == len(self._find_folders(path))
-        if policy == "deterministic" and len(found) > 1:
+        locations = [location for location, _ in await self._find_existing(path)]
+        complete = len(locations) == len(self._find_folders(path))
+        if policy == "deterministic" and len(locations) > 1:
             raise StorageProblem("path conflict")
         if policy == "all_strict" and not complete:
             raise StorageProblem("leak some of same-name dirs")
-        if policy == "deterministic_or_all" and len(found) > 1 and not complete:
+        if policy == "deterministic_or_all" and len(locations) > 1 and not complete:
             raise StorageProblem("leak some of same-name dirs")
         if policy == "random":
-            return [random.choice(found)]
+            return [random.choice(locations)]
         if policy in ("quota", "quota_strict"):
-            return [found[await writing.choose_by_free_space([one.driver for one in found], policy == "quota_strict")]]
-        return found[:1] if policy == "first" else found
+            return [
+                locations[
+                    await writing.choose_by_free_space(
+                        [candidate.driver for candidate in locations], policy == "quota_strict"
+                    )
+                ]
+            ]
+        return locations[:1] if policy == "first" else locations
 
     async def makedirs(self, path: TreePath) -> None:
         if path == "/":
@@ -323,9 +333,11 @@ class Alias(Driver):
             raise StorageForbidden
         chosen = await self._choose_targets(folder, self.options.put_conflict_policy)
         targets = {location.source: location for location in chosen}
-        found = [location for location, _ in await self._find_existing(path)]
-        pairs = [(location, targets[location.source]) for location in found if location.source in targets]
-        if not len(pairs) == len(found) == len(targets) or any(one.driver is not other.driver for one, other in pairs):
+        sources = [location for location, _ in await self._find_existing(path)]
+        pairs = [(location, targets[location.source]) for location in sources if location.source in targets]
+        if not len(pairs) == len(sources) == len(targets) or any(
+            source.driver is not other.driver for source, other in pairs
+        ):
             raise NotSupported
         return pairs
 

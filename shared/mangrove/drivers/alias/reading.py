@@ -28,9 +28,9 @@ class RangePlan:
     part: int
 
 
-def make_plan(concurrency: int, part_kibibytes: int, wanted: bool) -> RangePlan | None:
+def make_plan(concurrency: int, part_kibibytes: int, is_enabled: bool) -> RangePlan | None:
     """The plan that options ask for, where 0 stands for what is usual; None when one request is to fetch all."""
-    if not wanted and concurrency <= 1 and part_kibibytes <= 0:
+    if not is_enabled and concurrency <= 1 and part_kibibytes <= 0:
         return None
     concurrency = min(max(concurrency, 1), HELD // BLOCK)
     part = max(part_kibibytes << 10, SMALLEST) if part_kibibytes > 0 else PART
@@ -48,14 +48,14 @@ class _RangedRead:
         self._ranges = ranges
         self._running: deque[asyncio.Task[list[bytes]]] = deque()
 
-    async def open(self, wanted: Range) -> Any:
+    async def open(self, byte_range: Range) -> Any:
         """The bytes of a range, which is one of the version; EntryChanged when there is another by now."""
-        return await self._driver.read(self._path, *wanted, self._version)
+        return await self._driver.read(self._path, *byte_range, self._version)
 
-    async def _fetch(self, wanted: Range) -> list[bytes]:
+    async def _fetch(self, byte_range: Range) -> list[bytes]:
         blocks: list[bytes] = []
         left = self._plan.part
-        async with aclosing(await self.open(wanted)) as body:
+        async with aclosing(await self.open(byte_range)) as body:
             async for block in body:
                 blocks.append(block)
                 left -= len(block)
@@ -65,8 +65,8 @@ class _RangedRead:
 
     def _begin(self) -> None:
         """Have as many ranges under way as the plan says, beside the one that is passed on."""
-        for wanted in islice(self._ranges, self._plan.concurrency - 1 - len(self._running)):
-            self._running.append(asyncio.ensure_future(self._fetch(wanted)))
+        for byte_range in islice(self._ranges, self._plan.concurrency - 1 - len(self._running)):
+            self._running.append(asyncio.ensure_future(self._fetch(byte_range)))
 
     async def pass_on(self, first: Any) -> AsyncIterator[bytes]:
         """The bytes of all ranges, of which the first is open."""
@@ -85,8 +85,8 @@ class _RangedRead:
                 following = next(self._ranges, None)
                 body = None if following is None else await self.open(following)
         finally:
-            for one in self._running:
-                one.cancel()
+            for task in self._running:
+                task.cancel()
             if self._running:
                 await asyncio.wait(self._running)
 

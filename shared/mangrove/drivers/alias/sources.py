@@ -10,32 +10,32 @@ from mangrove.core.problems import EntryNotFound, Problem
 
 def parse(text: str) -> dict[str, list[TreePath]]:
     """Name → folders, of lines `name:/path` or `/path`; a colon counts only before the first slash."""
-    found: dict[str, list[TreePath]] = {}
+    sources: dict[str, list[TreePath]] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, path = line.partition(":")
         if not colon or "/" in name:
             name, path = "", line
         target = TreePath(path)
-        found.setdefault(name or target.name, []).append(target)
-    return found
+        sources.setdefault(name or target.name, []).append(target)
+    return sources
 
 
 def index_folders(sources: Mapping[str, Sequence[TreePath]]) -> dict[TreePath, list[TreePath]]:
     """Folder of the tree → the paths of the alias that it is shown at."""
-    found: dict[TreePath, list[TreePath]] = {}
+    shown_paths: dict[TreePath, list[TreePath]] = {}
     for name, folders in sources.items():
         shown = TreePath() if len(sources) == 1 else TreePath(name)
         for folder in folders:
-            found.setdefault(folder, []).append(shown)
-    return found
+            shown_paths.setdefault(folder, []).append(shown)
+    return shown_paths
 
 
 def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath, below: bool) -> list[TreePath]:
     """Where an alias shows a folder of the tree, by what `index_folders` says; `below`: or something below it."""
-    found = [path / target.below(folder) for folder in target.ancestors() for path in shown.get(folder, ())]
+    sources = [path / target.below(folder) for folder in target.ancestors() for path in shown.get(folder, ())]
     if below:
-        found += [path for folder, paths in shown.items() if folder.within(target) for path in paths]
-    return found
+        sources += [path for folder, paths in shown.items() if folder.within(target) for path in paths]
+    return sources
 
 
 def find_folders(sources: Mapping[str, Sequence[TreePath]], path: TreePath) -> Sequence[TreePath]:

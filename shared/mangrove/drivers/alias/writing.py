@@ -10,12 +10,12 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry, Upload
 
-WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
+MAX_WAITING_CHUNKS = 4  # chunks of a body by which the slowest of several targets may lag behind
 
 
 async def write_all(targets: Sequence[tuple[Driver, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
     """Store the same file everywhere; when one storage refuses the body, the others store nothing either."""
-    queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(WAITING) for _ in targets]
+    queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(MAX_WAITING_CHUNKS) for _ in targets]
 
     async def feed() -> None:
         async for chunk in body:

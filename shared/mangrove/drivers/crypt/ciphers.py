@@ -58,18 +58,18 @@ def obscure(plain: str) -> str:
     return PREFIX + urlsafe_b64encode(iv + _apply(iv, plain.encode())).rstrip(b"=").decode()
 
 
-def reveal(kept: str) -> str:
+def reveal(obscured: str) -> str:
     """The password; ValueError for what follows the prefix and was not obscured."""
-    if not kept.startswith(PREFIX):
-        return kept
-    sealed = decode_base64(kept.removeprefix(PREFIX))
+    if not obscured.startswith(PREFIX):
+        return obscured
+    sealed = decode_base64(obscured.removeprefix(PREFIX))
     if len(sealed) < _IV_BYTES:
         raise ValueError("too short")
     return _apply(sealed[:_IV_BYTES], sealed[_IV_BYTES:]).decode()
 
 
 BLOCK = 16  # bytes
-LONGEST = 128 * BLOCK
+MAX_WIDE_BLOCK_BYTES = 128 * BLOCK
 _BITS = 8 * BLOCK
 _MASK = (1 << _BITS) - 1
 _REDUCTION = 0x87
@@ -135,7 +135,7 @@ PLAIN = 64 << 10  # bytes of a block
 SEALED = PLAIN + 16
 GROUP = 15  # blocks that are sealed or opened at once: together less than what drivers pass on at once
 _NONCES = 1 << 8 * NONCE
-_AT_ONCE = PLAIN + 16  # bytes that are not worth a thread
+_MAX_BYTES_WITHOUT_THREAD = PLAIN + 16  # bytes that are not worth a thread
 
 
 def encrypt_size(size: int | None) -> int | None:
@@ -177,13 +177,13 @@ class Blocks:
 
     async def seal(self, first: int, content: bytes) -> bytes:
         """Encrypt blocks from number `first` on."""
-        if len(content) <= _AT_ONCE:
+        if len(content) <= _MAX_BYTES_WITHOUT_THREAD:
             return self._seal(first, content)
         return await compute_pools().secretbox.run(self._seal, first, content)
 
     async def open(self, first: int, content: bytes) -> bytes:
         """Decrypt blocks from number `first` on; nacl's CryptoError when one is not what was sealed."""
-        if len(content) <= _AT_ONCE:
+        if len(content) <= _MAX_BYTES_WITHOUT_THREAD:
             return self._open(first, content)
         return await compute_pools().secretbox.run(self._open, first, content)
 

@@ -29,7 +29,7 @@ from mangrove.drivers.refusals import refuse_changed, refuse_existing
 from mangrove.drivers.whole_files import CountedBody
 
 THUMBNAILS = ".thumbnails"
-LARGEST_THUMBNAIL = 4 << 20  # bytes
+MAX_THUMBNAIL_BYTES = 4 << 20  # bytes
 
 
 class Crypt(Driver):
@@ -134,19 +134,19 @@ class Crypt(Driver):
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        found = None if path == "/" else await self.remote.find(path)
-        if found is None or found.entry.is_dir:
+        existing = None if path == "/" else await self.remote.find(path)
+        if existing is None or existing.entry.is_dir:
             raise NotAFile
-        refuse_changed(found.entry, if_match)
-        file = EncryptedFile(*found.place, found.stored, self._data_key, path.name)
+        refuse_changed(existing.entry, if_match)
+        file = EncryptedFile(*existing.place, existing.stored, self._data_key, path.name)
         with limit_redirects():
             return await file.read(offset, length)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         picture = path.parent / THUMBNAILS / f"{path.name}.webp"
-        if not self.options.thumbnail or ((await self.stat(picture)).size or 0) > LARGEST_THUMBNAIL:
+        if not self.options.thumbnail or ((await self.stat(picture)).size or 0) > MAX_THUMBNAIL_BYTES:
             raise NotSupported
-        return b"".join([block async for block in await self.read(picture, 0, LARGEST_THUMBNAIL)]), "image/webp"
+        return b"".join([block async for block in await self.read(picture, 0, MAX_THUMBNAIL_BYTES)]), "image/webp"
 
     async def get_space(self) -> Capacity:
         driver = (await self.remote.locate_root()).driver
@@ -214,10 +214,10 @@ class Crypt(Driver):
         """EntryExists when the folder, or one above it that is missing, has the name of a file."""
         for step in path.ancestors()[:-1]:
             try:
-                found = await self.remote.find(step)
+                existing = await self.remote.find(step)
             except EntryNotFound:
                 continue
-            if not found.entry.is_dir:
+            if not existing.entry.is_dir:
                 raise EntryExists
             return
 
@@ -227,58 +227,58 @@ class Crypt(Driver):
         return await self.remote.find(path)
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        found, driver, new = await self._prepare_target(path, target, overwrite)
+        existing, driver, new = await self._prepare_target(path, target, overwrite)
         if driver.capabilities.rename:
             with limit_redirects():
-                await driver.rename(found.place.path, new, overwrite=overwrite)
+                await driver.rename(existing.place.path, new, overwrite=overwrite)
         else:
             await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        found, driver, new = await self._prepare_target(path, target, overwrite)
+        existing, driver, new = await self._prepare_target(path, target, overwrite)
         with limit_redirects():
-            await driver.move(found.place.path, new, overwrite=overwrite)
+            await driver.move(existing.place.path, new, overwrite=overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
-        found, driver, new = await self._prepare_target(path, target, overwrite)
+        existing, driver, new = await self._prepare_target(path, target, overwrite)
         with limit_redirects():
-            await driver.copy(found.place.path, new, overwrite=overwrite, durable=durable)
+            await driver.copy(existing.place.path, new, overwrite=overwrite, durable=durable)
 
     async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
         """What is renamed, moved or copied, its driver, and the new path in that; EntryExists as those say."""
-        found = await self._find_to_change(path)
-        is_dir = found.entry.is_dir
+        existing = await self._find_to_change(path)
+        is_dir = existing.entry.is_dir
         self.remote.names.check_length(target, is_dir)
         await self._refuse_other_kind(target, is_dir)
-        place = await self.remote.locate_beside(found, path, target)
-        return found, place.driver, place.path
+        place = await self.remote.locate_beside(existing, path, target)
+        return existing, place.driver, place.path
 
     async def remove(self, path: TreePath) -> None:
         try:
-            found = await self._find_to_change(path)
+            existing = await self._find_to_change(path)
         except EntryNotFound:
             return
         with limit_redirects():
-            await found.place.driver.remove(found.place.path)
+            await existing.place.driver.remove(existing.place.path)
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         try:
-            found = await self._find_to_change(path)
+            existing = await self._find_to_change(path)
         except EntryNotFound:
             return
-        if found.entry != entry._replace(name=path.name):
+        if existing.entry != entry._replace(name=path.name):
             raise EntryChanged
         with limit_redirects():
-            await found.place.driver.remove_unchanged(found.place.path, found.stored)
+            await existing.place.driver.remove_unchanged(existing.place.path, existing.stored)
 
     async def remove_empty(self, path: TreePath) -> bool:
         """A folder that holds what does not decrypt is not empty."""
         if path == "/":
             return False
-        found = await self.remote.find_kind(path, True)
-        if found is None or not found.entry.is_dir:
+        existing = await self.remote.find_kind(path, True)
+        if existing is None or not existing.entry.is_dir:
             return False
-        driver, inner = found.place
+        driver, inner = existing.place
         with limit_redirects():
             if driver.capabilities.remove_empty:
                 return await driver.remove_empty(inner)

@@ -10,7 +10,7 @@ from typing import Protocol
 from mangrove.core.paths import MAX_NAME_BYTES, TreePath, check_existing_name
 from mangrove.core.problems import BadRequest, Problem, StorageProblem
 from mangrove.drivers.base import Driver
-from mangrove.drivers.crypt.ciphers import BLOCK, LONGEST, Eme, Keys
+from mangrove.drivers.crypt.ciphers import BLOCK, MAX_WIDE_BLOCK_BYTES, Eme, Keys
 from mangrove.drivers.crypt.encodings import (
     Encoding,
     make_encoding,
@@ -131,7 +131,7 @@ class StandardNames:
             return ""
         plain = name.encode()
         count = BLOCK - len(plain) % BLOCK
-        if len(plain) + count > LONGEST:
+        if len(plain) + count > MAX_WIDE_BLOCK_BYTES:
             raise ValueError("too long")
         return self._encoding.encode(self._eme.encrypt(plain + bytes([count]) * count))
 
@@ -139,7 +139,7 @@ class StandardNames:
         if not text:
             return ""
         sealed = self._encoding.decode(text)
-        if not sealed or len(sealed) % BLOCK or len(sealed) > LONGEST:
+        if not sealed or len(sealed) % BLOCK or len(sealed) > MAX_WIDE_BLOCK_BYTES:
             raise ValueError("not whole blocks")
         padded = self._eme.decrypt(sealed)
         count = padded[-1]
@@ -234,15 +234,15 @@ def _split_extension(name: str) -> tuple[str, str]:
 def _remove_version(name: str) -> tuple[str, str]:
     """The name without rclone's version, `-v2006-01-02-150405-000` before the extension, and the version."""
     base, extension = _split_extension(name)
-    found = _VERSION.search(base, max(len(base) - 23, 0))
-    if found is None or found.end() != len(base):
+    match = _VERSION.search(base, max(len(base) - 23, 0))
+    if match is None or match.end() != len(base):
         return name, ""
-    version = found.group()
+    version = match.group()
     try:
         datetime.strptime(version[:-_MILLISECONDS], _TIME)
     except ValueError:
         return name, ""
-    return base[: found.start()] + extension, version
+    return base[: match.start()] + extension, version
 
 
 def _add_version(name: str, version: str) -> str:

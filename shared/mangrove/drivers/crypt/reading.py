@@ -78,20 +78,20 @@ class EncryptedFile:
         return Blocks(self._key, header[len(MAGIC) :])
 
     async def _decrypt(
-        self, blocks: Blocks, rest: AsyncIterator[bytes], source: Any, wanted: Range
+        self, blocks: Blocks, rest: AsyncIterator[bytes], source: Any, byte_range: Range
     ) -> AsyncIterator[bytes]:
         """The range, of blocks that begin with the one of its offset."""
-        at = wanted.offset - wanted.offset % PLAIN
+        at = byte_range.offset - byte_range.offset % PLAIN
         async with aclosing(source):
             async for chunk in split_chunks(rest, GROUP * SEALED):
                 with translate_errors(self._name):
                     content = await blocks.open(at // PLAIN, chunk)
-                stop = None if wanted.stop is None else max(wanted.stop - at, 0)
-                part = content[max(wanted.offset - at, 0) : stop]
+                stop = None if byte_range.stop is None else max(byte_range.stop - at, 0)
+                part = content[max(byte_range.offset - at, 0) : stop]
                 at += len(content)
                 if part:
                     yield part
-            if wanted.end is not None and at != wanted.end:
+            if byte_range.end is not None and at != byte_range.end:
                 refuse_ended(self._name)
 
 

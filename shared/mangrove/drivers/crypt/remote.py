@@ -118,24 +118,24 @@ class Remote:
             path /= plain
         return [path]
 
-    async def locate_beside(self, found: Found, path: TreePath, target: TreePath) -> Place:
+    async def locate_beside(self, existing: Found, path: TreePath, target: TreePath) -> Place:
         """Where `target` is stored, in the very storage that `path` was found in: balanced ones hold the same.
 
         NotSupported when it is mounted elsewhere.
         """
-        is_dir = found.entry.is_dir
+        is_dir = existing.entry.is_dir
         new = self.get_tree_path(target, is_dir)
         other = await self.locate(target, is_dir)
         old = self.get_tree_path(path, is_dir)
-        mounted = TreePath(old[: len(old) - len(found.place.path)])
+        mounted = TreePath(old[: len(old) - len(existing.place.path)])
         if not new.within(mounted) or len(new.below(mounted)) != len(other.path):
             raise NotSupported
-        return Place(found.place.driver, other.path)
+        return Place(existing.place.driver, other.path)
 
     def list_mounts(self, path: TreePath) -> list[str]:
         """The decrypted names of storages that are mounted right below a folder."""
         names = self._resolver.folders(self.get_tree_path(path, True))
-        return [name for found in names if (name := self.names.decrypt(found, True)) is not None]
+        return [name for encrypted_name in names if (name := self.names.decrypt(encrypted_name, True)) is not None]
 
     def has_mounts_below(self) -> bool:
         """Whether not all of it lies in one storage."""

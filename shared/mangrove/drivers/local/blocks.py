@@ -17,9 +17,9 @@ from mangrove.drivers.threads import StorageThreads
 
 SMALL_BLOCK = 96 << 10  # bytes
 SWALLOWED = 8 << 20  # bytes that the buffers of a connection may hold though nobody reads them
-SEND_SECONDS = 0.005  # that a thread sends to a client which makes room again and again
-MOST_CHUNKS = 1024  # that one call of the kernel writes
-SLOW_SECONDS = 0.5  # a block that is taken this late
+MAX_SEND_SECONDS = 0.005  # that a thread sends to a client which makes room again and again
+MAX_CHUNKS_PER_WRITE = 1024  # that one call of the kernel writes
+SLOW_BLOCK_SECONDS = 0.5  # a block that is taken this late
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
@@ -51,7 +51,7 @@ class FileHandle:
 
 def _send(socket: int, handle: int, offset: int, count: int) -> int:
     """What a fast client takes, which makes room in less time than another thread needs to begin."""
-    done, end = 0, time.monotonic() + SEND_SECONDS
+    done, end = 0, time.monotonic() + MAX_SEND_SECONDS
     while done < count:
         try:
             sent = os.sendfile(socket, handle, offset + done, count - done)
@@ -114,7 +114,7 @@ class Pace:
 
     def note(self, size: int, seconds: float) -> None:
         """So many bytes were taken so late."""
-        self._taken = self._taken + size if seconds < SLOW_SECONDS else 0
+        self._taken = self._taken + size if seconds < SLOW_BLOCK_SECONDS else 0
         self.block = BLOCK if self._taken >= SWALLOWED else SMALL_BLOCK
 
 
@@ -148,7 +148,7 @@ async def write_body(
 def write_chunks(handle: int, chunks: Sequence[bytes], offset: int, is_own: bool = False) -> None:
     """Write them one behind the other; blocks. DataDiskFull, StorageFull."""
     platform().require_space(handle, is_own=is_own)
-    left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MOST_CHUNKS else [b"".join(chunks)]))
+    left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MAX_CHUNKS_PER_WRITE else [b"".join(chunks)]))
     with translate_errors():
         while left:
             check_wanted()  # the handle of a call that was given up may be another file's by now

@@ -119,7 +119,7 @@ class RangeCopier:
 
 
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
-AT_ONCE = 64 << 20  # bytes; more is work for a task
+MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
 MAX_BATCH = 512  # files that are copied before the first gets its name, so that they are flushed together
 DESCRIPTORS_PER_FILE = 6  # of a batch: the copy, the folders at both ends; as much again for another thread
 
@@ -283,7 +283,7 @@ class FileCopier:
         return copied
 
     def _copy_bytes(self, source: int, copied: int, size: int, devices: Devices) -> None:
-        done = self.ranges.copy_whole(source, copied, size, AT_ONCE, devices)
+        done = self.ranges.copy_whole(source, copied, size, MAX_BYTES_WITHOUT_TASK, devices)
         if done is None:
             raise NotSupported
         if done < size:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 WIDTH = 144  # pixels of a thumbnail
 HEIGHT = WIDTH * 20  # pixels that it has at most
-MOST_PIXELS = 64_000_000  # of a picture, inside containers too
+MAX_PIXELS = 64_000_000  # of a picture, inside containers too
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")  # no other decoder, so none that calls a program
-IDLE_SECONDS = 60.0  # without a picture, after which the process ends
+IDLE_TIMEOUT_SECONDS = 60.0  # without a picture, after which the process ends
 HEAD = struct.Struct("!BI")
 
 
@@ -43,7 +43,7 @@ class _NeedsMore(Exception):
 
 
 class _TooLarge(Exception):
-    """The picture has more than MOST_PIXELS."""
+    """The picture has more than MAX_PIXELS."""
 
 
 def load_decoders() -> None:
@@ -53,7 +53,7 @@ def load_decoders() -> None:
     for name in ("Jpeg", "Png", "Gif", "Bmp", "WebP", "Tiff", "Avif"):
         __import__(f"PIL.{name}ImagePlugin")
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # every thread takes address space of its own
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 
 
 def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
@@ -68,7 +68,7 @@ def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
     except _NeedsMore:
         return Outcome.NEEDS_MORE, b""
     except MemoryError:
-        return (Outcome.NEEDS_MORE if most_pixels < MOST_PIXELS else Outcome.TOO_LARGE), b""
+        return (Outcome.NEEDS_MORE if most_pixels < MAX_PIXELS else Outcome.TOO_LARGE), b""
     except (_TooLarge, Image.DecompressionBombWarning, Image.DecompressionBombError):
         return Outcome.TOO_LARGE, b""
     except Exception:  # a decoder may raise anything for bytes that somebody has made up
@@ -94,7 +94,7 @@ def shrink(file: BinaryIO, most_pixels: int) -> bytes:
 
 
 def _check_pixels(pixels: int, most_pixels: int) -> None:
-    if pixels > MOST_PIXELS:
+    if pixels > MAX_PIXELS:
         raise _TooLarge
     if pixels > most_pixels:
         raise _NeedsMore
@@ -146,7 +146,7 @@ def main() -> None:
     load_decoders()
     limit_process(mebibytes)
     with socket.socket(fileno=0) as service:
-        service.settimeout(IDLE_SECONDS)
+        service.settimeout(IDLE_TIMEOUT_SECONDS)
         while True:
             try:
                 _, descriptors, _, _ = socket.recv_fds(service, 1, 1)

@@ -17,8 +17,8 @@ from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, Segments, translate_errors
 from mangrove.drivers.threads import allow_long_wait
 
-MANY = 16  # flushing the whole file system costs about as much as flushing so many files one by one
-MOST_FOLDERS = 10_000  # that are remembered
+MIN_FILES_FOR_SYNCFS = 16  # flushing the whole file system costs about as much as flushing so many files one by one
+MAX_KNOWN_FOLDERS = 10_000  # that are remembered
 
 
 class Durability:
@@ -51,7 +51,7 @@ class Durability:
         """Make the bytes of open files survive, whose devices are given by their handles; OSError when that fails for
         one of them."""
         devices = {device: handle for handle, device in files.items()}
-        if len(files) >= MANY * len(devices) and kernel.can_sync_file_system():
+        if len(files) >= MIN_FILES_FOR_SYNCFS * len(devices) and kernel.can_sync_file_system():
             for handle in devices.values():
                 _sync_file_system(handle)
         else:
@@ -63,7 +63,7 @@ class Durability:
         folders: dict[Segments, int] = {}
         for target in targets:
             self._add_unsynced(target, folders)
-        together = len(folders) >= MANY and kernel.can_sync_file_system()
+        together = len(folders) >= MIN_FILES_FOR_SYNCFS and kernel.can_sync_file_system()
         synced: set[int] = set()
         for folder in folders:
             with self._root.open_real_folder(folder) as handle:
@@ -72,7 +72,7 @@ class Durability:
                 elif (device := os.fstat(handle).st_dev) not in synced:
                     _sync_file_system(handle)
                     synced.add(device)
-        if len(self._named) > MOST_FOLDERS:
+        if len(self._named) > MAX_KNOWN_FOLDERS:
             self._named.clear()
         self._named.update(folders)
 

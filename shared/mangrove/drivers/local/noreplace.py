@@ -48,11 +48,11 @@ def rename_noreplace(old: str, new: str, source: int, folder: int, unlink: Unlin
 def _is_one_entry(old: str, new: str, source: int, folder: int) -> bool:
     """Whether two names are two spellings of one, which is no second file."""
     try:
-        one = os.stat(old, dir_fd=source, follow_symlinks=False)
+        status = os.stat(old, dir_fd=source, follow_symlinks=False)
         other = os.stat(new, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return os.path.samestat(one, other) and (stat.S_ISDIR(one.st_mode) or one.st_nlink == 1)
+    return os.path.samestat(status, other) and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
 
 
 def _link_new_name(old: str, new: str, source: int, folder: int) -> bool:

@@ -16,7 +16,7 @@ from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
 ATTEMPTS = 50
-SECONDS = 10.0  # old enough to be left by a process that was killed
+ABANDONED_AFTER_SECONDS = 10.0  # old enough to be left by a process that was killed
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -27,12 +27,12 @@ def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlin
     """
     for _ in range(ATTEMPTS):
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             if restore(folder, name):
                 continue
             return
-        if not version.is_same_file(FileVersion.of(found)):
+        if not version.is_same_file(FileVersion.of(status)):
             break
         if _remove_aside(folder, name, version, remove):
             return
@@ -84,7 +84,7 @@ def restore_left(folder: int, place_name: str) -> None:
     the next one does."""
     with suppress(FileNotFoundError):
         changed = os.stat(place_name, dir_fd=folder, follow_symlinks=False).st_mtime
-        if abs(time.time() - changed) > SECONDS:
+        if abs(time.time() - changed) > ABANDONED_AFTER_SECONDS:
             _empty(folder, place_name)
 
 
@@ -106,12 +106,12 @@ def _empty(folder: int, place_name: str) -> bool:
 def _put_back(name: str, place: int, folder: int) -> None:
     """Give a file its name back. Who has taken that meanwhile keeps it, as the newer one; the other one stays beside
     it: the name was taken because it looked free, which is no leave to lose what had it."""
-    wanted = name
+    free_name = name
     while True:
         try:
-            rename_noreplace(name, wanted, place, folder)
+            rename_noreplace(name, free_name, place, folder)
         except FileExistsError:
-            wanted = make_other_name(name)
+            free_name = make_other_name(name)
             continue
         except FileNotFoundError:
             pass  # someone else has put it back

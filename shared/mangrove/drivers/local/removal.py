@@ -104,40 +104,40 @@ class Remover:
         parent.mkdir(parents=True, exist_ok=True)
         bin_folder = os.open(parent, _FOLDER)
         try:
-            wanted = path.name
+            new_name = path.name
             while True:
                 try:
-                    self._carry(name, wanted, folder, bin_folder)
+                    self._carry(name, new_name, folder, bin_folder)
                 except FileExistsError:
-                    wanted = make_other_name(path.name)
+                    new_name = make_other_name(path.name)
                     continue
                 return
         finally:
             os.close(bin_folder)
 
-    def _carry(self, name: str, wanted: str, folder: int, target: int) -> None:
+    def _carry(self, name: str, new_name: str, folder: int, target: int) -> None:
         """Rename between two open folders; entry by entry when they are on two file systems."""
         try:
-            rename_noreplace(name, wanted, folder, target)
+            rename_noreplace(name, new_name, folder, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
-                self._carry_folder(name, wanted, folder, target)
+                self._carry_folder(name, new_name, folder, target)
             elif stat.S_ISLNK(status.st_mode):
-                os.symlink(os.readlink(name, dir_fd=folder), wanted, dir_fd=target)
+                os.symlink(os.readlink(name, dir_fd=folder), new_name, dir_fd=target)
                 quarantine.remove_unchanged(folder, name, FileVersion.of(status), unlink)
             elif stat.S_ISREG(status.st_mode):
-                self._carry_file(name, wanted, folder, target)
+                self._carry_file(name, new_name, folder, target)
             else:
                 raise StorageProblem("the recycle bin is on another file system, and this is a device") from None
 
-    def _carry_folder(self, name: str, wanted: str, folder: int, target: int) -> None:
-        os.mkdir(wanted, dir_fd=target)
+    def _carry_folder(self, name: str, new_name: str, folder: int, target: int) -> None:
+        os.mkdir(new_name, dir_fd=target)
         source = os.open(name, _FOLDER, dir_fd=folder)
         try:
-            copied = os.open(wanted, _FOLDER, dir_fd=target)
+            copied = os.open(new_name, _FOLDER, dir_fd=target)
             try:
                 for item in os.listdir(source):
                     self._carry(item, item, source, copied)
@@ -147,7 +147,7 @@ class Remover:
             os.close(source)
         os.rmdir(name, dir_fd=folder)
 
-    def _carry_file(self, name: str, wanted: str, folder: int, target: int) -> None:
+    def _carry_file(self, name: str, new_name: str, folder: int, target: int) -> None:
         """Copy a file, then remove it unless it has changed; what is in the bin is on the disk by then."""
         part = make_part_name()
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -159,7 +159,7 @@ class Remover:
                     raise EntryChanged
                 os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
                 sync_file(copied)
-                tmpfile.commit(copied, target, part, wanted, overwrite=False)
+                tmpfile.commit(copied, target, part, new_name, overwrite=False)
                 sync_file(target)
             except BaseException:
                 tmpfile.discard(target, part)

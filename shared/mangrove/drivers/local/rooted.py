@@ -208,13 +208,13 @@ class Root:
     def open(self, path: TreePath) -> int:
         """A handle for reading the regular file `path`; NotSupported for a folder or a device."""
         with translate_errors():
-            found = self._open_beneath(path, FILE)
-            if found is None:
-                found = self._walk_to(path, FILE | os.O_NOFOLLOW)
-            if not stat.S_ISREG(os.fstat(found).st_mode):
-                os.close(found)
+            handle = self._open_beneath(path, FILE)
+            if handle is None:
+                handle = self._walk_to(path, FILE | os.O_NOFOLLOW)
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                os.close(handle)
                 raise NotAFile
-            return found
+            return handle
 
     def _walk_to(self, path: TreePath, flags: int) -> int:
         """As `_open_beneath`, folder by folder."""
@@ -230,12 +230,12 @@ class Root:
     def stat(self, path: TreePath) -> os.stat_result:
         """The status of what `path` leads to; EntryNotFound when that is nothing or outside."""
         with translate_errors():
-            found = self._open_beneath(path, _PATH)
-            if found is not None:
+            handle = self._open_beneath(path, _PATH)
+            if handle is not None:
                 try:
-                    return os.fstat(found)
+                    return os.fstat(handle)
                 finally:
-                    os.close(found)
+                    os.close(handle)
             return self._walk_to_status(path)
 
     def _walk_to_status(self, path: TreePath) -> os.stat_result:
@@ -244,12 +244,12 @@ class Root:
             return os.stat(self.real)
         handle = self._walk(segments[:-1])
         try:
-            found = os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
+            status = os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
         finally:
             os.close(handle)
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             raise EntryNotFound  # a link to itself, or replaced since it was resolved
-        return found
+        return status
 
     def sum_sizes(self, path: TreePath) -> int:
         """Return the bytes of all files below a folder; links are not followed."""

@@ -18,7 +18,7 @@ from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
 
 BATCH = 2000  # entries; some milliseconds of work
-SECONDS = 0.02  # after which no further folder is begun in the same call
+CALL_SECONDS = 0.02  # after which no further folder is begun in the same call
 
 MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
 
@@ -64,19 +64,19 @@ class FolderScan:
         return self._read_batch(self._handle.number) if self._handle is not None else ()
 
     def _read_batch(self, handle: int) -> Sequence[Entry]:
-        found: list[Entry] = []
+        entries: list[Entry] = []
         names, is_detailed, read = self._names, self._is_detailed, os.stat
-        while names and len(found) < BATCH:
+        while names and len(entries) < BATCH:
             name = names.pop()
             try:
                 status = read(name, dir_fd=handle, follow_symlinks=False)
                 if is_detailed or not stat.S_ISREG(status.st_mode):
-                    found.append(self._describe(name, status))
+                    entries.append(self._describe(name, status))
                 else:
-                    found.append(Entry(name, status.st_size, status.st_mtime, False))
+                    entries.append(Entry(name, status.st_size, status.st_mtime, False))
             except (Problem, OSError):
                 continue  # a link that leaves the root or leads nowhere, or removed meanwhile
-        return found
+        return entries
 
     def _describe(self, name: str, status: os.stat_result) -> Entry:
         if stat.S_ISLNK(status.st_mode):
@@ -107,12 +107,12 @@ class FoldersScan:
 
     def read_batch(self) -> Sequence[FolderBatch]:
         """What comes next: of as many folders as do not take long, or have few entries together."""
-        found: list[FolderBatch] = []
-        count, end = 0, time.monotonic() + SECONDS
-        while self.has_more and count < BATCH and (not found or time.monotonic() < end):
-            found.append(self._read_next())
-            count += len(found[-1].entries)
-        return found
+        batches: list[FolderBatch] = []
+        count, end = 0, time.monotonic() + CALL_SECONDS
+        while self.has_more and count < BATCH and (not batches or time.monotonic() < end):
+            batches.append(self._read_next())
+            count += len(batches[-1].entries)
+        return batches
 
     def _read_next(self) -> FolderBatch:
         scan, self._open = self._open, None
@@ -152,16 +152,16 @@ def read_whole(
     root: Root, files: Sequence[tuple[TreePath, Entry]], make_entry: MakeFileEntry
 ) -> list[WholeFile | StorageProblem]:
     """See `ReadsWhole`; blocks. Each folder is opened once."""
-    found: list[WholeFile | StorageProblem] = []
+    results: list[WholeFile | StorageProblem] = []
     with OpenFolders(root) as folders:
         for path, shown in files:
             try:
                 status, content = _read(folders, path, shown)
             except StorageProblem as problem:
-                found.append(problem)
+                results.append(problem)
             else:
-                found.append(WholeFile(make_entry(path, status), content))
-    return found
+                results.append(WholeFile(make_entry(path, status), content))
+    return results
 
 
 def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_result, bytes]:

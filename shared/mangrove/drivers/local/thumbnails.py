@@ -21,16 +21,16 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.core.telemetry import log_event
-from mangrove.drivers.local.decoder import HEAD, MOST_PIXELS, Outcome
+from mangrove.drivers.local.decoder import HEAD, MAX_PIXELS, Outcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.threads import StorageThreads
 
 PROGRAM = Path(__file__).with_name("decoder.py")
 LARGE = 4_000_000  # pixels to be decoded from which on a picture waits for those of its kind
-MOST_PICTURE = 4 << 20  # bytes of a thumbnail
+MAX_THUMBNAIL_BYTES = 4 << 20  # bytes of a thumbnail
 SPENT = (-signal.SIGPROF, -signal.SIGKILL)  # how a process ends that computed for too long, or was ended
-END_SECONDS = 1.0  # that a process which closed its socket may take to end
-MOST_SVG = 1 << 20  # bytes
+EXIT_TIMEOUT_SECONDS = 1.0  # that a process which closed its socket may take to end
+MAX_SVG_BYTES = 1 << 20  # bytes
 PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "avif", "svg"})
 
 
@@ -48,7 +48,7 @@ class Decoder:
     def __init__(self, mebibytes: int, seconds: int, pixels: int) -> None:
         self._seconds = seconds
         self._socket, theirs = socket.socketpair()
-        bounds = json.dumps([[one for one in sys.path if one], mebibytes, seconds, pixels])
+        bounds = json.dumps([[folder for folder in sys.path if folder], mebibytes, seconds, pixels])
         # of the environment, with its secrets, it needs only where the interpreter finds its libraries
         environment = {"MALLOC_ARENA_MAX": "1", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
         with theirs:
@@ -69,7 +69,7 @@ class Decoder:
         try:
             socket.send_fds(self._socket, [b"?"], [file.fileno()])
             outcome, size = HEAD.unpack(self._receive(HEAD.size, end))
-            if size > MOST_PICTURE:
+            if size > MAX_THUMBNAIL_BYTES:
                 raise DecoderGone
             return Outcome(outcome), self._receive(size, end)
         except TimeoutError:
@@ -122,7 +122,7 @@ class DecoderPool:
                 outcome = decoder.decode(file)
             except DecoderGone as gone:
                 is_late = isinstance(gone, DecoderLate)
-                status = decoder.stop(0.0 if is_late else END_SECONDS)
+                status = decoder.stop(0.0 if is_late else EXIT_TIMEOUT_SECONDS)
                 # late, though the kernel ends what computes for so long: the disk or the machine stood still, once
                 # gone by itself: it had nothing to do for a while, or was about to
                 if not was_late if is_late else status not in SPENT and not is_new:
@@ -165,16 +165,16 @@ class Decoders:
 
     def __init__(self) -> None:
         self._small = DecoderPool(2, mebibytes=160, seconds=5, pixels=LARGE)
-        self._large = DecoderPool(1, mebibytes=640, seconds=15, pixels=MOST_PIXELS)
+        self._large = DecoderPool(1, mebibytes=640, seconds=15, pixels=MAX_PIXELS)
 
     async def make_thumbnail(self, file: BinaryIO) -> bytes:
         """A PNG of the picture in `file`; NotSupported when there is none to be had."""
-        found = await self._small.decode(file)
-        if found is not None and found[0] is Outcome.NEEDS_MORE:
-            found = await self._large.decode(file)
-        if found is None:
+        decoded = await self._small.decode(file)
+        if decoded is not None and decoded[0] is Outcome.NEEDS_MORE:
+            decoded = await self._large.decode(file)
+        if decoded is None:
             raise NotSupported("the picture takes too much work for a thumbnail")
-        outcome, picture = found
+        outcome, picture = decoded
         if outcome is Outcome.NOT_A_PICTURE:
             raise NotSupported("not a picture")
         if outcome is not Outcome.MADE:
@@ -237,7 +237,7 @@ class ThumbnailMaker:
 
 def _read_svg(root: Root, path: TreePath) -> bytes:
     with os.fdopen(root.open(path), "rb") as file:
-        return file.read(MOST_SVG)
+        return file.read(MAX_SVG_BYTES)
 
 
 def _keep(cached: Path, picture: bytes) -> None:

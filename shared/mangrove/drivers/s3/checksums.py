@@ -80,10 +80,10 @@ class Integrity:
 
 def parse_checksums(answer: Mapping[str, Any]) -> dict[str, str]:
     """Checksums of all bytes that an answer is about, by algorithm; composite ones are left out."""
-    found: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     if answer.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
         known = {name.lower(): answer.get(f"Checksum{name}", "") for name in SUMS}
-        found = {name: value for name, value in known.items() if value and "-" not in value}
+        checksums = {name: value for name, value in known.items() if value and "-" not in value}
     etag = answer.get("ETag", "").strip('"')
     plain = answer.get("ServerSideEncryption", "AES256") == "AES256" and "SSECustomerAlgorithm" not in answer
-    return found | {"md5": etag} if plain and MD5.fullmatch(etag) else found
+    return checksums | {"md5": etag} if plain and MD5.fullmatch(etag) else checksums

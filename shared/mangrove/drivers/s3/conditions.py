@@ -17,7 +17,7 @@ ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key
 NO_ETAG = f'"{"0" * 32}"'  # that no object has
 TRIAL = ".mangrove-"  # what keys of trials begin with
 TRIAL_SECONDS = 600.0  # after which a trial has ended, or its process has
-AGAIN_SECONDS = 60.0  # until a trial that failed is made again
+RETRY_TRIAL_AFTER_SECONDS = 60.0  # until a trial that failed is made again
 AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
@@ -39,23 +39,23 @@ class Conditions:
         self._prefix = prefix
         self._asking = asyncio.Lock()
         host = urlsplit(parse_endpoint(options.endpoint) or "https://s3.amazonaws.com").hostname or ""
-        self._found = Refusals(True, True, True) if host.endswith(AWS) else None
+        self._refusals = Refusals(True, True, True) if host.endswith(AWS) else None
         self._failed_until = 0.0  # as time.monotonic says
 
     async def ask(self) -> Refusals:
         """The answer; tried out on keys of its own at the first time, of which nothing stays. A server that does not
         answer or lets nothing be written is asked again, after a while."""
         async with self._asking:
-            if self._found is None and time.monotonic() >= self._failed_until:
+            if self._refusals is None and time.monotonic() >= self._failed_until:
                 try:
-                    self._found = await self._try_out()
+                    self._refusals = await self._try_out()
                 except StorageProblem:
-                    self._failed_until = time.monotonic() + AGAIN_SECONDS
-            return self._found or Refusals(False, False)
+                    self._failed_until = time.monotonic() + RETRY_TRIAL_AFTER_SECONDS
+            return self._refusals or Refusals(False, False)
 
     def forget_copies(self) -> None:
         """The server takes no condition on a copy after all."""
-        self._found = Refusals(self._found is not None and self._found.puts, False, False)
+        self._refusals = Refusals(self._refusals is not None and self._refusals.puts, False, False)
 
     async def _try_out(self) -> Refusals:
         await self._abort_earlier()
@@ -73,8 +73,8 @@ class Conditions:
             versions = await self._is_refused("copy_object", **copied, CopySourceIfMatch=NO_ETAG)
             return Refusals(True, await self._is_refused("copy_object", **copied, **ABSENT), versions)
         finally:
-            for one in (key, source["Key"]):
-                await self._drop(one)
+            for trial_key in (key, source["Key"]):
+                await self._drop(trial_key)
 
     async def _abort_earlier(self) -> None:
         """Drop the uploads of trials whose process was killed; a young one may be under way elsewhere."""

@@ -13,10 +13,10 @@ from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
 from mangrove.drivers.taken import find_taken
 
-LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more is copied part by part
+MAX_COPY_BYTES = 5 << 30  # bytes that CopyObject takes; more is copied part by part
 PART = 512 << 20  # bytes in flight at once
-PARTS_AT_ONCE = 3
-AT_ONCE = 8  # objects in flight
+PART_COPY_CONCURRENCY = 3
+COPY_CONCURRENCY = 8  # objects in flight
 DESCRIPTION = (
     "CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType", "Metadata",
 )  # fmt: skip
@@ -30,7 +30,7 @@ async def copy_object(objects: Objects, source: CopySource, entry: Entry, target
     """Copy the object that `entry` shows; the ETag of the copy. EntryChanged when it is another by now, as far as the
     server looks; EntryExists when the copy would replace an object and must not, as far as the server decides that.
     NotSupported for one that has to be copied in parts, which is work for a task."""
-    if entry.size is None or entry.size > LARGEST_COPY:
+    if entry.size is None or entry.size > MAX_COPY_BYTES:
         raise NotSupported
     refusals = await objects.conditions.ask() if not overwrite else None
     if refusals is not None and refusals.puts and not refusals.copies:
@@ -112,23 +112,23 @@ async def copy_from(
         try:
             if not file.overwrite and file.target in taken:
                 raise EntryExists
-            found = Entry("", file.size, file.modified, False, etag=file.etag)
+            entry = Entry("", file.size, file.modified, False, etag=file.etag)
             if not (decides_version and file.etag):
-                shown, found = found, await source_driver.stat(file.source)
-                if found.is_dir or not is_same(found, shown):
+                shown, entry = entry, await source_driver.stat(file.source)
+                if entry.is_dir or not is_same(entry, shown):
                     raise StorageProblem(CHANGED)
-            await copy_object(objects, source, found, key, file.overwrite)
+            await copy_object(objects, source, entry, key, file.overwrite)
         except EntryChanged:
             return EntryChanged(CHANGED)
         except StorageProblem as problem:
             return problem
         return None
 
-    return await gather_bounded([partial(copy_one, *file) for file in files], AT_ONCE)
+    return await gather_bounded([partial(copy_one, *file) for file in files], COPY_CONCURRENCY)
 
 
 async def copy_folder(
-    objects: Objects, found: Mapping[str, Entry], old: str, new: str, placeholder: str, overwrite: bool
+    objects: Objects, entries: Mapping[str, Entry], old: str, new: str, placeholder: str, overwrite: bool
 ) -> None:
     """Copy the objects `found` below the prefix `old` to the prefix `new`.
 
@@ -138,22 +138,22 @@ async def copy_folder(
     claims = not overwrite and (await objects.conditions.ask()).puts
     if claims:
         await objects.put(new + placeholder, b"", overwrite=False)
-    keys = [key for key in found if not claims or key != old + placeholder]
+    keys = [key for key in entries if not claims or key != old + placeholder]
     copies: dict[str, Entry] = {}
 
     async def copy_one(key: str) -> None:
         source, target = {"Bucket": objects.api.bucket, "Key": key}, new + key.removeprefix(old)
-        etag = await copy_object(objects, source, found[key], target, overwrite)
-        copies[target] = Entry("", found[key].size, 0.0, False, etag=etag)
+        etag = await copy_object(objects, source, entries[key], target, overwrite)
+        copies[target] = Entry("", entries[key].size, 0.0, False, etag=etag)
 
     try:
-        await gather_bounded([partial(copy_one, key) for key in keys], AT_ONCE)
+        await gather_bounded([partial(copy_one, key) for key in keys], COPY_CONCURRENCY)
     except BaseException:
         if claims:
             copies[new + placeholder] = Entry("", 0, 0.0, False)
             await finish_despite_cancel(_remove_copies(objects, copies))
         raise
-    if claims and keys and old + placeholder not in found:
+    if claims and keys and old + placeholder not in entries:
         await objects.api("delete_object", Key=new + placeholder)
 
 
@@ -162,4 +162,4 @@ async def _remove_copies(objects: Objects, copies: Mapping[str, Entry]) -> None:
         with suppress(StorageProblem):  # the failure that led here is the one to tell
             await objects.remove_unchanged(key, copies[key])
 
-    await gather_bounded([partial(remove_one, key) for key in copies], AT_ONCE)
+    await gather_bounded([partial(remove_one, key) for key in copies], COPY_CONCURRENCY)

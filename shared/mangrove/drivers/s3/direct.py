@@ -51,18 +51,18 @@ async def _sign(
 
 async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[StoredPart]:
     """The parts of an upload as the server has them; EntryNotFound when it does not know the upload."""
-    found: list[StoredPart] = []
+    parts: list[StoredPart] = []
     marker = 0
     while True:
         answer = await objects.api(
             "list_parts", Key=key, UploadId=upload_id, MaxParts=LIST_PAGE, PartNumberMarker=marker
         )
-        for one in answer.get("Parts", ()):
-            part = Part(one["Size"], one["ETag"], one.get("ChecksumCRC32", ""))
-            found.append(StoredPart(one["PartNumber"], one["Size"], part.format_receipt()))
+        for item in answer.get("Parts", ()):
+            part = Part(item["Size"], item["ETag"], item.get("ChecksumCRC32", ""))
+            parts.append(StoredPart(item["PartNumber"], item["Size"], part.format_receipt()))
         following = int(answer.get("NextPartNumberMarker") or 0)
         if not answer.get("IsTruncated") or following <= marker:
-            return found
+            return parts
         marker = following
 
 

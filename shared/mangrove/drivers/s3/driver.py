@@ -50,9 +50,9 @@ from mangrove.drivers.s3.reading import open_object
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
-AT_ONCE = 1000  # objects of a folder that are copied or moved without a task
-SAME_SERVER = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
-LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
+MAX_OBJECTS_WITHOUT_TASK = 1000  # objects of a folder that are copied or moved without a task
+SERVER_OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
+MAX_LINK_SECONDS = 7 * 24 * 3600  # seconds that a signature may be valid
 
 
 class S3(Driver):
@@ -142,9 +142,9 @@ class S3(Driver):
         return self._make_page(await self.call.list_page(prefix, "", after=after and prefix + after, most=most))
 
     def _make_page(self, page: pages.Page) -> EntriesPage:
-        found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
-        found += [entry for entry in page.files if entry.name not in ("", self._placeholder)]
-        return EntriesPage(found, page.next_start)
+        entries = [Entry(name, 0, self.context.modified, True) for name in page.folders]
+        entries += [entry for entry in page.files if entry.name not in ("", self._placeholder)]
+        return EntriesPage(entries, page.next_start)
 
     async def _is_file(self, path: TreePath) -> bool:
         try:
@@ -156,12 +156,12 @@ class S3(Driver):
         if path == "/":
             return Entry("", 0, self.context.modified, True)
         try:
-            found = await self.call("head_object", Key=self.get_key(path))
+            head = await self.call("head_object", Key=self.get_key(path))
         except EntryNotFound:
             if await self._has_objects(path):
                 return Entry(path.name, 0, self.context.modified, True)
             raise EntryNotFound from None
-        return make_entry(path.name, found)
+        return make_entry(path.name, head)
 
     async def _has_objects(self, path: TreePath) -> bool:
         """Whether any key lies below a folder."""
@@ -170,7 +170,7 @@ class S3(Driver):
     async def _list_below(self, path: TreePath, most: int = 0) -> Any:
         """The first objects of a folder, however deep, by the call that the option names."""
         operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
-        return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most or AT_ONCE)
+        return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most or MAX_OBJECTS_WITHOUT_TASK)
 
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
@@ -249,7 +249,9 @@ class S3(Driver):
         if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
         sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
-        requests = [(one, self.get_key(file.target), file) for one, file in zip(sources, files, strict=True)]
+        requests = [
+            (copy_source, self.get_key(file.target), file) for copy_source, file in zip(sources, files, strict=True)
+        ]
         return await copy.copy_from(self._objects, source, self, requests)
 
     async def copy_part_from(
@@ -257,18 +259,18 @@ class S3(Driver):
     ) -> str:
         """The receipt names the version of the file: `finish` refuses parts of two."""
         assert isinstance(source, S3)
-        found, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
+        entry, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
         key = self.get_key(target)
-        part = await copy.copy_part(self._objects, copy_source, found.etag, key, token, number, offset, length)
+        part = await copy.copy_part(self._objects, copy_source, entry.etag, key, token, number, offset, length)
         return part.format_receipt()
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
-        return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PARTS_AT_ONCE
+        return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PART_COPY_CONCURRENCY
 
     def _can_copy_from(self, other: S3) -> bool:
         """Whether the server can read the other storage's objects with the keys of this one."""
-        mine, theirs = self.options, other.options
-        return all(getattr(mine, name) == getattr(theirs, name) for name in SAME_SERVER)
+        options, theirs = self.options, other.options
+        return all(getattr(options, name) == getattr(theirs, name) for name in SERVER_OPTIONS)
 
     def make_copy_source(self, key: str) -> dict[str, str]:
         """An object as `CopySource`."""
@@ -300,7 +302,7 @@ class S3(Driver):
             return
         if overwrite:
             await refuse_existing(self.stat, target, but_files=True)
-        found = await self._copy(path, target, overwrite)
+        copied = await self._copy(path, target, overwrite)
 
         async def remove_source(key: str, entry: Entry) -> None:
             try:
@@ -309,7 +311,7 @@ class S3(Driver):
                 raise problem.with_prefix(key.removeprefix(self._root)) from None
 
         try:
-            await gather_bounded([partial(remove_source, *one) for one in found.items()], copy.AT_ONCE)
+            await gather_bounded([partial(remove_source, *item) for item in copied.items()], copy.COPY_CONCURRENCY)
         finally:
             await self._keep_folder(path.parent)
 
@@ -317,7 +319,7 @@ class S3(Driver):
         await self._copy(path, target, overwrite)
 
     async def _copy(self, path: TreePath, target: TreePath, overwrite: bool) -> Mapping[str, Entry]:
-        """Copy a file, or a folder of at most AT_ONCE objects; what was copied, by key."""
+        """Copy a file, or a folder of at most MAX_OBJECTS_WITHOUT_TASK objects; what was copied, by key."""
         refuse_inside_itself(path, target)
         new_key = self._make_key(target)
         entry, key = await self.stat(path), self.get_key(path)
@@ -327,14 +329,16 @@ class S3(Driver):
             await copy.copy_object(self._objects, self.make_copy_source(key), entry, new_key, overwrite)
             return {key: entry}
         listed = await self._list_below(path)
-        found = {item["Key"]: make_entry("", item | {"ContentLength": item["Size"]}) for item in listed["Contents"]}
-        if listed.get("IsTruncated") or any(one.size > copy.LARGEST_COPY for one in found.values() if one.size):
+        entries = {item["Key"]: make_entry("", item | {"ContentLength": item["Size"]}) for item in listed["Contents"]}
+        if listed.get("IsTruncated") or any(
+            source_entry.size > copy.MAX_COPY_BYTES for source_entry in entries.values() if source_entry.size
+        ):
             raise NotSupported
         if await self._is_file(target):
             raise EntryExists
         old, new = self._prefix(path), self._prefix(target)
-        await copy.copy_folder(self._objects, found, old, new, self._placeholder, overwrite)
-        return found
+        await copy.copy_folder(self._objects, entries, old, new, self._placeholder, overwrite)
+        return entries
 
     async def _delete(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), 1000):
@@ -372,17 +376,17 @@ class S3(Driver):
 
     async def remove_empty(self, path: TreePath) -> bool:
         markers = [self._prefix(path), self._prefix(path) + self._placeholder]
-        found = [item["Key"] for item in (await self._list_below(path, len(markers) + 1)).get("Contents", [])]
-        if path == "/" or not set(found) <= set(markers) or (not found and await self._is_file(path)):
+        keys = [item["Key"] for item in (await self._list_below(path, len(markers) + 1)).get("Contents", [])]
+        if path == "/" or not set(keys) <= set(markers) or (not keys and await self._is_file(path)):
             return False
-        await self._delete(found)
+        await self._delete(keys)
         await self._keep_folder(path.parent)
         return True
 
     async def link(self, path: TreePath) -> Link:
         options = self.options
         hours = options.sign_url_expire if options.sign_url_expire > 0 else 4
-        seconds = min(hours * 3600, LONGEST_LINK)
+        seconds = min(hours * 3600, MAX_LINK_SECONDS)
         name = path.name if options.add_filename_to_disposition else ""
         query = {
             "Bucket": options.bucket,

@@ -71,10 +71,10 @@ class Objects:
             try:
                 kind, answer = await self._send("put_object", content, sums, Key=key, **described, **condition)
             except EntryChanged as problem:
-                found = await self.find(key) if was_repeated(problem) else None
-                if found is None or found.etag != sums.md5:
+                stored = await self.find(key) if was_repeated(problem) else None
+                if stored is None or stored.etag != sums.md5:
                     raise EntryExists from None
-                return found.etag
+                return stored.etag
             etag = get_etag(answer)
             if self.integrity.compare(sums, kind, answer):
                 return etag
@@ -82,9 +82,9 @@ class Objects:
         raise Unreachable(DAMAGED)
 
     async def _drop_damaged(self, key: str, etag: str) -> None:
-        found = await self.find(key)
-        if found is not None and found.etag == etag:
-            await self.remove_unchanged(key, found)
+        stored = await self.find(key)
+        if stored is not None and stored.etag == etag:
+            await self.remove_unchanged(key, stored)
 
     async def put_part(self, key: str, upload_id: str, number: int, content: Content) -> Part:
         """Store a part; Unreachable when the server has something else than what was sent, twice."""
@@ -149,10 +149,10 @@ class Objects:
                 **condition,
             )  # fmt: skip
         except EntryChanged as problem:
-            found = await self.find(key) if was_repeated(problem) else None
-            if found is None or found.etag != join_etags(parts):
+            stored = await self.find(key) if was_repeated(problem) else None
+            if stored is None or stored.etag != join_etags(parts):
                 raise EntryExists from None
-            return found.etag
+            return stored.etag
         except Unreachable as problem:
             if is_conflict(problem) and await self.find(key) is not None:
                 raise EntryExists from None
@@ -172,13 +172,13 @@ class Objects:
 
         In one step where the server honours `If-Match`; others are asked right before.
         """
-        found = await self.find(key)
-        if found is None:
+        stored = await self.find(key)
+        if stored is None:
             return
-        if not is_same(entry, found):
+        if not is_same(entry, stored):
             raise EntryChanged
         try:
-            await self.api("delete_object", Key=key, IfMatch=f'"{found.etag}"')
+            await self.api("delete_object", Key=key, IfMatch=f'"{stored.etag}"')
         except EntryNotFound:
             return
         except StorageProblem as problem:
@@ -205,23 +205,23 @@ def join_etags(parts: Sequence[Part]) -> str:
     return f"{hashlib.md5(b''.join(digests), usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
-def is_same(one: Entry, other: Entry) -> bool:
+def is_same(entry: Entry, other: Entry) -> bool:
     """Whether two looks at an object saw the same, as far as both know it. Some looks tell whole seconds only."""
-    if one.etag and other.etag and one.etag != other.etag:
+    if entry.etag and other.etag and entry.etag != other.etag:
         return False
-    if one.size is not None and other.size is not None and one.size != other.size:
+    if entry.size is not None and other.size is not None and entry.size != other.size:
         return False
-    return not one.modified or not other.modified or abs(one.modified - other.modified) < 1
+    return not entry.modified or not other.modified or abs(entry.modified - other.modified) < 1
 
 
 PART = 8 << 20  # bytes
 IN_FLIGHT = 3
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 
 
 def plan_part_size(size: int | None) -> int:
     """Bytes of a part of a body of `size` bytes, so that there are not too many."""
-    return PART if size is None else max(PART, -(-size // MOST_PARTS))
+    return PART if size is None else max(PART, -(-size // MAX_PARTS))
 
 
 class StreamingUpload:
@@ -274,7 +274,7 @@ class StreamingUpload:
         while len(self._sending) >= IN_FLIGHT:
             await self._wait_for_oldest()
         self._number += 1
-        if self._number > MOST_PARTS:
+        if self._number > MAX_PARTS:
             raise StorageProblem("the body is too long to be stored without its size being announced")
         sending = self._objects.put_part(self._key, self._upload_id, self._number, part)
         self._sending.append(asyncio.create_task(sending))

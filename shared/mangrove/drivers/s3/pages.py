@@ -14,7 +14,7 @@ from mangrove.drivers.s3.errors import make_no_answer, make_problem, make_unusab
 if TYPE_CHECKING:
     import httpx
 
-LARGEST = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below
+MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below
 
 
 class Page(NamedTuple):
@@ -34,7 +34,7 @@ async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
         async with client.stream("GET", url) as answer:
             async for chunk in answer.aiter_bytes():
                 body += chunk
-                if len(body) > LARGEST:
+                if len(body) > MAX_PAGE_BYTES:
                     raise StorageProblem("a page of the listing is too large")
     except httpx.HTTPError as error:
         raise make_no_answer(error) from error

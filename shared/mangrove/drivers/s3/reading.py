@@ -20,7 +20,7 @@ from mangrove.drivers.s3.errors import DAMAGED, translate_errors
 from mangrove.drivers.s3.objects import is_same, make_entry
 
 SMALL_BLOCK = 64 << 10  # bytes: two of them are held for a reader that is slow
-SLOW_SECONDS = 0.05  # with one block
+SLOW_BLOCK_SECONDS = 0.05  # with one block
 Result = TypeVar("Result")
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
@@ -89,7 +89,7 @@ class Body:
                     hashing = self._start(partial(self._hash.update, block))
                 began = time.monotonic()
                 yield block
-                size = min(2 * size, BLOCK) if time.monotonic() - began < SLOW_SECONDS else SMALL_BLOCK
+                size = min(2 * size, BLOCK) if time.monotonic() - began < SLOW_BLOCK_SECONDS else SMALL_BLOCK
             if self._md5 and self._hash.hexdigest() != self._md5:
                 raise Unreachable(DAMAGED)  # worth a retry, as what does not arrive at all
         finally:

@@ -31,7 +31,7 @@ from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy
 from mangrove.net.client import make_client, open_response, translate_errors
 
 HEADS = 8  # sizes requested at once
-SECONDS = 15.0  # for the size of one file
+SIZE_TIMEOUT_SECONDS = 15.0  # for the size of one file
 
 
 @contextmanager
@@ -80,7 +80,7 @@ class UrlTree(Driver):
             async def request_size(node: Node) -> None:
                 async with limit:
                     try:
-                        node.size = await asyncio.wait_for(_fetch_size(client, node.url), SECONDS)
+                        node.size = await asyncio.wait_for(_fetch_size(client, node.url), SIZE_TIMEOUT_SECONDS)
                     except (Problem, TimeoutError):
                         pass  # the size stays unknown, as the option's help says
 
@@ -89,10 +89,10 @@ class UrlTree(Driver):
     def _find(self, path: TreePath) -> Node:
         node = self.root
         for name in _split(path):
-            found = node.children.get(name)
-            if found is None:
+            child = node.children.get(name)
+            if child is None:
                 raise EntryNotFound
-            node = found
+            node = child
         return node
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -236,11 +236,11 @@ async def _stream_range(
     try:
         with translate_errors():
             async for block in answer.aiter_bytes(BLOCK):
-                wanted, skip = block[skip:], max(skip - len(block), 0)
-                wanted = wanted if left is None else wanted[:left]
-                left = None if left is None else left - len(wanted)
-                if wanted:
-                    yield wanted
+                piece, skip = block[skip:], max(skip - len(block), 0)
+                piece = piece if left is None else piece[:left]
+                left = None if left is None else left - len(piece)
+                if piece:
+                    yield piece
                 if left == 0:
                     return
     finally:

@@ -72,10 +72,10 @@ def _parse_folder(line: str) -> Node | None:
 
 def _parse_file(line: str) -> Node:
     text = line.strip()
-    found = ADDRESS.search(text)
-    if found is None:
+    match = ADDRESS.search(text)
+    if match is None:
         raise StorageProblem(f"invalid line: {line}, because url is required for file")
-    info, url = text[: found.start()], text[found.start() :]
+    info, url = text[: match.start()], text[match.start() :]
     if not info:
         return Node(_get_last_segment(url), url)
     if not info.endswith(":"):

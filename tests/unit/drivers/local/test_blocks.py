@@ -17,7 +17,7 @@ from mangrove.core.problems import StorageFull
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import (
-    SLOW_SECONDS,
+    SLOW_BLOCK_SECONDS,
     SMALL_BLOCK,
     SWALLOWED,
     FileHandle,
@@ -131,7 +131,7 @@ def test_a_client_that_makes_room_gets_more_by_the_same_call(tmp_path: Path, mon
                 parts.append(await handle.send_to(ours.fileno(), sum(parts), 1))
             except BlockingIOError:
                 break
-        monkeypatch.setattr(blocks, "SEND_SECONDS", 10.0)
+        monkeypatch.setattr(blocks, "MAX_SEND_SECONDS", 10.0)
         taking = asyncio.create_task(asyncio.to_thread(take))
         await asyncio.to_thread(select.select, (), [ours], ())
         parts.append(await handle.send_to(ours.fileno(), sum(parts), len(content)))
@@ -197,5 +197,5 @@ def test_blocks_are_small_until_a_reader_is_known_to_be_fast(tmp_path: Path) -> 
     pace = Pace()
     pace.note(SWALLOWED, 0.0)
     assert pace.block == BLOCK
-    pace.note(BLOCK, SLOW_SECONDS)
+    pace.note(BLOCK, SLOW_BLOCK_SECONDS)
     assert pace.block == SMALL_BLOCK

@@ -117,7 +117,7 @@ def test_files_whose_bytes_cannot_be_flushed_get_no_names(
 ) -> None:
     """The disk fails after the bytes are written: none of them counts as copied, none replaces what is there."""
     source, target = roots
-    for number in range(durability.MANY):
+    for number in range(durability.MIN_FILES_FOR_SYNCFS):
         (source / f"f{number}").write_bytes(b"new")
     (target / "f0").write_bytes(b"old")
 

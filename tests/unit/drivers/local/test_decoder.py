@@ -15,14 +15,14 @@ import pytest
 from PIL import Image
 
 from mangrove.drivers.local import decoder
-from mangrove.drivers.local.decoder import FORMATS, MOST_PIXELS, WIDTH, Outcome, read_webp_pixels
+from mangrove.drivers.local.decoder import FORMATS, MAX_PIXELS, WIDTH, Outcome, read_webp_pixels
 
 BOUNDED = """
 import sys
 from mangrove.drivers.local import decoder
 decoder.load_decoders()
 decoder.limit_process(int(sys.argv[2]))
-print(decoder.decode(open(sys.argv[1], "rb"), decoder.MOST_PIXELS)[0].name)
+print(decoder.decode(open(sys.argv[1], "rb"), decoder.MAX_PIXELS)[0].name)
 """
 
 COMPUTING = """
@@ -40,10 +40,10 @@ for seconds in sys.argv[1:]:
 @pytest.fixture(autouse=True)
 def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the process; the tests' own keeps what it has."""
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", MOST_PIXELS)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", MAX_PIXELS)
 
 
-def decode(content: bytes, most_pixels: int = MOST_PIXELS) -> tuple[Outcome, bytes]:
+def decode(content: bytes, most_pixels: int = MAX_PIXELS) -> tuple[Outcome, bytes]:
     return decoder.decode(io.BytesIO(content), most_pixels)
 
 

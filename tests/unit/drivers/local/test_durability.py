@@ -74,7 +74,7 @@ async def body() -> AsyncIterator[bytes]:
 def run(image: Image, source: Path, durable: bool) -> dict[str, bytes]:
     """Store files in every way, in folders that are new; what is left of them after a power cut."""
     upload = replace(DURABLE, durable=durable)
-    for number in range(2 * durability.MANY):
+    for number in range(2 * durability.MIN_FILES_FOR_SYNCFS):
         (source / f"f{number}").write_bytes(CONTENT)
 
     async def go() -> None:
@@ -88,7 +88,7 @@ def run(image: Image, source: Path, durable: bool) -> dict[str, bytes]:
         receipts = [await driver.write_part(P("/a/parts/f"), token, 1, 0, CONTENT)]
         await driver.finish(P("/a/parts/f"), token, receipts, upload)
         await driver.copy(P("/a/b/put/f"), P("/copies/one/f"), durable=durable)
-        for folder, count in (("few", 3), ("many", 2 * durability.MANY)):
+        for folder, count in (("few", 3), ("many", 2 * durability.MIN_FILES_FOR_SYNCFS)):
             requests = [
                 CopyRequest(
                     P(f"/f{number}"), P(f"/copies/{folder}/f{number}"), len(CONTENT),
@@ -107,7 +107,7 @@ def test_what_is_stored_durably_survives_a_power_cut(image: Image, tmp_path: Pat
     (tmp_path / "source").mkdir()
     expected = {"a/b/put/f", "a/parts/f", "copies/one/f"}
     expected |= {f"copies/few/f{number}" for number in range(3)}
-    expected |= {f"copies/many/f{number}" for number in range(2 * durability.MANY)}
+    expected |= {f"copies/many/f{number}" for number in range(2 * durability.MIN_FILES_FOR_SYNCFS)}
     assert run(image, tmp_path / "source", True) == dict.fromkeys(expected, CONTENT)
 
 

@@ -18,7 +18,7 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported
 from mangrove.core.runtime import Runtime
-from mangrove.drivers.local.decoder import MOST_PIXELS, WIDTH, Outcome
+from mangrove.drivers.local.decoder import MAX_PIXELS, WIDTH, Outcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.thumbnails import LARGE, Decoder, DecoderGone, DecoderPool, Decoders, ThumbnailMaker
 from mangrove.drivers.threads import StorageThreads
@@ -94,14 +94,14 @@ def test_a_process_decodes_one_picture_after_the_other_and_ends_with_the_service
 
 
 def test_a_process_that_computes_or_waits_for_too_long_is_ended(tmp_path: Path) -> None:
-    decoder, read, write = Decoder(160, 1, MOST_PIXELS), *os.pipe()
+    decoder, read, write = Decoder(160, 1, MAX_PIXELS), *os.pipe()
     with os.fdopen(read, "rb") as endless, os.fdopen(write, "wb"), pytest.raises(DecoderGone):
         decoder.decode(endless)
     assert decoder.stop() == -signal.SIGKILL
 
 
 def test_one_that_has_ended_meanwhile_is_replaced(tmp_path: Path) -> None:
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MOST_PIXELS)
+    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
     for _ in range(2):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
@@ -115,7 +115,7 @@ def test_one_that_has_ended_meanwhile_is_replaced(tmp_path: Path) -> None:
 
 def test_one_that_is_about_to_end_is_replaced(tmp_path: Path) -> None:
     """As after a while without work: it has closed its socket and still runs for some milliseconds."""
-    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MOST_PIXELS)
+    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
     for _ in range(10):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
@@ -126,7 +126,7 @@ def test_one_that_is_about_to_end_is_replaced(tmp_path: Path) -> None:
 
 
 def test_one_that_somebody_ends_is_replaced(tmp_path: Path) -> None:
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MOST_PIXELS)
+    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
     for _ in range(5):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
@@ -138,7 +138,7 @@ def test_one_that_somebody_ends_is_replaced(tmp_path: Path) -> None:
 
 def test_one_that_stands_still_is_replaced(tmp_path: Path) -> None:
     """The disk or the machine stopped for a while: nothing is wrong with the picture."""
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MOST_PIXELS)
+    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MAX_PIXELS)
     for _ in range(2):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
@@ -149,7 +149,7 @@ def test_one_that_stands_still_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_ends_its_process_is_told_and_the_next_one_has_another(tmp_path: Path) -> None:
-    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MOST_PIXELS)
+    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MAX_PIXELS)
     read, write_end = os.pipe()
 
     async def both() -> tuple[object, object]:

@@ -71,7 +71,7 @@ def test_a_slow_reader_holds_small_blocks_and_a_fast_one_gets_large_ones(bucket:
 
     async def work(driver: S3) -> tuple[list[int], list[int]]:
         fast = await read_slowly(await driver.read(P("/f")), 0)
-        return fast, await read_slowly(await driver.read(P("/g")), 2 * reading.SLOW_SECONDS)
+        return fast, await read_slowly(await driver.read(P("/g")), 2 * reading.SLOW_BLOCK_SECONDS)
 
     fast, slow = run_on_driver(bucket.options(), work)
     assert (sum(fast), sum(slow)) == (9 * MIB, MIB)

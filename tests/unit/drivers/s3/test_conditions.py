@@ -197,7 +197,7 @@ def test_a_server_that_lacks_the_condition_is_said_to(
 def test_a_server_that_refuses_the_trial_is_asked_again_after_a_while(
     proxy: Proxy, bucket_behind: Bucket, monkeypatch: pytest.MonkeyPatch, after: float, second: bool
 ) -> None:
-    monkeypatch.setattr(conditions, "AGAIN_SECONDS", after)
+    monkeypatch.setattr(conditions, "RETRY_TRIAL_AFTER_SECONDS", after)
 
     async def work(driver: S3) -> list[bool]:
         proxy.once("put_object", lambda exchange: exchange.respond(403, "AccessDenied"))

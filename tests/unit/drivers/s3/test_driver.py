@@ -110,7 +110,7 @@ def test_an_empty_folder_goes_and_one_whose_names_cannot_be_shown_stays(bucket: 
 def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_threads_end(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mangrove.drivers.threads.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("mangrove.drivers.threads.IDLE_TIMEOUT_SECONDS", 0.2)
     bucket.put("large", content=bytes(6 * MIB))
     others, threads = set(threading.enumerate()), set[threading.Thread]()
 
@@ -149,7 +149,7 @@ def test_a_removal_ends_between_two_batches_when_time_is_up_and_the_next_one_goe
             raise OutOfTime
 
     bucket.put(*(f"d/{number}" for number in range(5)))
-    monkeypatch.setattr(driver, "AT_ONCE", 2)
+    monkeypatch.setattr(driver, "MAX_OBJECTS_WITHOUT_TASK", 2)
     with monkeypatch.context() as patched, pytest.raises(OutOfTime):
         patched.setattr(deadlines, "check", end)
         run_on_driver(bucket.options(), lambda s3: s3.remove(P("/d")))

@@ -22,7 +22,7 @@ MOST_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CHECK_SECONDS", "PROBE_AFTER_SECONDS", "PROBE_SECONDS", "SECONDS"):
+    for name in ("CHECK_INTERVAL_SECONDS", "PROBE_AFTER_SECONDS", "PROBE_TIMEOUT_SECONDS", "STILL_TIMEOUT_SECONDS"):
         monkeypatch.setattr(threads, name, getattr(threads, name) / 10)
 
 

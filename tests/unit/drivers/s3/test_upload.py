@@ -103,7 +103,7 @@ def test_parts_grow_with_the_announced_size() -> None:
     for size in (1, 80 << 30, 5 << 40):
         part = uploads.plan_part_size(size)
         assert part >= uploads.PART
-        assert part * uploads.MOST_PARTS >= size
+        assert part * uploads.MAX_PARTS >= size
 
 
 def test_the_recovery_of_one_copy_leaves_the_upload_of_another_to_the_same_key(bucket: Bucket) -> None:
