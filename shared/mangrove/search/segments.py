@@ -34,9 +34,9 @@ from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.database import DamagedSegment
 
 MANIFEST = "manifest.json"
-WORK = "work-"  # what folders of files under way begin with
+WORK_PREFIX = "work-"  # what folders of files under way begin with
 FILE_NAME = re.compile(r"[A-Za-z0-9_-]+\.parquet")  # none leads out of the folder
-TRIES = 3  # to open an index that is swapped meanwhile
+OPEN_ATTEMPTS = 3  # to open an index that is swapped meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class SegmentStore:
         """Return the present index. None when there is none, or when it was damaged and is dropped with a log line."""
         storage = await self._get_driver()
         damaged = ""
-        for _ in range(TRIES):
+        for _ in range(OPEN_ATTEMPTS):
             try:
                 entry = await storage.stat(_get_path(storage_id, MANIFEST))
                 return await self._open(storage, storage_id, entry)
@@ -162,7 +162,7 @@ class SegmentStore:
         """Make an empty folder for unfinished files; the next `commit`, `discard` or `drop` removes it."""
         folder = self._get_local_folder(storage_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
+        return Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=folder))
 
     async def store(self, storage_id: int, file: Path) -> None:
         """Keep a finished file under its own name, which no other one has had, and remove it where it lies."""

@@ -19,7 +19,7 @@ from mangrove.search.hits import HidableRows
 from mangrove.search.query import EVERYTHING, NOTHING, Hit, Visibility
 from mangrove.tree.access import PathAccess
 
-MOST_FOLDERS = 50_000  # that one of them remembers
+MAX_KNOWN_FOLDERS = 50_000  # that one of them remembers
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +71,7 @@ class FolderVisibility:
         return folder
 
     def _remember(self, path: TreePath, folder: _Folder | None) -> None:
-        if len(self._known) >= MOST_FOLDERS:
+        if len(self._known) >= MAX_KNOWN_FOLDERS:
             self._known.clear()
         self._known[path] = folder
 

@@ -24,11 +24,11 @@ from mangrove.core.patterns import MAX_PATTERN_MEMORY, compile_pattern
 from mangrove.core.problems import BadRequest
 from mangrove.search.names import make_legible
 
-LONGEST_KEYWORDS = 1000  # characters
-MOST_WORDS = 32
-MOST_WILDCARDS = 32  # in all words; `**` is one
-MOST_EXTENSIONS = 32
-LONGEST_EXTENSION = 64  # characters
+MAX_KEYWORDS_LENGTH = 1000  # characters
+MAX_WORDS = 32
+MAX_WILDCARDS = 32  # in all words; `**` is one
+MAX_EXTENSIONS = 32
+MAX_EXTENSION_LENGTH = 64  # characters
 
 WHOLE, PREFIX, WORD_START, REST = range(4)
 _BETWEEN_WORDS = r"[\x00-/:-@\[-`{-\x7f\xb7–—‘’“”…、。〈-】]"  # what a word starts behind, in RE2 as in Python
@@ -145,15 +145,15 @@ def _make_start(word: str) -> str:
 
 def parse(text: str) -> Keywords:
     """Parse keywords; BadRequest when they have no word, or too much."""
-    if len(text) > LONGEST_KEYWORDS:
-        raise BadRequest(f"keywords are too long: no more than {LONGEST_KEYWORDS:,} characters")
+    if len(text) > MAX_KEYWORDS_LENGTH:
+        raise BadRequest(f"keywords are too long: no more than {MAX_KEYWORDS_LENGTH:,} characters")
     typed = [match for match in _TYPED.finditer(text) if match[1] or match[2]]
     if not typed:
         raise BadRequest("keywords are empty")
-    if len(typed) > MOST_WORDS:
-        raise BadRequest(f"too many keywords: no more than {MOST_WORDS}")
-    if sum(len(_WILDCARDS.findall(match[2] or "")) for match in typed) > MOST_WILDCARDS:
-        raise BadRequest(f"too many wildcards in the keywords: no more than {MOST_WILDCARDS}")
+    if len(typed) > MAX_WORDS:
+        raise BadRequest(f"too many keywords: no more than {MAX_WORDS}")
+    if sum(len(_WILDCARDS.findall(match[2] or "")) for match in typed) > MAX_WILDCARDS:
+        raise BadRequest(f"too many wildcards in the keywords: no more than {MAX_WILDCARDS}")
     words: dict[str, None] = {}
     patterns: dict[Pattern, None] = {}
     for match in typed:
@@ -172,6 +172,6 @@ def _parse_pattern(word: str) -> Pattern:
 def parse_extensions(texts: Iterable[str]) -> tuple[str, ...]:
     """Extensions of file names, with or without their dot, folded, each once; BadRequest for too many."""
     extensions = dict.fromkeys(folded for text in texts if (folded := _fold_typed(text.strip()).lstrip(".")))
-    if len(extensions) > MOST_EXTENSIONS or any(len(extension) > LONGEST_EXTENSION for extension in extensions):
-        raise BadRequest(f"too many extensions: no more than {MOST_EXTENSIONS} of {LONGEST_EXTENSION} characters")
+    if len(extensions) > MAX_EXTENSIONS or any(len(extension) > MAX_EXTENSION_LENGTH for extension in extensions):
+        raise BadRequest(f"too many extensions: no more than {MAX_EXTENSIONS} of {MAX_EXTENSION_LENGTH} characters")
     return tuple(extensions)

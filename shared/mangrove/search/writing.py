@@ -26,15 +26,15 @@ from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
 from mangrove.search.statements import find_unhidden
 
-BATCH = 512  # entries in a line
-LONGEST_LINE = 1 << 20  # bytes; DuckDB keeps two such buffers
+ENTRIES_PER_LINE = 512  # entries in a line
+MAX_LINE_BYTES = 1 << 20  # bytes; DuckDB keeps two such buffers
 KNOWN_SECONDS = 60.0
-CHANGED = 1  # the base of the tables that changes are applied to
-LARGE = 500_000  # rows of a file that is not written anew for its size
-FEW = 8  # smaller files than that which an index may have
-VERY_MANY = 2_000_000  # rows of an index that is to be small rather than as fast as can be
-GROUP = 30_720  # rows: larger ones take more memory to write, and are read no faster
-GROUPS = 34  # in a file: a million rows
+CHANGES_BASE = 1  # the base of the tables that changes are applied to
+MIN_LARGE_FILE_ROWS = 500_000  # rows of a file that is not written anew for its size
+MAX_SMALL_FILES = 8  # smaller files than that which an index may have
+MIN_COMPRESSED_ROWS = 2_000_000  # rows of an index that is to be small rather than as fast as can be
+ROWS_PER_GROUP = 30_720  # rows: larger ones take more memory to write, and are read no faster
+GROUPS_PER_FILE = 34  # in a file: a million rows
 
 # DuckDB keeps two buffers of maximum_object_size
 _NAMES = """
@@ -125,9 +125,9 @@ class _Text:
         self._file = self._text.open("wb")
 
     def write(self, **columns: Any) -> int:
-        """Add a line; the length it has, or would have: a longer one than LONGEST_LINE is not written."""
+        """Add a line unless it is longer than MAX_LINE_BYTES. Return its length."""
         line = orjson.dumps(columns)
-        if len(line) <= LONGEST_LINE:
+        if len(line) <= MAX_LINE_BYTES:
             self._file.write(line + b"\n")
         return len(line)
 
@@ -150,8 +150,8 @@ class SegmentWriter:
 
     def add(self, folder_id: int, entries: Sequence[Entry]) -> None:
         """Add entries of a folder: one batch of its listing."""
-        for start in range(0, len(entries), BATCH):
-            self._add(folder_id, entries[start : start + BATCH])
+        for start in range(0, len(entries), ENTRIES_PER_LINE):
+            self._add(folder_id, entries[start : start + ENTRIES_PER_LINE])
         self.count += len(entries)
 
     def _add(self, folder_id: int, entries: Sequence[Entry]) -> None:
@@ -159,7 +159,7 @@ class SegmentWriter:
         length = self._text.write(
             f=folder_id, n=rows.names, g=rows.folded, d=rows.is_dir, s=rows.sizes, m=rows.modified
         )
-        if length > LONGEST_LINE and len(entries) > 1:
+        if length > MAX_LINE_BYTES and len(entries) > 1:
             half = len(entries) // 2
             self._add(folder_id, entries[:half])
             self._add(folder_id, entries[half:])
@@ -183,7 +183,7 @@ class FolderWriter:
     def add(self, folders: Iterable[tuple[int, str]]) -> None:
         """Add ids and paths; some thousands at a time."""
         rows = list(folders)
-        step = LONGEST_LINE // (6 * 4096)  # of the longest paths, every byte escaped
+        step = MAX_LINE_BYTES // (6 * 4096)  # of the longest paths, every byte escaped
         for start in range(0, len(rows), step):
             batch = rows[start : start + step]
             self._text.write(i=[id for id, _ in batch], p=[encode_name(path) for _, path in batch])
@@ -299,9 +299,9 @@ class _Fold:
         chunks, walked = self._fresh.names, self._fresh.folders
         names, folders, copies = list(chunks), list(walked), []
         has_shifts = any(self._fresh.shifts)
-        if len(chunks) > FEW or self._count > VERY_MANY or has_shifts:
+        if len(chunks) > MAX_SMALL_FILES or self._count > MIN_COMPRESSED_ROWS or has_shifts:
             copies.append(self._plan_copy("names", *self._shift(_NEW_ROWS, chunks)))
-        if len(walked) > FEW or has_shifts:
+        if len(walked) > MAX_SMALL_FILES or has_shifts:
             copies.append(self._plan_copy("folders", *self._shift(_NEW_FOLDERS, walked)))
         if copies:
             await runtime.get(Database).write(copies)
@@ -327,11 +327,11 @@ class _Fold:
         self._choose(base, {path: (count, gone) for path, count, gone in counts})
 
     def _choose(self, base: Segments, counts: dict[str, tuple[int, int]]) -> None:
-        small = [path for path in base.names if counts.get(str(path), (0, 0))[0] < LARGE]
+        small = [path for path in base.names if counts.get(str(path), (0, 0))[0] < MIN_LARGE_FILE_ROWS]
         for path in base.names:
             count, gone = counts.get(str(path), (0, 0))
             self._count += count - gone
-            is_touched = gone > 0 or (len(small) >= FEW and count < LARGE)
+            is_touched = gone > 0 or (len(small) >= MAX_SMALL_FILES and count < MIN_LARGE_FILE_ROWS)
             (self._touched if is_touched else self._untouched).append(path)
 
     async def finish(self, base: Segments) -> Folded:
@@ -355,8 +355,8 @@ class _Fold:
         target = self._folder / f"{self._name}-{kind}"
         target.mkdir()
         rows = " union all ".join(text for text, _ in parts)
-        codec = "zstd" if self._count > VERY_MANY else "uncompressed"
-        copy = make_copy(rows, codec, f", row_groups_per_file {GROUPS}")
+        codec = "zstd" if self._count > MIN_COMPRESSED_ROWS else "uncompressed"
+        copy = make_copy(rows, codec, f", row_groups_per_file {GROUPS_PER_FILE}")
         return copy, [*(value for _, values in parts for value in values), str(target)]
 
     def _take_files(self, kind: str) -> list[Path]:
@@ -380,11 +380,11 @@ async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequen
     something changed are written anew."""
     files, names = _list_paths(base.folders), _list_paths(base.names)
     folders_file, names_file = folder / f"{name}-changed-folders.parquet", folder / f"{name}-changed-names.parquet"
-    unhidden = find_unhidden(CHANGED)
+    unhidden = find_unhidden(CHANGES_BASE)
     *_, [(folder_count,)], _, _, [(count,)] = await runtime.get(Database).write(
         [
             (TABLES, []),
-            *apply_changes(CHANGED, files, changes),
+            *apply_changes(CHANGES_BASE, files, changes),
             (_FIND_CHANGED, [files]),
             ("select count(*) from changed", []),
             (make_copy("select id, path from changed"), [str(folders_file)]),
@@ -408,7 +408,8 @@ def make_copy(rows: str, codec: str = "uncompressed", more: str = "") -> str:
 
     Its last parameter is the file, or the folder where `more` bounds the files.
     """
-    return f"copy ({rows}) to ? (format parquet, parquet_version v2, row_group_size {GROUP}, compression {codec}{more})"
+    options = f"parquet_version v2, row_group_size {ROWS_PER_GROUP}, compression {codec}{more}"
+    return f"copy ({rows}) to ? (format parquet, {options})"
 
 
 def _list_paths(files: Iterable[Path]) -> list[str]:

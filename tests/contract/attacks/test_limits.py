@@ -86,10 +86,10 @@ WIRE: Mapping[str, Probe] = {
     "identity.names:MAX_LENGTH": lambda admin, size: create_user(admin, "u" * size, "password"),
     "identity.passwords:MAX_LENGTH": lambda admin, size: create_user(admin, "somebody", "p" * size),
     "configuration.settings:MAX_VALUE_LETTERS": lambda admin, size: save_setting(admin, "v" * size),
-    "search.words:LONGEST_KEYWORDS": lambda admin, size: is_ok(
+    "search.words:MAX_KEYWORDS_LENGTH": lambda admin, size: is_ok(
         admin.post("/api/fs/search", parent="/", keywords="k" * size, scope=0, page=1, per_page=1)
     ),
-    "search.words:MOST_WORDS": lambda admin, count: is_ok(
+    "search.words:MAX_WORDS": lambda admin, count: is_ok(
         admin.post("/api/fs/search", parent="/", keywords=" ".join("k" * count), scope=0, page=1, per_page=1)
     ),
     "protocols.webdav.bodies:MAX_NAMES_PER_PROPFIND": lambda admin, count: propfind(

@@ -142,16 +142,16 @@ def test_the_first_index_is_what_was_read(store: SegmentStore) -> None:
     async def work(files: int) -> list[str]:
         return await read_paths(await update(store, None, tree, kept_paths=[], files=files))
 
-    assert asyncio.run(work(2)) == asyncio.run(work(writing.FEW + 3))
+    assert asyncio.run(work(2)) == asyncio.run(work(writing.MAX_SMALL_FILES + 3))
 
 
 def test_many_small_files_are_joined(store: SegmentStore) -> None:
     async def work() -> None:
         present = await commit(store, {"/": [directory("d")], "/d": []})
-        for number in range(writing.FEW + 2):
+        for number in range(writing.MAX_SMALL_FILES + 2):
             present = await update(store, present, {f"/d/{number}": [file("f")]})
-            assert len(present.names) <= writing.FEW + 1
-        assert len(await read_paths(present)) == writing.FEW + 3
+            assert len(present.names) <= writing.MAX_SMALL_FILES + 1
+        assert len(await read_paths(present)) == writing.MAX_SMALL_FILES + 3
 
     asyncio.run(work())
 

@@ -14,7 +14,7 @@ from mangrove.drivers.base import Entry
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.segments import SegmentStore
 from mangrove.search.words import fold
-from mangrove.search.writing import LONGEST_LINE, SegmentWriter, find_known_folders, finish, make_columns
+from mangrove.search.writing import MAX_LINE_BYTES, SegmentWriter, find_known_folders, finish, make_columns
 from tests.unit.search.index_files import commit, directory, file, read_rows, use_index
 
 NAMES = [
@@ -96,7 +96,7 @@ def test_names_of_any_length_are_written(store: SegmentStore) -> None:
     """A line of the text under way has a bound, also where every byte of a name needs six."""
     entries = [file(f"{number}" + "\x01" * 3000, number) for number in range(700)]
     assert len(asyncio.run(commit_and_read(store, {"/": entries}))) == len(entries)
-    assert 4 * LONGEST_LINE < 700 * 3000 * 6
+    assert 4 * MAX_LINE_BYTES < 700 * 3000 * 6
 
 
 def test_an_empty_storage_has_an_index(store: SegmentStore) -> None:

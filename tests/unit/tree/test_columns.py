@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.drivers.base import Entry
-from mangrove.tree.listing.columns import LARGEST_SIZE, Columns, Selection
+from mangrove.tree.listing.columns import MAX_SIZE, Columns, Selection
 
 PLAIN = [Entry("a", 1, 2.5, False), Entry("b", 0, 0.0, True)]
 RICH = [
@@ -31,7 +31,7 @@ def test_entries_come_out_as_they_went_in(batches: list[list[Entry]]) -> None:
 def test_a_size_beyond_all_bounds_is_the_largest_one() -> None:
     columns = Columns()
     columns.extend([Entry("a", 1, 0.0, False), Entry("b", 10**30, 0.0, False), Entry("c", 3, 0.0, False)])
-    assert [columns[index].size for index in range(3)] == [1, LARGEST_SIZE, 3]
+    assert [columns[index].size for index in range(3)] == [1, MAX_SIZE, 3]
 
 
 @pytest.mark.parametrize("is_rich", [False, True])

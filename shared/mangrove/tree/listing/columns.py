@@ -20,7 +20,7 @@ from mangrove.core.chunked import CHUNK_ITEMS, sort_chunked
 from mangrove.drivers.base import Entry
 
 IS_DIR, HAS_THUMB, IS_LINK, HAS_NO_SIZE = 1, 2, 4, 8
-LARGEST_SIZE = (1 << 63) - 1
+MAX_SIZE = (1 << 63) - 1
 Positions = Sequence[int]  # a range, or an array of them
 
 
@@ -117,7 +117,7 @@ class Columns:
         try:
             self.sizes.extend(sizes)
         except (TypeError, OverflowError):  # one that is not known or has no end; those before it are in already
-            self.sizes.extend(min(size or 0, LARGEST_SIZE) for size in sizes[len(self.sizes) - before :])
+            self.sizes.extend(min(size or 0, MAX_SIZE) for size in sizes[len(self.sizes) - before :])
         self._extend_created(before, created)
         self._extend_rest(before, hashes, etags, origins, urls)
 

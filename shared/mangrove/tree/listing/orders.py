@@ -113,7 +113,7 @@ def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int
 
 
 _digits = re.compile(r"\d+")
-LONGEST_NUMBER = 4000  # digits; a longer one is text
+MAX_NUMBER_DIGITS = 4000  # digits; a longer one is text
 
 
 def make_natural_key(name: str) -> bytes:
@@ -127,7 +127,7 @@ def make_natural_key(name: str) -> bytes:
 
 def _make_number_key(match: re.Match[str]) -> str:
     written = match.group()
-    if len(written) >= LONGEST_NUMBER:
+    if len(written) >= MAX_NUMBER_DIGITS:
         return written
     number = str(int(written))
     return f"\0{chr(len(number))}{number}{written}\0"
