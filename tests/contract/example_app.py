@@ -89,7 +89,7 @@ def add_bound(api: Api) -> None:
 
     @api.post("/api/list")
     def take_list(who: Visitor, body: list[Inner]) -> Reply:
-        return ok([one.model_dump() for one in body])
+        return ok([item.model_dump() for item in body])
 
     @api.get("/api/query")
     async def take_query(who: Visitor, query: Annotated[Filter, Query()]) -> Reply:

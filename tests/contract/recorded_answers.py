@@ -92,7 +92,7 @@ def list_route_cases() -> Iterator[Case]:
             for body in (b"", b"{", b"[]", b'"x"', misfits, b"[" * 100_000, b" " * LARGE):
                 yield Case(method, path, admin, body)
             yield Case(method, path, {"authorization": "nonsense"}, b" " * (70 << 10))
-        names = {one["name"] for one in operation.get("parameters", ())}
+        names = {parameter["name"] for parameter in operation.get("parameters", ())}
         if "id" in names or "uid" in names or (method == "GET" and path not in (ENDS_SESSION, *EFFECTIVE)):
             yield Case(method, f"{path}?{wrong}", admin)
 
@@ -104,7 +104,7 @@ def build_misfits(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> A
     if not name:
         return [5]
     properties = schemas[name].get("properties", {})
-    return {one: 1 if about.get("type") == "object" else {} for one, about in properties.items()}
+    return {property_name: 1 if about.get("type") == "object" else {} for property_name, about in properties.items()}
 
 
 def list_front_cases() -> Iterator[Case]:
@@ -112,7 +112,11 @@ def list_front_cases() -> Iterator[Case]:
     for path in ("/ping", "/api/fs/list", "/api/none", "/openlist/api/me", "/d/a", "/dav/a"):
         combinations: list[dict[str, str]] = [{}]
         for name, values in PREFLIGHT.items():
-            combinations = [one if value is None else one | {name: value} for one in combinations for value in values]
+            combinations = [
+                combination if value is None else combination | {name: value}
+                for combination in combinations
+                for value in values
+            ]
         for headers in combinations:
             yield Case("OPTIONS", path, headers)
         yield Case("OPTIONS", path)
@@ -195,10 +199,10 @@ def format_answer(status: str, headers: Sequence[tuple[str, str]], body: bytes) 
     """An answer as the record has it."""
     told = body.decode("utf-8", "backslashreplace") if len(body) < LONG else "<long>"
     head = "\n".join((status, *(f"{name.lower()}: {text}" for name, text in headers)))
-    found = told
+    masked = told
     for name, pattern in VARYING:
-        found, head = pattern.sub(f"<{name}>", found), pattern.sub(f"<{name}>", head)
-    return f"{LENGTH.sub('<length>', head) if found != told or told == '<long>' else head}\n\n{found}"
+        masked, head = pattern.sub(f"<{name}>", masked), pattern.sub(f"<{name}>", head)
+    return f"{LENGTH.sub('<length>', head) if masked != told or told == '<long>' else head}\n\n{masked}"
 
 
 async def call(app: ASGIApp, method: str, path: str, body: Sequence[bytes | None], **headers: str) -> str:
@@ -227,21 +231,24 @@ async def call(app: ASGIApp, method: str, path: str, body: Sequence[bytes | None
         await app(scope, receive, send)
     except Exception as error:  # what reaches the server is a part of the answer
         sent.append({"type": "error", "error": repr(error)})
-    head = next((one for one in sent if one["type"] == "http.response.start"), {"status": "none", "headers": []})
+    head = next(
+        (sent_message for sent_message in sent if sent_message["type"] == "http.response.start"),
+        {"status": "none", "headers": []},
+    )
     told = [(name.decode(), text.decode()) for name, text in head["headers"]]
-    pieces = b"".join(one.get("body", b"") for one in sent)
-    kinds = " ".join(one.get("error", one["type"]) for one in sent)
+    pieces = b"".join(sent_message.get("body", b"") for sent_message in sent)
+    kinds = " ".join(sent_message.get("error", sent_message["type"]) for sent_message in sent)
     return format_answer(f"{head['status']} {kinds}", told, pieces)
 
 
 async def call_example() -> list[tuple[str, str]]:
     """The names of the cases of the example, and what was sent for each."""
-    app, found = example_app.make_app(), []
+    app, answers = example_app.make_app(), []
     for method, path, body, headers in example_app.list_requests():
-        told = " ".join("(leaves)" if one is None else repr(one)[1:80] for one in body)
+        told = " ".join("(leaves)" if message is None else repr(message)[1:80] for message in body)
         name = " | ".join((f"example: {method} {path}", *(f"{key}: {text}" for key, text in headers.items()), told))
-        found.append((name, await call(app, method, path, body, **headers)))
-    return found
+        answers.append((name, await call(app, method, path, body, **headers)))
+    return answers
 
 
 def render(service: Service) -> str:
@@ -257,7 +264,9 @@ def render(service: Service) -> str:
     blocks = []
     for answer, names in by_answer.items():
         told = [line.rstrip() for line in answer.replace("\r", "\\r").split("\n")]
-        blocks.append("\n".join([*(f"< {one}" for one in names), *(f"  {line}".rstrip() for line in told), ""]))
+        blocks.append(
+            "\n".join([*(f"< {line_name}" for line_name in names), *(f"  {line}".rstrip() for line in told), ""])
+        )
     return "\n".join(blocks)
 
 

@@ -178,4 +178,6 @@ for _name in operations():
         FILES[_name] = ({"path"}, {"path": "/sub"})
         NOT_PATHS[_name] = _texts - {"path"}
 
-ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK | INDEX
+ATTACKED = (
+    {name: attacked_texts for name, (attacked_texts, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK | INDEX
+)

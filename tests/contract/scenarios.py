@@ -185,8 +185,8 @@ def configuration(admin: Person) -> None:
     admin.gets("files/rename", path="/links/f", name="g")
     admin.gets("files/remove", dir="/links", names=["g"])
     assert admin.puts("/links/refused/file") == 500
-    kept = json.loads(admin.gets("storages/get", f"id={number}")["addition"])
-    assert kept["url_structure"] == "new:"
+    options = json.loads(admin.gets("storages/get", f"id={number}")["addition"])
+    assert options["url_structure"] == "new:"
     admin.gets("storages/delete", f"id={number}")
 
 
@@ -201,9 +201,9 @@ def files(admin: Person) -> None:
     assert admin.asks("files/get", path="/files/pictures/none")["code"] == 500
     assert httpx.get(admin.gets("files/link", path="/files/copies/sub/b.txt")["url"]).content == b"b"
     sign = admin.gets("files/get", path="/files/pictures/a.txt")["sign"]
-    found = admin.downloads("/files/pictures/a.txt", sign)
-    assert found["statusCode"] == 302
-    assert httpx.get(found["headers"]["location"]).content == b"a"
+    answer = admin.downloads("/files/pictures/a.txt", sign)
+    assert answer["statusCode"] == 302
+    assert httpx.get(answer["headers"]["location"]).content == b"a"
     admin.gets("files/remove", dir="/files", names=["pictures", "copies"])
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
@@ -256,8 +256,8 @@ def webdav(admin: Person) -> None:
     large = PATCH.replace("<D:prop>", f"<D:prop><large>{'v' * 60_000}</large>")
     for number in range(70):  # more properties than are read together
         assert [send("PUT", f"/files/d/{number}"), send("PROPPATCH", f"/files/d/{number}", large)] == [201, 207]
-    asked = '<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>'
-    assert send("PROPFIND", "/files/d", asked, depth="1") == 207
+    propfind = '<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>'
+    assert send("PROPFIND", "/files/d", propfind, depth="1") == 207
     carry_elsewhere(admin, send, there)
     assert send("DELETE", "/files/d") == 204
 
@@ -285,9 +285,9 @@ def stage_download(admin: Person) -> None:
     sign = admin.gets("files/get", path="/files/large.txt")["sign"]
     for _ in range(2):
         event = {"http": {"path": "/p/files/large.txt"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
-        found = admin.raw("downloads/p_get", event)
-        assert found["statusCode"] == 302, found
-        assert httpx.get(found["headers"]["location"]).content == large
+        answer = admin.raw("downloads/p_get", event)
+        assert answer["statusCode"] == 302, answer
+        assert httpx.get(answer["headers"]["location"]).content == large
     staged = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")
     assert staged["KeyCount"] == 1
     admin.gets("files/remove", dir="/files", names=["large.txt"])
@@ -315,17 +315,17 @@ def stage_members(admin: Person) -> None:
         return admin.raw("downloads/ae_get", event)
 
     def count_staged() -> int:
-        found: int = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")["KeyCount"]
-        return found
+        count: int = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")["KeyCount"]
+        return count
 
     before = count_staged()
     assert ask("whole.zip", "/small.txt")["body"] == "small"
     for number, (archive, inner) in enumerate((("whole.zip", "/in/large.txt"), ("large.txt.gz", "/large.txt")), 1):
         assert ask(archive, inner, "HEAD")["statusCode"] == 200
         for _ in range(2):
-            found = ask(archive, inner)
-            assert found["statusCode"] == 302, found
-            answer = httpx.get(found["headers"]["location"])
+            redirect = ask(archive, inner)
+            assert redirect["statusCode"] == 302, redirect
+            answer = httpx.get(redirect["headers"]["location"])
             assert (answer.content, answer.headers["content-type"]) == (large, "text/plain; charset=utf-8")
         assert count_staged() == before + number
     assert ask("broken.zip", "/in/large.txt")["statusCode"] == 500

@@ -50,8 +50,8 @@ def run_downloads(admin: Person) -> None:
 
     def begin(*paths: str) -> list[str]:
         urls = [address + path for path in paths]
-        wanted = {"path": "/files/fetched", "urls": urls, "tool": "SimpleHttp", "delete_policy": "delete_always"}
-        return open_tasks(admin, "files/add_offline_download", **wanted)
+        request = {"path": "/files/fetched", "urls": urls, "tool": "SimpleHttp", "delete_policy": "delete_always"}
+        return open_tasks(admin, "files/add_offline_download", **request)
 
     ids = begin("/small", "/large", "/later")
     admin.cloud.run_executions()
@@ -79,8 +79,13 @@ def run_archives(admin: Person) -> None:
         store.put_object(Bucket=files, Key=f"packed/{name}", Body=make_archive(broken))
 
     def begin(name: str, cached: bool) -> str:
-        wanted = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "put_into_new_dir": True, "overwrite": True}
-        (id,) = open_tasks(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
+        request = {
+            "src_dir": "/files/packed",
+            "dst_dir": "/files/unpacked",
+            "put_into_new_dir": True,
+            "overwrite": True,
+        }
+        (id,) = open_tasks(admin, "files/archive_decompress", **request, name=[name], cache_full=cached)
         return id
 
     admin.gets("files/mkdir", path="/files/unpacked")
@@ -153,11 +158,11 @@ def sweep(admin: Person) -> None:
     cloud.get_function("SweepFunction")({})
     check_no_parts(admin)
     assert "999" not in {
-        one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=cloud.refs["Index"])["Contents"]
+        stored["Key"].partition("/")[0] for stored in store.list_objects_v2(Bucket=cloud.refs["Index"])["Contents"]
     }
-    kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
-    assert "young" in kept
-    assert "old" not in kept
+    storage_ids = {stored["Key"].partition("/")[0] for stored in store.list_objects_v2(Bucket=staging)["Contents"]}
+    assert "young" in storage_ids
+    assert "old" not in storage_ids
     for table, key in (("sessions", "jti"), ("counters", "key")):
         assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
     assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
@@ -169,18 +174,18 @@ def sweep(admin: Person) -> None:
 
 def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     """A task of each machine whose execution ended long ago without a word."""
-    wanted = {"path": "/files", "urls": [admin.cloud.serve_files({}) + "/nothing"], "tool": "SimpleHttp"}
-    found = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
-    found += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **wanted)]
+    request = {"path": "/files", "urls": [admin.cloud.serve_files({}) + "/nothing"], "tool": "SimpleHttp"}
+    tasks = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
+    tasks += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **request)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
-    found += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
-    found.append(("move", transfer_scenarios.open_removal(admin, "stalled")))
+    tasks += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
+    tasks.append(("move", transfer_scenarios.open_removal(admin, "stalled")))
     index_scenarios.stall(admin)
     steps = admin.cloud.client("stepfunctions")
     for name, _ in template.iter_resources("AWS::Serverless::StateMachine"):
         running = steps.list_executions(stateMachineArn=admin.cloud.refs[name], statusFilter="RUNNING")
         for execution in running["executions"]:
             steps.stop_execution(executionArn=execution["executionArn"])
-    for id in [*(id for _, id in found), index_scenarios.TASK]:
+    for id in [*(id for _, id in tasks), index_scenarios.TASK]:
         change(admin, id, created=1, until=0)
-    return found
+    return tasks

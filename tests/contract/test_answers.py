@@ -8,6 +8,8 @@ AGAIN = "changed: run `.venv/bin/python -m tests.contract.recorded_answers` and 
 
 
 def test_answers_are_as_recorded() -> None:
-    found, wanted = (text.splitlines() for text in (recorded_answers.record(), recorded_answers.ANSWERS.read_text()))
-    different = [pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1]]
-    assert found == wanted, (AGAIN, different[:3])
+    answers, recorded = (
+        text.splitlines() for text in (recorded_answers.record(), recorded_answers.ANSWERS.read_text())
+    )
+    different = [pair for pair in zip(answers, recorded, strict=False) if pair[0] != pair[1]]
+    assert answers == recorded, (AGAIN, different[:3])

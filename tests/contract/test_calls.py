@@ -68,7 +68,7 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
     from mangrove.records.store.base import count_calls
 
     observer, options = bucket
-    found: dict[str, tuple[int, list[str]]] = {}
+    calls: dict[str, tuple[int, list[str]]] = {}
 
     async def work(client: httpx.AsyncClient) -> None:
         async def count(name: str, **request: Any) -> Any:
@@ -77,7 +77,7 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
             before = count_calls()
             observer.calls.clear()
             answer = await data(client.request(**request))
-            found[name] = count_calls() - before, sorted(observer.calls)
+            calls[name] = count_calls() - before, sorted(observer.calls)
             return answer
 
         switched = [{"key": "search_index", "value": "none"}]
@@ -97,10 +97,10 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
         await count("login", method="POST", url="/api/auth/login", json={"username": "admin", "password": PASSWORD})
 
     in_process(tmp_path, work)
-    assert found["login"] == (2, []), "and one for the version of the configuration every two seconds: 3"
-    assert found["list"] == (0, ["s3:LIST"]), "and one every two seconds, for the version and the session"
-    assert found["get"] == (0, ["s3:LIST"]), "of the names that begin alike: the file and what goes with it"
-    assert found["put"][0] == 0 and len(found["put"][1]) <= 2, found["put"]
+    assert calls["login"] == (2, []), "and one for the version of the configuration every two seconds: 3"
+    assert calls["list"] == (0, ["s3:LIST"]), "and one every two seconds, for the version and the session"
+    assert calls["get"] == (0, ["s3:LIST"]), "of the names that begin alike: the file and what goes with it"
+    assert calls["put"][0] == 0 and len(calls["put"][1]) <= 2, calls["put"]
 
 
 def test_what_a_function_keeps_in_staging_is_one_call(bucket: tuple[Observer, dict[str, Any]]) -> None:

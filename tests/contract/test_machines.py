@@ -62,10 +62,10 @@ def there() -> Iterator[Interpreter]:
 
 
 def both(
-    there: Interpreter, definition: dict[str, Any], script: Script, given: dict[str, Any] = GIVEN
+    there: Interpreter, definition: dict[str, Any], script: Script, input: dict[str, Any] = GIVEN
 ) -> tuple[Execution, Execution]:
     """What the two interpreters do with the same definition and workers."""
-    return run_here(definition, given, Workers(script)), there(definition, given, Workers(script))
+    return run_here(definition, input, Workers(script)), there(definition, input, Workers(script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class Shape:
 
     def script(self, first: Sequence[Step], second: Sequence[Step], settle: Sequence[Step]) -> Script:
         """What the workers do, call by call."""
-        one, other = self.workers
-        return {one: list(first), other: list(second), "Settle": list(settle)}
+        worker, other = self.workers
+        return {worker: list(first), other: list(second), "Settle": list(settle)}
 
 
 SHAPES = {
@@ -182,7 +182,7 @@ def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, ki
     assert ours.visited == theirs.visited == shape.list_states(*scene.slices, scene.fails)
     assert (ours.output is not None) == (theirs.output is not None) == scene.ends
     assert ours.output == theirs.output
-    assert [one for one, _ in ours.calls] == [one for one, _ in theirs.calls]
+    assert [state for state, _ in ours.calls] == [state for state, _ in theirs.calls]
     assert [plain(value) for _, value in ours.calls] == [plain(value) for _, value in theirs.calls]
     assert ours.waits == pytest.approx(theirs.waits)
 
@@ -295,12 +295,12 @@ SHARED = {
     ],
 )
 def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[Step], visited: list[str]) -> None:
-    given = GIVEN | {"parts": [{"tid": "t", "part": number} for number in range(3)]}
-    ours, theirs = both(there, SHARED, {"Part": answers, "Walk": [DONE], "Settle": [DONE]}, given)
+    input = GIVEN | {"parts": [{"tid": "t", "part": number} for number in range(3)]}
+    ours, theirs = both(there, SHARED, {"Part": answers, "Walk": [DONE], "Settle": [DONE]}, input)
     assert ours.visited == theirs.visited == visited
     assert ours.output == theirs.output == DONE
     assert [call for call in ours.calls if call[0] == "Part"] == [call for call in theirs.calls if call[0] == "Part"]
-    assert ours.calls[-2:] == theirs.calls[-2:] == [("Walk", given), ("Settle", DONE)]
+    assert ours.calls[-2:] == theirs.calls[-2:] == [("Walk", input), ("Settle", DONE)]
 
 
 def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> None:
@@ -320,8 +320,8 @@ def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> 
 def test_a_map_of_which_an_item_fails_has_failed() -> None:
     """As the documentation of Step Functions says; moto lets it pass."""
     definition = shared(Share__ItemProcessor__States__Part__Catch=[])
-    given = GIVEN | {"parts": [GIVEN, GIVEN]}
-    done = run_here(definition, given, Workers({"Part": [DONE, AccessDenied("no")], "Settle": [DONE]}))
+    input = GIVEN | {"parts": [GIVEN, GIVEN]}
+    done = run_here(definition, input, Workers({"Part": [DONE, AccessDenied("no")], "Settle": [DONE]}))
     assert done.visited == ["Share", "Settle"]
     assert done.calls[-1][1]["failure"]["Error"] == "States.ExceedToleratedFailureThreshold"
 
@@ -337,8 +337,8 @@ def change(machine: dict[str, Any] | None = None, **of: Any) -> dict[str, Any]:
     for name, value in of.items():
         node: Any = made["States"] if "__" in name else made
         *path, last = name.split("__")
-        for one in path:
-            node = node[int(one)] if isinstance(node, list) else node[one]
+        for key in path:
+            node = node[int(key)] if isinstance(node, list) else node[key]
         node[last] = value
     return made
 
@@ -378,14 +378,14 @@ def test_what_the_runner_does_not_know_is_refused_by_name_when_it_is_loaded(
 
 
 def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() -> None:
-    found = [resource["Properties"] for _, resource in iter_resources("AWS::Serverless::StateMachine")]
-    assert found
+    resources = [resource["Properties"] for _, resource in iter_resources("AWS::Serverless::StateMachine")]
+    assert resources
     functions = dict(iter_resources("AWS::Serverless::Function"))
-    for properties in found:
+    for properties in resources:
         kind = Path(properties["DefinitionUri"]).name.removesuffix(".asl.json")
         machine, handlers = load_machine(kind)
         inner = [state["ItemProcessor"]["States"] for state in machine.states.values() if state["Type"] == "Map"]
-        states = [state for some in (machine.states, *inner) for state in some.values()]
+        states = [state for level in (machine.states, *inner) for state in level.values()]
         used = {state["Resource"].strip("${}") for state in states if state["Type"] == "Task"}
         assert used == set(handlers) == set(properties["DefinitionSubstitutions"])
         for name, value in properties["DefinitionSubstitutions"].items():

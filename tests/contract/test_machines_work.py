@@ -58,9 +58,9 @@ def there() -> Iterator[Interpreter]:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    with origin.origin() as found:
-        found.at("/file.bin", origin.file(BODY))
-        yield found
+    with origin.origin() as web:
+        web.at("/file.bin", origin.file(BODY))
+        yield web
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ class Job:
     def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
         self.task_env = task_env
         self.verb = verb
-        self.wanted = {"decompress": SMALL, "offline_download": {"file.bin": BODY}}.get(verb, TREE)
+        self.expected_files = {"decompress": SMALL, "offline_download": {"file.bin": BODY}}.get(verb, TREE)
         self._web = web
         self.source: Disk | Bucket = task_env.bucket() if verb == "move" else task_env.disk()
         self.target: Disk | Bucket = task_env.bucket() if verb == "copy" else task_env.disk()
@@ -132,10 +132,10 @@ class Tidying(Job):
     def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
         super().__init__(task_env, web, verb)
         self.disk = self.source = self.target = task_env.disk()
-        kept = {"to/mine": b"mine"} | {f"d/{name}": b"x" for name in self.NAMES}
+        remaining = {"to/mine": b"mine"} | {f"d/{name}": b"x" for name in self.NAMES}
         gathered = {f"to/{name.rpartition('/')[2]}": body for name, body in SMALL.items()}
-        self.wanted = {"remove": {"to/mine": b"mine"} | SMALL, "recursive_move": kept | gathered}.get(
-            verb, kept | SMALL
+        self.expected_files = {"remove": {"to/mine": b"mine"} | SMALL, "recursive_move": remaining | gathered}.get(
+            verb, remaining | SMALL
         )
 
     def open(self, **_: Any) -> Task:
@@ -228,7 +228,7 @@ def is_straight(path: list[str]) -> bool:
 @pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
 def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, Ended]], verb: str) -> None:
     job, end = both(verb)
-    assert end.files == job.wanted
+    assert end.files == job.expected_files
     assert set(end.states) == {SUCCEEDED}
     assert all(is_straight(path) and path[-1] == "Settle" for path in end.paths)
     assert len(end.paths) == (1 if machine_of[verb] in ("transfer", "remove") else 2)
@@ -242,7 +242,7 @@ def test_a_machine_does_its_work_in_many_slices(
 ) -> None:
     work_in_small_slices(monkeypatch)
     job, end = both(verb)
-    assert end.files == job.wanted
+    assert end.files == job.expected_files
     assert set(end.states) == {SUCCEEDED}
     worker = "Plan" if verb == "recursive_move" else SECOND[machine_of[verb]]  # a storage moves files as they are found
     assert end.paths[0].count(worker) >= 4
@@ -261,10 +261,10 @@ def test_items_that_fail_are_named_and_the_others_arrive(both: Callable[..., tup
         return lambda name, nth: None
 
     job, end = both(verb, before)
-    mine = {"tree/d0/f0": b"mine", "tree/d1/f1": b"mine"}
-    assert end.files == TREE | mine
+    existing = {"tree/d0/f0": b"mine", "tree/d1/f1": b"mine"}
+    assert end.files == TREE | existing
     assert end.states == [(FAILED, TAKEN)]
-    assert job.list_source() == (TREE if verb == "copy" else {name: TREE[name] for name in mine})
+    assert job.list_source() == (TREE if verb == "copy" else {name: TREE[name] for name in existing})
 
 
 def test_a_download_that_is_not_there_fails_with_its_address(both: Callable[..., tuple[Job, Ended]]) -> None:
@@ -305,7 +305,7 @@ def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
 
 def check_whole_or_absent(job: Job, end: Ended) -> None:
     """Nothing at the target is in part."""
-    assert end.files.items() <= job.wanted.items()
+    assert end.files.items() <= job.expected_files.items()
     if job.verb in ("copy", "move"):
         assert (job.list_source() | end.files) == TREE
         assert 0 < len(end.files) < len(TREE)
@@ -335,10 +335,11 @@ def test_a_removal_that_is_cancelled_midway_removes_nothing_more(
     job, end = both(verb, midway(lambda job, task: queue.cancel("move", task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
     assert end.paths[0][-2:] == ["Remove", "Settle"]
-    assert (
-        len(end.files) > len(job.wanted) if verb == "remove" else 0 < len(job.list_source()) < 2 * len(Tidying.FOLDERS)
-    )
-    assert job.wanted.items() <= end.files.items()
+    if verb == "remove":
+        assert len(end.files) > len(job.expected_files)
+    else:
+        assert 0 < len(job.list_source()) < 2 * len(Tidying.FOLDERS)
+    assert job.expected_files.items() <= end.files.items()
 
 
 @pytest.mark.parametrize(
@@ -390,7 +391,7 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
     monkeypatch.setattr(tasks, "save", die)
     monkeypatch.setattr(steps, "MAX_UNWRITTEN_SECONDS", 0)
     job, end = both(verb, before)
-    assert end.files == job.wanted
+    assert end.files == job.expected_files
     assert set(end.states) == {SUCCEEDED}
     assert all(is_straight(path) for path in end.paths)  # a retry is no state of its own
     assert verb != "move" or not job.list_source()

@@ -18,9 +18,9 @@ SEARCHED = re.compile(rf"\{{{NAMESPACE},([\w,]+)}} .*MetricName=\"(\w+)\"")
 
 def read_alarms() -> Iterator[Series]:
     for _, alarm in template.iter_resources("AWS::CloudWatch::Alarm"):
-        one = alarm["Properties"]
-        if one.get("Namespace") == NAMESPACE:
-            yield one["MetricName"], frozenset(dimension["Name"] for dimension in one["Dimensions"])
+        properties = alarm["Properties"]
+        if properties.get("Namespace") == NAMESPACE:
+            yield properties["MetricName"], frozenset(dimension["Name"] for dimension in properties["Dimensions"])
 
 
 def read_dashboards() -> Iterator[Series]:
@@ -35,7 +35,7 @@ def read_row(row: list[Any]) -> Iterator[Series]:
         for dimensions, name in SEARCHED.findall(row[0]["expression"]):
             yield name, frozenset(dimensions.split(","))
     elif row[0] == NAMESPACE:
-        dimensions = [one for one in row[2:] if isinstance(one, str)]
+        dimensions = [part for part in row[2:] if isinstance(part, str)]
         yield row[1], frozenset(dimensions[::2])
 
 

@@ -125,7 +125,9 @@ def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name:
     assert idle == set()
 
 
-@pytest.mark.parametrize("name", [name for name, one in FUNCTIONS.items() if {"Ref": "ReadUsers"} in one["Policies"]])
+@pytest.mark.parametrize(
+    "name", [name for name, function in FUNCTIONS.items() if {"Ref": "ReadUsers"} in function["Policies"]]
+)
 def test_who_may_read_users_asks_who_somebody_is(cloud: lambdas.Cloud, name: str) -> None:
     users = read_managed(name, cloud.refs) - read_managed("SiteFunction", cloud.refs)
     assert any(covers(right, need) for right in users for need in cloud.get_function(name).used)

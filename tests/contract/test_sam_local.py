@@ -46,7 +46,7 @@ def test_the_functions_are_told_where_the_services_and_their_resources_are(
     assert told.keys() == FUNCTIONS.keys()
     for name, variables in told.items():
         assert (variables["AWS_ENDPOINT_URL_DYNAMODB"], variables["AWS_ENDPOINT_URL"]) == cloud.aws
-        wanted = cloud.get_function(name).environment | {"MANGROVE_PAGE": "/var/task/page"}
+        environment = cloud.get_function(name).environment | {"MANGROVE_PAGE": "/var/task/page"}
         own = {key: value for key, value in variables.items() if key.startswith("MANGROVE_")}
-        assert own == {key: wanted[key] for key in own}
+        assert own == {key: environment[key] for key in own}
         assert {"MANGROVE_TABLES", "MANGROVE_KEY_SECRET"} <= own.keys()

@@ -82,8 +82,8 @@ def test_a_stack_that_is_removed_leaves_its_own_buckets_empty(aws: str, role: py
     answer = run_here(RequestType="Delete")
     assert (answer["Status"], answer["Reason"]) == ("SUCCESS", "")
     for bucket in buckets:
-        found = store.list_object_versions(Bucket=bucket)
-        assert not found.get("Versions") and not found.get("DeleteMarkers")
+        versions = store.list_object_versions(Bucket=bucket)
+        assert not versions.get("Versions") and not versions.get("DeleteMarkers")
         store.delete_bucket(Bucket=bucket)
     assert run_here(RequestType="Delete")["Reason"].startswith("NoSuchBucket: ")
 

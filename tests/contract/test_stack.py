@@ -37,8 +37,8 @@ NAMELESS = {  # these have a name only within another resource, or none at all
 
 
 def transform(**parameters: str) -> dict[str, Any]:
-    given = [f"{name}={value}" for name, value in ({"Release": "0123"} | parameters).items()]
-    command = [SAM, "-m", "deployment.transform", *given]
+    parameters_ = [f"{name}={value}" for name, value in ({"Release": "0123"} | parameters).items()]
+    command = [SAM, "-m", "deployment.transform", *parameters_]
     done = subprocess.run(command, cwd=template.ROOT, capture_output=True, check=True)
     return dict(json.loads(done.stdout))
 
@@ -49,25 +49,27 @@ def stack() -> dict[str, Any]:
 
 
 def list_resources(stack: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    return {name: one for name, one in stack["Resources"].items() if one["Type"] == kind}
+    return {name: resource for name, resource in stack["Resources"].items() if resource["Type"] == kind}
 
 
 def render(stack: dict[str, Any], name: str) -> dict[str, str]:
     """The names that people chose for resources of a stack of that name."""
-    found = {}
-    for resource, one in stack["Resources"].items():
-        given = one.get("Properties", {}).get(NAMES.get(one["Type"], ""))
-        if given is not None:
-            text = given if isinstance(given, str) else str(given.get("Fn::Sub", given))
-            found[f"{one['Type']} {resource}"] = text.replace("${AWS::StackName}", name)
-    return found
+    names = {}
+    for resource, properties in stack["Resources"].items():
+        value = properties.get("Properties", {}).get(NAMES.get(properties["Type"], ""))
+        if value is not None:
+            text = value if isinstance(value, str) else str(value.get("Fn::Sub", value))
+            names[f"{properties['Type']} {resource}"] = text.replace("${AWS::StackName}", name)
+    return names
 
 
 def test_two_stacks_have_no_name_in_common(stack: dict[str, Any]) -> None:
-    assert {one["Type"] for one in stack["Resources"].values()} <= NAMELESS | set(NAMES), "say where it has its name"
-    one, other = render(stack, "one"), render(stack, "other")
-    assert one, "layers are named after the stack: CloudFormation gives them no name of its own"
-    assert not set(one.values()) & set(other.values())
+    assert {first["Type"] for first in stack["Resources"].values()} <= NAMELESS | set(NAMES), (
+        "say where it has its name"
+    )
+    first, other = render(stack, "one"), render(stack, "other")
+    assert first, "layers are named after the stack: CloudFormation gives them no name of its own"
+    assert not set(first.values()) & set(other.values())
 
 
 def test_routes_and_resources_are_fewer_than_aws_takes(stack: dict[str, Any]) -> None:
@@ -106,8 +108,8 @@ def test_every_log_is_kept_for_a_time_and_everything_that_can_has_one(stack: dic
 
 
 def list_statements(stack: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, one in stack["Resources"].items():
-        properties = one.get("Properties", {})
+    for name, resource in stack["Resources"].items():
+        properties = resource.get("Properties", {})
         documents = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
         documents += [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
         for document in documents:
@@ -133,10 +135,12 @@ def test_no_role_may_more_than_it_names(stack: dict[str, Any]) -> None:
 
 
 def test_what_people_own_outlives_the_stack_but_not_a_create_that_failed(stack: dict[str, Any]) -> None:
-    kept = {name for name, one in stack["Resources"].items() if one.get("UpdateReplacePolicy") == "Retain"}
-    assert {"Files", "MasterKey", "Users", "Tasks"} <= kept
-    policies = {name: one.get("DeletionPolicy") for name, one in stack["Resources"].items()}
-    assert {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"} == kept
+    retained = {
+        name for name, resource in stack["Resources"].items() if resource.get("UpdateReplacePolicy") == "Retain"
+    }
+    assert {"Files", "MasterKey", "Users", "Tasks"} <= retained
+    policies = {name: resource.get("DeletionPolicy") for name, resource in stack["Resources"].items()}
+    assert {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"} == retained
     assert "Retain" not in policies.values()
 
 
@@ -145,7 +149,7 @@ def test_every_bucket_that_goes_with_the_stack_is_emptied_before(stack: dict[str
 
     buckets = list_resources(stack, "AWS::S3::Bucket")
     variables = stack["Resources"]["SetupFunction"]["Properties"]["Environment"]["Variables"]
-    gone = {name for name, one in buckets.items() if one["DeletionPolicy"] == "Delete"}
+    gone = {name for name, bucket in buckets.items() if bucket["DeletionPolicy"] == "Delete"}
     assert {variables[variable]["Ref"] for variable in EMPTIED} == gone
 
 
@@ -178,7 +182,7 @@ def test_requests_reach_what_was_published_with_the_release(stack: dict[str, Any
 
 def test_every_alarm_tells_somebody_and_there_is_none_without_an_address(stack: dict[str, Any]) -> None:
     alarms = list_resources(stack, "AWS::CloudWatch::Alarm")
-    assert {one["Properties"].get("MetricName", "Executions") for one in alarms.values()} >= {
+    assert {resource["Properties"].get("MetricName", "Executions") for resource in alarms.values()} >= {
         "5xx", "Throttles", "Executions", "Invocations", "ApproximateNumberOfMessagesVisible", "OldestTaskAge",
     }  # fmt: skip
     for alarm in alarms.values():
@@ -202,14 +206,14 @@ def test_browsers_may_put_parts_into_the_files_and_read_their_tags(stack: dict[s
 def test_transfer_family_is_there_only_where_it_is_wanted_and_asks_nobody_else(stack: dict[str, Any]) -> None:
     assert template.load_template()["Parameters"]["TransferFamily"]["Default"] == "off"
     resources = stack["Resources"]
-    own = {name: one for name, one in resources.items() if name.startswith("Transfer") and "Machine" not in name}
-    wanted = {name for name, one in own.items() if one.get("Condition") == "HasTransferFamily"}
-    assert {"TransferServer", "TransferIdentity", "TransferIdentityRole", "TransferIdentityPermission"} <= wanted
-    assert "TransferRole" in wanted
+    own = {name: entry for name, entry in resources.items() if name.startswith("Transfer") and "Machine" not in name}
+    conditional = {name for name, entry in own.items() if entry.get("Condition") == "HasTransferFamily"}
+    assert {"TransferServer", "TransferIdentity", "TransferIdentityRole", "TransferIdentityPermission"} <= conditional
+    assert "TransferRole" in conditional
     server = resources["TransferServer"]["Properties"]
     assert server["IdentityProviderDetails"]["Function"] == {"Fn::GetAtt": ["TransferIdentity", "Arn"]}
     permission = resources["TransferIdentityPermission"]["Properties"]
     assert permission["SourceArn"] == {"Fn::GetAtt": ["TransferServer", "Arn"]}
     (rights,) = resources["TransferRole"]["Properties"]["Policies"]
-    places = [one["Resource"] for one in rights["PolicyDocument"]["Statement"]]
+    places = [entry["Resource"] for entry in rights["PolicyDocument"]["Statement"]]
     assert places == [{"Fn::GetAtt": ["Files", "Arn"]}, {"Fn::Sub": "${Files.Arn}/*"}]

@@ -62,14 +62,14 @@ def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
     for (method, path), group in list_operations().items():
         if path in PAGE:
             continue
-        wanted = "/openlist" + path
-        found = exact.get((method, wanted)) or exact.get(("ANY", wanted))
-        found = found or next(
+        peer_path = "/openlist" + path
+        route = exact.get((method, peer_path)) or exact.get(("ANY", peer_path))
+        route = route or next(
             spec
             for spec in greedy
-            if spec.method in (method, "ANY") and wanted.startswith(spec.path.removesuffix(template.GREEDY))
+            if spec.method in (method, "ANY") and peer_path.startswith(spec.path.removesuffix(template.GREEDY))
         )
-        assert found.code.rpartition("/")[2] == group, (method, path)
+        assert route.code.rpartition("/")[2] == group, (method, path)
 
 
 def test_tables_are_those_of_the_models(engine: str) -> None:
@@ -96,16 +96,16 @@ def find_tables(record: Any) -> Iterator[Any]:
     """Every kind of record that has a table of its own."""
     if hasattr(record, "Meta"):
         yield record
-    for one in record.__subclasses__():
-        yield from find_tables(one)
+    for subclass in record.__subclasses__():
+        yield from find_tables(subclass)
 
 
 def get_keys(table: Mapping[str, Any], words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """The types of the attributes that are in a key, and the part that each has in the table's own."""
     attributes, schema, more, *_ = words
-    defined = [one for resource in [table, *table.get(more, ())] for one in resource.get(attributes, ())]
-    types = {one["AttributeName"]: one["AttributeType"] for one in defined}
-    return types, {one["AttributeName"]: one["KeyType"] for one in table[schema]}
+    defined = [key for resource in [table, *table.get(more, ())] for key in resource.get(attributes, ())]
+    types = {key["AttributeName"]: key["AttributeType"] for key in defined}
+    return types, {key["AttributeName"]: key["KeyType"] for key in table[schema]}
 
 
 def get_indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tuple[dict[str, str], str, set[str]]]:
@@ -113,7 +113,7 @@ def get_indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tup
     _, schema, more, name, projection = words
     return {
         index[name]: (
-            {one["AttributeName"]: one["KeyType"] for one in index[schema]},
+            {key["AttributeName"]: key["KeyType"] for key in index[schema]},
             index[projection]["ProjectionType"],
             set(index[projection].get("NonKeyAttributes") or ()),
         )
@@ -136,7 +136,7 @@ def read_states(machine: str) -> dict[str, Any]:
     text = (template.ROOT / MACHINES[machine]["Properties"]["DefinitionUri"]).read_text()
     states: dict[str, Any] = json.loads(text)["States"]
     inner = [state["ItemProcessor"]["States"] for state in states.values() if state["Type"] == "Map"]
-    return {name: state for some in (states, *inner) for name, state in some.items()}
+    return {name: state for level in (states, *inner) for name, state in level.items()}
 
 
 MACHINES = dict(template.iter_resources("AWS::Serverless::StateMachine"))
@@ -152,8 +152,8 @@ def test_a_state_has_one_name_in_its_machine_its_file_its_resource_and_its_subst
         assert (worker["CodeUri"], worker["Handler"]) == (f"functions/workers/{name}/", f"{state.lower()}.handler")
     folder = template.ROOT / "functions" / "workers" / name
     assert {file.stem for file in folder.glob("*.py")} == {state.lower() for state in find_worker_states(machine)}
-    wanted = {state: {"Fn::GetAtt": f"{name.capitalize()}{state}.Arn"} for state in find_worker_states(machine)}
-    assert MACHINES[machine]["Properties"]["DefinitionSubstitutions"] == wanted
+    substitutions = {state: {"Fn::GetAtt": f"{name.capitalize()}{state}.Arn"} for state in find_worker_states(machine)}
+    assert MACHINES[machine]["Properties"]["DefinitionSubstitutions"] == substitutions
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -168,27 +168,27 @@ def test_a_machine_that_shares_work_may_start_itself_and_no_other() -> None:
     sharing = [name for name in MACHINES if any(state["Type"] == "Map" for state in read_states(name).values())]
     policies = [resource["Properties"] for _, resource in template.iter_resources("AWS::IAM::Policy")]
     assert len(policies) == len(sharing)
-    for machine, policy in zip(sorted(sharing), sorted(policies, key=lambda one: str(one["Roles"])), strict=True):
+    for machine, policy in zip(sorted(sharing), sorted(policies, key=lambda policy: str(policy["Roles"])), strict=True):
         start, follow = policy["PolicyDocument"]["Statement"]
         assert policy["Roles"] == [{"Ref": f"{machine}Role"}]
         assert (list_actions(start), list_resources(start)) == (["states:StartExecution"], [{"Ref": machine}])
         assert list_actions(follow) == ["states:DescribeExecution", "states:StopExecution"]
-        ends = [str(one["Fn::Sub"]).rpartition(":execution:")[2] for one in list_resources(follow)]
+        ends = [str(statement["Fn::Sub"]).rpartition(":execution:")[2] for statement in list_resources(follow)]
         assert ends == [f"${{{machine}.Name}}:*", f"${{{machine}.Name}}/*"]
 
 
 def test_every_worker_is_a_state_of_a_machine_or_runs_by_itself() -> None:
-    workers = {name for name, one in FUNCTIONS.items() if one["Properties"]["CodeUri"].startswith("functions/workers/")}
+    properties = {name: function["Properties"] for name, function in FUNCTIONS.items()}
+    workers = {name for name, entry in properties.items() if entry["CodeUri"].startswith("functions/workers/")}
     of_machines = {
         f"{get_kind(machine).capitalize()}{state}" for machine in MACHINES for state in find_worker_states(machine)
     }
-    alone = {name for name in workers if "Handler" not in FUNCTIONS[name]["Properties"]}
+    alone = {name for name in workers if "Handler" not in properties[name]}
     assert workers == of_machines | alone
     assert not of_machines & alone
     modules = {str(file.relative_to(template.ROOT)) for file in (template.ROOT / "functions").rglob("*.py")}
     assert modules == {
-        f"{one['Properties']['CodeUri']}{one['Properties'].get('Handler', 'app.handler').partition('.')[0]}.py"
-        for one in FUNCTIONS.values()
+        f"{entry['CodeUri']}{entry.get('Handler', 'app.handler').partition('.')[0]}.py" for entry in properties.values()
     }
 
 
@@ -219,12 +219,12 @@ def test_a_function_knows_exactly_the_machines_that_it_may_start(name: str) -> N
     known = {key: value for key, value in variables.items() if key.startswith("MANGROVE_MACHINE_")}
     assert known == {f"MANGROVE_MACHINE_{get_kind(value['Ref']).upper()}": value for value in known.values()}
     started = [
-        one
-        for one in list_statements(FUNCTIONS[name])
-        if any(action.startswith("states:") for action in list_actions(one))
+        statement
+        for statement in list_statements(FUNCTIONS[name])
+        if any(action.startswith("states:") for action in list_actions(statement))
     ]
-    assert {action for one in started for action in list_actions(one)} <= {"states:StartExecution"}
-    assert sorted(resource["Ref"] for one in started for resource in list_resources(one)) == sorted(
+    assert {action for statement in started for action in list_actions(statement)} <= {"states:StartExecution"}
+    assert sorted(resource["Ref"] for statement in started for resource in list_resources(statement)) == sorted(
         value["Ref"] for value in known.values()
     )
 
@@ -250,13 +250,13 @@ def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     ],
 )
 def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, written: list[str]) -> None:
-    found = [
+    writable = [
         resource["Fn::GetAtt"]
         for statement in list_statements(FUNCTIONS[name])
         if any(action.removeprefix("dynamodb:") in WRITES for action in list_actions(statement))
         for resource in list_resources(statement)
     ]
-    assert found == written
+    assert writable == written
 
 
 def test_secrets_do_not_stand_in_the_environment() -> None:

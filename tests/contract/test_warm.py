@@ -53,11 +53,11 @@ def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_pat
         async def everything() -> list[Any]:
             listed = await data(client.post("/api/fs/list", json={"path": "/files/d"}))
             root = await data(client.post("/api/fs/list", json={"path": "/"}))
-            found = await data(client.post("/api/fs/get", json={"path": "/files/d/a.txt"}))
+            entry = await data(client.post("/api/fs/get", json={"path": "/files/d/a.txt"}))
             me = await data(client.get("/api/me"))
-            bytes_ = (await client.get(found["raw_url"])).content
+            bytes_ = (await client.get(entry["raw_url"])).content
             refused = (await client.post("/api/fs/get", json={"path": "/files/none"})).json()["code"]
-            return [listed["content"], root["content"], found["size"], me["username"], bytes_, refused]
+            return [listed["content"], root["content"], entry["size"], me["username"], bytes_, refused]
 
         first = await everything()
         assert [entry["name"] for entry in first[0]] == ["a.txt"]

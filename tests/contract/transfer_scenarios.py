@@ -91,20 +91,20 @@ def run_lists(admin: Person, outside: Outside) -> None:
     """Many names are one task: from elsewhere, and within the bucket when there is no time to move them at once."""
     for number in range(MANY):
         outside[f"many/{number}"] = b"x"
-    wanted = [str(number) for number in range(MANY)]
+    requested_names = [str(number) for number in range(MANY)]
     for folder in ("/files/many", "/files/more"):
         admin.gets("files/mkdir", path=folder)
-    done = [("copy", id) for id in admin.transfer("copy", "/outside/many", "/files/many", *wanted)]
+    done = [("copy", id) for id in admin.transfer("copy", "/outside/many", "/files/many", *requested_names)]
     admin.cloud.run_executions()
     slow = partial(
         time.sleep, deadlines.PACE_SAMPLE_SECONDS
     )  # at this pace the others would take longer than a request may
-    once(admin.cloud.get_function("FilesFunction"), wanted[0], slow)
-    done += [("move", id) for id in admin.transfer("move", "/files/many", "/files/more", *wanted)]
+    once(admin.cloud.get_function("FilesFunction"), requested_names[0], slow)
+    done += [("move", id) for id in admin.transfer("move", "/files/many", "/files/more", *requested_names)]
     admin.cloud.run_executions()
     outcomes = [admin.read_outcome(kind, id) for kind, id in done]
     assert outcomes == [SUCCEEDED] * 2, outcomes
-    assert (names(admin, "/files/many"), names(admin, "/files/more")) == ([], sorted(wanted))
+    assert (names(admin, "/files/many"), names(admin, "/files/more")) == ([], sorted(requested_names))
 
 
 def run_removals(admin: Person) -> None:
@@ -112,17 +112,17 @@ def run_removals(admin: Person) -> None:
     that are looked for longer than a request may take."""
     store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Files"]
     worker = admin.cloud.get_function("FilesFunction")
-    wanted = [f"{number:02}" for number in range(25)]
-    for name in wanted:
+    requested_names = [f"{number:02}" for number in range(25)]
+    for name in requested_names:
         for path in (f"gone/{name}", f"spread/{name}/{name}.txt"):
             store.put_object(Bucket=bucket, Key=path, Body=b"x")
     admin.gets("files/mkdir", path="/files/together")
     slow = partial(time.sleep, deadlines.PACE_SAMPLE_SECONDS)
     once(worker, "gone/00", slow, right="s3:DeleteObject")
-    admin.gets("files/remove", dir="/files/gone", names=wanted)
+    admin.gets("files/remove", dir="/files/gone", names=requested_names)
     once(worker, "spread/00/00.txt", slow, right="s3:DeleteObject")
     admin.gets("files/recursive_move", src_dir="/files/spread", dst_dir="/files/together")
-    assert names(admin, "/files/gone") == wanted[1:]
+    assert names(admin, "/files/gone") == requested_names[1:]
     assert names(admin, "/files/together") == ["00.txt"]
     for name in ("a", "b", "c", "d", "e"):
         store.put_object(Bucket=bucket, Key=f"spread/{name}/.mangrove", Body=b"")
@@ -135,7 +135,7 @@ def run_removals(admin: Person) -> None:
     outcomes = [admin.read_outcome("move", task["id"]) for task in tasks]
     assert outcomes == [SUCCEEDED] * 3, outcomes
     assert names(admin, "/files/gone") == []
-    assert names(admin, "/files/together") == [f"{name}.txt" for name in wanted]
+    assert names(admin, "/files/together") == [f"{name}.txt" for name in requested_names]
     admin.gets("files/remove", dir="/files", names=["gone", "spread", "together"])
 
 
@@ -271,8 +271,8 @@ def share_transfers(admin: Person, outside: Outside) -> None:
 def hand_out(admin: Person, id: str) -> None:
     """Have all entries of a planned transfer copied by workers of their own."""
     records, key = admin.cloud.client("dynamodb"), {"id": {"S": id}}
-    found = records.get_item(TableName=f"{lambdas.STACK}-tasks", Key=key)["Item"]["cursor"]["S"]
-    cursor = json.loads(found)
+    stored = records.get_item(TableName=f"{lambdas.STACK}-tasks", Key=key)["Item"]["cursor"]["S"]
+    cursor = json.loads(stored)
     text = json.dumps(cursor | {"handed": cursor["entry_count"]})
     records.update_item(
         TableName=f"{lambdas.STACK}-tasks", Key=key, UpdateExpression="SET #name = :text",

@@ -27,7 +27,7 @@ def once(
     calls = count(1)
 
     def heed(needs: set[Right]) -> None:
-        if any(one == right and place.endswith(f"/{name}") for one, place in needs) and next(calls) == nth:
+        if any(action == right and place.endswith(f"/{name}") for action, place in needs) and next(calls) == nth:
             worker.on_call = None
             happens()
 
@@ -97,5 +97,5 @@ def names(admin: Person, path: str) -> list[str]:
 def empty_staging(admin: Person) -> None:
     """Lose all that tasks keep there."""
     store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Staging"]
-    for one in store.list_objects_v2(Bucket=bucket).get("Contents", ()):
-        store.delete_object(Bucket=bucket, Key=one["Key"])
+    for stored in store.list_objects_v2(Bucket=bucket).get("Contents", ()):
+        store.delete_object(Bucket=bucket, Key=stored["Key"])

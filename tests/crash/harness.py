@@ -129,7 +129,7 @@ class World:
     def clear(self) -> None:
         """Forget what was done."""
         self.web.pages.clear()
-        self.web.asked.clear()
+        self.web.requests.clear()
         for side in self.backends.values():
             side.clear()
         for kind in KINDS:

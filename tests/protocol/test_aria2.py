@@ -129,7 +129,7 @@ def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tm
         return status
 
     assert asyncio.run(twice()).done
-    assert [request.path for request in web.asked].count("/once.bin") == 1
+    assert [request.path for request in web.requests].count("/once.bin") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["once.bin"]
 
 

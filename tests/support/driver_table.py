@@ -47,8 +47,8 @@ class _Counts:
 
     def explain(self) -> str:
         """The reasons for which whole tests were not begun, such as a server that is not installed."""
-        found = [reason for reason, _ in self.reasons.most_common() if reason]
-        return "; ".join(found[:MOST_REASONS])
+        reasons = [reason for reason, _ in self.reasons.most_common() if reason]
+        return "; ".join(reasons[:MOST_REASONS])
 
 
 def _count(stats: Mapping[str, Iterable[Any]]) -> Mapping[Row, _Counts]:
@@ -66,10 +66,10 @@ def make_lines(stats: Mapping[str, Iterable[Any]]) -> Sequence[str]:
     if not counts:
         return []
     lines = [f"{'driver':<12} {'server':<16} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"]
-    for (name, server), found in sorted(counts.items()):
-        numbers = found.outcomes
+    for (name, server), count in sorted(counts.items()):
+        numbers = count.outcomes
         lines.append(
             f"{name:<12} {server:<16} {numbers['passed']:>7} {numbers['failed']:>7} {numbers['skipped']:>8} "
-            f"{found.seconds:>8.1f}  {found.explain()}".rstrip()
+            f"{count.seconds:>8.1f}  {count.explain()}".rstrip()
         )
     return lines

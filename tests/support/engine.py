@@ -54,9 +54,9 @@ def environment(folder: Path, endpoint: str) -> dict[str, str]:
 @contextmanager
 def engine() -> Iterator[str]:
     """A running engine; its address. MANGROVE_TEST_ENGINE names another one that runs already."""
-    given = os.environ.get("MANGROVE_TEST_ENGINE")
-    if given:
-        yield given
+    chosen = os.environ.get("MANGROVE_TEST_ENGINE")
+    if chosen:
+        yield chosen
         return
     with run_engine(f"127.{random.randint(1, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}") as (address, _):
         yield address

@@ -64,8 +64,8 @@ def _read_if_there(path: Path) -> str:
 def hanging_mount(folder: Path) -> Iterator[HangingMount]:
     """A mount in the new folder `folder`, which is gone with the context whatever hangs in it."""
     path, source, programs = folder / "mount", folder / "source", folder / "programs"
-    for one in (path, source, programs):
-        one.mkdir(parents=True)
+    for needed in (path, source, programs):
+        needed.mkdir(parents=True)
     helper = programs / "fusermount3"
     helper.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
     helper.chmod(0o700)

@@ -44,7 +44,7 @@ Interpreter = Callable[[dict[str, Any], dict[str, Any], Work], Execution]
 """Runs a definition with an input; a worker that raises fails under the name of its exception."""
 
 
-def run_here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Execution:
+def run_here(definition: dict[str, Any], input: dict[str, Any], work: Work) -> Execution:
     """The runner of one machine; workers run in a thread."""
     execution = Execution()
 
@@ -56,7 +56,7 @@ def run_here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> E
 
     async def run() -> None:
         async with asyncio.timeout(SECONDS):
-            execution.output = await Machine(definition).run(given, run_in_thread, execution.visited, note_wait)
+            execution.output = await Machine(definition).run(input, run_in_thread, execution.visited, note_wait)
 
     with suppress(ExecutionFailed):
         asyncio.run(run())
@@ -82,10 +82,10 @@ def start_moto() -> Iterator[Interpreter]:
                 return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": _stream(failure)}
             return {"StatusCode": 200, "Payload": _stream(answer)}
 
-    def run(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Execution:
+    def run(definition: dict[str, Any], input: dict[str, Any], work: Work) -> Execution:
         execution = Execution()
         current.append((execution, work))
-        _execute(definition, given, execution)
+        _execute(definition, input, execution)
         return execution
 
     waiting = SimpleNamespace(sleep=lambda seconds: current[-1][0].waits.append(float(seconds)))
@@ -96,13 +96,13 @@ def start_moto() -> Iterator[Interpreter]:
         yield run
 
 
-def _execute(definition: dict[str, Any], given: dict[str, Any], execution: Execution) -> None:
+def _execute(definition: dict[str, Any], input: dict[str, Any], execution: Execution) -> None:
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     backend = stepfunctions_parser_backends["123456789012"]["us-east-1"]
     text = json.dumps(definition).replace("${", "arn:aws:lambda:us-east-1:123456789012:function:").replace('}"', '"')
     machine = backend.create_state_machine(f"m{uuid4().hex}", text, "arn:aws:iam::123456789012:role/any")
-    run = backend.start_execution(machine.arn, uuid4().hex, json.dumps(given))
+    run = backend.start_execution(machine.arn, uuid4().hex, json.dumps(input))
     end = time.monotonic() + SECONDS
     while run.exec_status == "RUNNING":
         if time.monotonic() > end:

@@ -74,10 +74,10 @@ class Cloud:
         if kind == "Fn::If":
             return self._resolve(rest[2])
         if kind == "Fn::Sub":
-            return re.sub(r"\$\{([\w:]+)}", lambda found: (self.refs | PSEUDO)[found[1]], rest)
+            return re.sub(r"\$\{([\w:]+)}", lambda match: (self.refs | PSEUDO)[match[1]], rest)
         assert kind == "Fn::FindInMap", value
-        found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
-        return found
+        resolved: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
+        return resolved
 
     def get_function_in(self, folder: str) -> Function:
         """The function of a folder, or of one of the modules in it that are no app."""
@@ -130,15 +130,15 @@ class Cloud:
         client = self.client("stepfunctions")
         arns = {name: self.refs[name] for name, _ in template.iter_resources("AWS::Serverless::StateMachine")}
         while executions := [
-            (one["startDate"], one["executionArn"], name)
+            (execution["startDate"], execution["executionArn"], name)
             for name, arn in arns.items()
-            for one in client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
+            for execution in client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
         ]:
             for _, arn, name in sorted(executions):
                 self._run_execution(name, json.loads(client.describe_execution(executionArn=arn)["input"]))
                 client.stop_execution(executionArn=arn)
 
-    def _run_execution(self, name: str, given: dict[str, Any]) -> None:
+    def _run_execution(self, name: str, input: dict[str, Any]) -> None:
         properties = template.load_template()["Resources"][name]["Properties"]
         workers = {
             state: self._by_resource[value["Fn::GetAtt"].removesuffix(".Arn")]
@@ -151,7 +151,7 @@ class Cloud:
             except FunctionError as error:
                 raise type(error.kind, (Exception,), {})(error.message) from error
 
-        execution = self.interpret(json.loads((ROOT / properties["DefinitionUri"]).read_text()), given, work)
+        execution = self.interpret(json.loads((ROOT / properties["DefinitionUri"]).read_text()), input, work)
         self.visited += execution.visited
         assert execution.output is not None, f"{name} failed after {execution.visited}"
 
@@ -231,19 +231,19 @@ def _create_resources(services: str) -> dict[str, str]:
     manager, store, steps = (
         servers.make_client(service, services) for service in ("secretsmanager", "s3", "stepfunctions")
     )
-    found = {
+    resources = {
         "AWS::StackName": STACK,
         **{resource: f"{STACK}-{kind}" for resource, kind in KINDS.items()},
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }
     for role, _ in template.iter_resources("AWS::IAM::Role"):
-        found[role] = f"{role.lower()}-{name}"
+        resources[role] = f"{role.lower()}-{name}"
     for bucket, _ in template.iter_resources("AWS::S3::Bucket"):
-        found[bucket] = f"{bucket.lower()}-{name}"
-        store.create_bucket(Bucket=found[bucket])
+        resources[bucket] = f"{bucket.lower()}-{name}"
+        store.create_bucket(Bucket=resources[bucket])
     for machine, resource in template.iter_resources("AWS::Serverless::StateMachine"):
         text = (ROOT / resource["Properties"]["DefinitionUri"]).read_text()
         created = steps.create_state_machine(name=f"{machine}-{name}", definition=text, roleArn=ROLE)
-        found[machine] = created["stateMachineArn"]
-    return found
+        resources[machine] = created["stateMachineArn"]
+    return resources

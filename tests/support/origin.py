@@ -22,7 +22,7 @@ class Request(BaseHTTPRequestHandler):
     origin: Origin
 
     def do_GET(self) -> None:
-        self.origin.asked.append(self)
+        self.origin.requests.append(self)
         path = self.path.partition("?")[0]
         self.close_connection = True
         try:
@@ -48,7 +48,7 @@ class Origin:
     def __init__(self, address: str) -> None:
         self.address = address
         self.pages: dict[str, Answering] = {}
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def at(self, path: str, page: Answering) -> str:
         """Set the answer at `path`; returns its URL."""
@@ -65,10 +65,10 @@ def origin(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = 
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         port = server.server_address[1]
-        kind.origin = found = Origin(f"{'https' if tls else 'http'}://{host}:{port}")
+        kind.origin = server_origin = Origin(f"{'https' if tls else 'http'}://{host}:{port}")
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
-            yield found
+            yield server_origin
         finally:
             server.shutdown()
 
@@ -78,15 +78,15 @@ def neighbors(first: str, second: str) -> Iterator[tuple[Origin, Origin]]:
     """Servers at two addresses with one port: where it is taken at the second one, another is looked for."""
     with ExitStack() as refused:
         while True:
-            found = refused.enter_context(origin(first))
+            first_origin = refused.enter_context(origin(first))
             try:
-                other = refused.enter_context(origin(second, int(found.address.rpartition(":")[2])))
+                other = refused.enter_context(origin(second, int(first_origin.address.rpartition(":")[2])))
             except OSError as problem:
                 if problem.errno != errno.EADDRINUSE:
                     raise
             else:
                 break
-        yield found, other
+        yield first_origin, other
 
 
 def file(content: bytes, *, ranges: bool = True, cut: int | None = None, **headers: str) -> Answering:
@@ -99,9 +99,9 @@ def file(content: bytes, *, ranges: bool = True, cut: int | None = None, **heade
         fields: dict[str, str | int] = {"accept-ranges": "bytes", "etag": f'"{hash(content):x}"'} if ranges else {}
         fields |= {name.replace("_", "-"): value for name, value in headers.items()}
         fields = {name: value for name, value in fields.items() if value != ""}
-        found = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", "")) if ranges else None
+        match = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", "")) if ranges else None
         condition = request.headers.get("if-range")
-        start = int(found[1]) if found and condition in (None, fields.get("etag"), fields.get("last-modified")) else 0
+        start = int(match[1]) if match and condition in (None, fields.get("etag"), fields.get("last-modified")) else 0
         if start >= len(content) > 0:
             return request.head(416, {"content-range": f"bytes */{len(content)}", "content-length": 0})
         if start:

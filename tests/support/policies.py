@@ -10,7 +10,7 @@ from mangrove.standalone import template
 from tests.support.recorder import Right
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
-    name: one["Properties"] for name, one in template.iter_resources("AWS::Serverless::Function")
+    name: function["Properties"] for name, function in template.iter_resources("AWS::Serverless::Function")
 }
 
 
@@ -44,25 +44,25 @@ def covers(right: Right, need: Right) -> bool:
 def read_inline(name: str, refs: Mapping[str, str]) -> set[Right]:
     """The rights that are a function's own."""
     policies = FUNCTIONS[name]["Policies"]
-    return {right for one in policies if "Statement" in one for right in _read(one["Statement"], refs)}
+    return {right for policy in policies if "Statement" in policy for right in _read(policy["Statement"], refs)}
 
 
 def read_managed(name: str, refs: Mapping[str, str]) -> set[Right]:
     """The rights that a function shares with others."""
     resources = template.load_template()["Resources"]
-    policies = [resources[one["Ref"]]["Properties"] for one in FUNCTIONS[name]["Policies"] if "Ref" in one]
-    return {right for one in policies for right in _read(one["PolicyDocument"]["Statement"], refs)}
+    policies = [resources[policy["Ref"]]["Properties"] for policy in FUNCTIONS[name]["Policies"] if "Ref" in policy]
+    return {right for policy in policies for right in _read(policy["PolicyDocument"]["Statement"], refs)}
 
 
 def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Right]:
-    found: set[Right] = set()
+    rights: set[Right] = set()
     for statement in statements:
         assert statement["Effect"] == "Allow" and set(statement) == {"Effect", "Action", "Resource"}
         actions, resources = (
             value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
         )
-        found |= {(action, _read_resource(one, refs)) for action in actions for one in resources}
-    return found
+        rights |= {(action, _read_resource(resource, refs)) for action in actions for resource in resources}
+    return rights
 
 
 def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
@@ -80,5 +80,5 @@ def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
 
 
 def _list_indexes(table: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table["Properties"].get("GlobalSecondaryIndexes", [])
-    return found
+    indexes: list[dict[str, Any]] = table["Properties"].get("GlobalSecondaryIndexes", [])
+    return indexes

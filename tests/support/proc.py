@@ -72,8 +72,8 @@ class TcpSocket:
 def list_sockets(port: int) -> list[TcpSocket]:
     """Those of this network namespace with the local port."""
     rows = (line.split() for line in read_if_there(Path("/proc/net/tcp")).decode().splitlines()[1:])
-    found = (TcpSocket(row[9], _get_port(row[1]), _get_port(row[2]), row[3] == "0A") for row in rows)
-    return [one for one in found if one.port == port]
+    sockets = (TcpSocket(row[9], _get_port(row[1]), _get_port(row[2]), row[3] == "0A") for row in rows)
+    return [socket for socket in sockets if socket.port == port]
 
 
 def _get_port(address: str) -> int:
@@ -82,13 +82,13 @@ def _get_port(address: str) -> int:
 
 def list_servers(pid: int, port: int) -> list[int]:
     """The processes that accept connections at the port, of this one's children, or itself where none does."""
-    links = {f"socket:[{one.inode}]" for one in list_sockets(port) if one.is_listening}
+    links = {f"socket:[{socket.inode}]" for socket in list_sockets(port) if socket.is_listening}
     return [child for child in list_children(pid) if links & set(read_links(child))] or [pid]
 
 
 def find_server(pids: Iterable[int], port: int, peer: int) -> int | None:
     """Which of these processes holds the connection from the port `peer`; None where none of them has accepted it."""
-    links = {f"socket:[{one.inode}]" for one in list_sockets(port) if one.peer == peer}
+    links = {f"socket:[{socket.inode}]" for socket in list_sockets(port) if socket.peer == peer}
     return next((pid for pid in pids if links & set(read_links(pid))), None)
 
 

@@ -71,9 +71,9 @@ def name_call(method: str, path: str, headers: dict[str, str], body: bytes) -> C
 
 def _list_tables(body: dict[str, Any]) -> Iterator[str]:
     for item in body.get("TransactItems", ()):
-        yield from (one["TableName"] for one in item.values())
-    for table, wanted in body.get("RequestItems", {}).items():
-        yield from (table for _ in (wanted["Keys"] if isinstance(wanted, dict) else wanted))
+        yield from (request["TableName"] for request in item.values())
+    for table, requests in body.get("RequestItems", {}).items():
+        yield from (table for _ in (requests["Keys"] if isinstance(requests, dict) else requests))
     if "TableName" in body:
         yield body["TableName"]
 
@@ -108,13 +108,13 @@ def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes
     action = "s3:" + (WITH_KEY if key else WITHOUT_KEY).get(call, f"unknown {call}")
     if call == ("POST", "delete"):
         objects = ElementTree.fromstring(body).iterfind(".//{*}Object")
-        found = {(action + _tell_version(one), f"{bucket}/{one.findtext('{*}Key')}") for one in objects}
+        rights = {(action + _tell_version(element), f"{bucket}/{element.findtext('{*}Key')}") for element in objects}
     else:
-        found = {(action, object_path if key else bucket)}
-    found |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
+        rights = {(action, object_path if key else bucket)}
+    rights |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
     if source := headers.get("x-amz-copy-source"):
-        found.add(("s3:GetObject", unquote(source).lstrip("/")))
-    return found
+        rights.add(("s3:GetObject", unquote(source).lstrip("/")))
+    return rights
 
 
 def _tell_version(named: ElementTree.Element) -> str:

@@ -63,11 +63,11 @@ class Client:
     @staticmethod
     def envelope(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 200, (answer.status_code, answer.text[:500])
-        found: dict[str, Any] = answer.json()
-        problem = found.pop("problem", "")
-        assert bool(problem) == (found["code"] != 200 and not answer.url.path.startswith("/openlist/")), problem
-        assert set(found) == {"code", "message", "data"}, found
-        return found
+        envelope: dict[str, Any] = answer.json()
+        problem = envelope.pop("problem", "")
+        assert bool(problem) == (envelope["code"] != 200 and not answer.url.path.startswith("/openlist/")), problem
+        assert set(envelope) == {"code", "message", "data"}, envelope
+        return envelope
 
     def ok(self, path: str, /, params: Any = None, **body: Any) -> Any:
         """The data of a POST that must succeed."""
@@ -162,10 +162,10 @@ def start_service(data: Path, module: str = "mangrove.standalone", **environment
         )
     while not printed.read_text().endswith("\n") and process.poll() is None:
         time.sleep(0.01)
-    found = re.search(r"at (http://\S+),", printed.read_text())
-    assert found, (printed.read_text(), log.read_text())
-    wait_until_ready(found[1])
-    return Service(process, found[1], data, printed)
+    match = re.search(r"at (http://\S+),", printed.read_text())
+    assert match, (printed.read_text(), log.read_text())
+    wait_until_ready(match[1])
+    return Service(process, match[1], data, printed)
 
 
 def wait_until_ready(address: str) -> None:

@@ -17,6 +17,6 @@ def share_memory(processes: int) -> list[SharedMemory]:
 def share_runtimes(processes: int) -> list[Runtime]:
     """Runtimes with nothing but this memory."""
     runtimes = [Runtime() for _ in range(processes)]
-    for one, memory in zip(runtimes, share_memory(processes), strict=True):
-        one.put(SharedMemory, memory)
+    for own_runtime, memory in zip(runtimes, share_memory(processes), strict=True):
+        own_runtime.put(SharedMemory, memory)
     return runtimes

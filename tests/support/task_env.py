@@ -48,8 +48,8 @@ class Bucket:
 
     def files(self) -> dict[str, bytes]:
         """All objects but the marks of folders."""
-        found = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
-        keys = [item["Key"] for item in found if not item["Key"].endswith("/.mangrove")]
+        items = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
+        keys = [item["Key"] for item in items if not item["Key"].endswith("/.mangrove")]
         return {key: self.client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in keys}
 
     def clear(self) -> None:
@@ -58,7 +58,7 @@ class Bucket:
 
     def unfinished(self) -> list[str]:
         """The keys of multipart uploads under way."""
-        return [one["Key"] for one in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", [])]
+        return [upload["Key"] for upload in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", [])]
 
 
 class Disk:
@@ -73,14 +73,14 @@ class Disk:
         (self.root / key).write_bytes(content)
 
     def files(self) -> dict[str, bytes]:
-        return {str(one.relative_to(self.root)): one.read_bytes() for one in self.root.rglob("*") if one.is_file()}
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
     def clear(self) -> None:
         shutil.rmtree(self.root)
         self.root.mkdir()
 
     def unfinished(self) -> list[str]:
-        return [str(one) for one in self.root.rglob(f"{PART}*")]
+        return [str(path) for path in self.root.rglob(f"{PART}*")]
 
 
 class TaskEnv:
@@ -147,8 +147,8 @@ class TaskEnv:
         from mangrove.tree import mounts
 
         async def find() -> Any:
-            found, _ = mounts.select_mount(await mounts.ready(), TreePath(mount))
-            return await found.get_driver()
+            mount_found, _ = mounts.select_mount(await mounts.ready(), TreePath(mount))
+            return await mount_found.get_driver()
 
         return self.do(find())
 
@@ -183,12 +183,12 @@ class TaskEnv:
         (task,) = self.do(submit.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
-    def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
+    def decompress(self, source: str, target: str, name: str, **options: Any) -> Task:
         from mangrove.tasks import submit
         from mangrove.tasks.submit import DecompressOptions
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
-        (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
+        (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**options)))
         return task
 
     def read(self, task: Task) -> Task:
@@ -200,8 +200,8 @@ class TaskEnv:
         """State and error of a task as its owner sees them."""
         from mangrove.tasks.core import queue
 
-        found = queue.view(queue.get(task.kind, task.id, self.caller()))
-        return found.state, found.error
+        view = queue.view(queue.get(task.kind, task.id, self.caller()))
+        return view.state, view.error
 
     def is_queued(self, task: Task) -> bool:
         from mangrove.tasks.core import queue
@@ -250,12 +250,12 @@ class TaskEnv:
     def list_staged(self) -> list[str]:
         """The names in staging."""
         folder = self.folder / "staging"
-        return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in others:
-            one.cancel()
+        for task in others:
+            task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
     def close(self) -> None:
@@ -330,8 +330,8 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove.records.store.encryption import Keyring
     from mangrove.tasks.core.workers import use_loop
 
-    kept = runtime.current().keep(AwsSession, Connections, Keyring)
-    with pytest.MonkeyPatch.context() as patch, runtime.use(kept):
+    own_runtime = runtime.current().keep(AwsSession, Connections, Keyring)
+    with pytest.MonkeyPatch.context() as patch, runtime.use(own_runtime):
         patch.setenv("MANGROVE_DATA", str(folder))
         made = TaskEnv(folder, endpoint)
         use_loop(made.loop)

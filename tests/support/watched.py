@@ -45,7 +45,7 @@ class WatchedLoop(asyncio.SelectorEventLoop):
             began = self.began
             if began is not None and not self.place and time.perf_counter() - began > LIMIT / 2:
                 frame = sys._current_frames()[self.thread]
-                places = [f"{one.filename[-40:]}:{one.lineno}" for one in traceback.extract_stack(frame)[-8:]]
+                places = [f"{step.filename[-40:]}:{step.lineno}" for step in traceback.extract_stack(frame)[-8:]]
                 if self.began == began:
                     self.place = " < ".join(reversed(places))
 

@@ -140,14 +140,14 @@ def test_a_status_that_is_no_file_is_the_error(owner: TaskClient, web: Origin) -
 
 def test_without_leave_nothing_on_this_machine_is_reached(owner: TaskClient, admin: Client, web: Origin) -> None:
     url = web.at("/private.txt", origin.file(b"x"))
-    seen = len(web.asked)
+    seen = len(web.requests)
     with fixtures.settings(admin, offline_download_allowed_hosts=""):
         for address in (url, url.replace("127.0.0.1", "localhost"), url.replace("127.0.0.1", "2130706433")):
             assert download_in_vain(owner, address).endswith(" is not allowed")
         for host in ("169.254.169.254", "10.0.0.1", "[::1]", "0.0.0.0"):
             assert download_in_vain(owner, f"http://{host}/f") == f"access to {host.strip('[]')} is not allowed"
             owner.client.ok(f"/api/task/{KIND}/clear_done")
-    assert [request.path for request in web.asked[seen:] if request.path == "/private.txt"] == []
+    assert [request.path for request in web.requests[seen:] if request.path == "/private.txt"] == []
     assert read_files(owner.disk) == {}
 
 
@@ -182,9 +182,9 @@ def test_more_than_the_setting_allows_is_not_stored(owner: TaskClient, admin: Cl
 
 def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, web: Origin) -> None:
     page = serve_in_turn(origin.file(LARGE, cut=CUT), origin.file(LARGE))
-    seen = len(web.asked)
+    seen = len(web.requests)
     assert download_files(owner, web.at("/cut.bin", page)) == {"cut.bin": LARGE}
-    requested_ranges = [request.headers.get("range") for request in web.asked[seen:] if request.path == "/cut.bin"]
+    requested_ranges = [request.headers.get("range") for request in web.requests[seen:] if request.path == "/cut.bin"]
     assert requested_ranges == [None, f"bytes={2 * PART}-"]
 
 
@@ -295,7 +295,7 @@ def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/"}) as path:
         assert get_refusal(ask(owner.client, url, path))[0] != 200
     assert owner.wait_for_all(KIND) == []
-    assert [request.path for request in web.asked if request.path.startswith("/some")] == []
+    assert [request.path for request in web.requests if request.path.startswith("/some")] == []
 
 
 def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Client, web: Origin) -> None:

@@ -50,7 +50,7 @@ def fetch(admin: Client, path: str, **headers: str) -> bytes:
 
 
 def find_request(web: Origin, path: str) -> Request:
-    return next(request for request in reversed(web.asked) if request.path == path)
+    return next(request for request in reversed(web.requests) if request.path == path)
 
 
 def test_headers_of_the_client_reach_the_server_unless_they_are_to_be_ignored(admin: Client, web: Origin) -> None:
@@ -93,7 +93,7 @@ def test_an_alias_fetches_in_ranges_as_its_options_say(
         addition = {"paths": source} | options
         with fixtures.mount(admin, "Alias", addition=addition, web_proxy=True, **fields) as alias:
             assert fetch(admin, f"{alias}/a.bin") == content
-    requested_ranges = [request.headers["range"] for request in web.asked if request.path == path]
+    requested_ranges = [request.headers["range"] for request in web.requests if request.path == path]
     assert sorted(requested_ranges, key=str) == sorted(ranges, key=str)
 
 

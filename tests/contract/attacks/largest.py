@@ -36,9 +36,9 @@ def name(number: int) -> str:
 
 NAMES = [name(number) for number in range(MOST_NAMES)]
 WRONG = [*NAMES[1:], "none"]  # all are judged, and nothing is done
-RENAMES = [{"src_name": one, "new_name": "n" + one[1:]} for one in WRONG]
+RENAMES = [{"src_name": name, "new_name": "n" + name[1:]} for name in WRONG]
 HIDE = "\n".join(["(a|b|c|d){1,30}$"] * 5000)
-URLS = [f"http://192.0.2.1/{one}" for one in NAMES]
+URLS = [f"http://192.0.2.1/{name}" for name in NAMES]
 KEYS = [f"unknown_{number}" for number in range(1000)]
 
 BY_HAND: dict[str, list[tuple[str, Any]]] = {
@@ -70,7 +70,7 @@ BY_HAND: dict[str, list[tuple[str, Any]]] = {
         ("many addresses", {"path": "/files", "urls": [*URLS[1:], "gopher://x/"], "tool": "SimpleHttp"}),
     ],
     "POST /api/fs/archive/decompress": [
-        ("many archives", {"src_dir": FOLDER, "dst_dir": "/files/x", "name": [f"{one[:-4]}.zip" for one in WRONG]}),
+        ("many archives", {"src_dir": FOLDER, "dst_dir": "/files/x", "name": [f"{name[:-4]}.zip" for name in WRONG]}),
     ],
     "POST /api/fs/archive/list": [("many members", {"path": "/files/many.zip", "refresh": True})],
     "POST /api/fs/archive/meta": [("many members", {"path": "/files/many.zip", "refresh": True})],
@@ -118,10 +118,10 @@ def fill(schema: Mapping[str, Any], at: str = "", text: str = "a/", items: int =
     schema = _resolve(schema)
     kind = schema.get("type")
     if kind == "object":
-        return {key: fill(one, key, text, items) for key, one in schema.get("properties", {}).items()}
+        return {key: fill(item, key, text, items) for key, item in schema.get("properties", {}).items()}
     if kind == "array":
-        one = fill(schema["items"], at, text, items)
-        shorter = one[:MAX_NAME_BYTES] if isinstance(one, str) else one
+        item = fill(schema["items"], at, text, items)
+        shorter = item[:MAX_NAME_BYTES] if isinstance(item, str) else item
         return [shorter] * min(items, LARGEST_BODY // max(len(json.dumps(shorter)), 1), schema.get("maxItems", items))
     if kind == "integer":
         return 2**53
@@ -141,7 +141,7 @@ def _list_bodies(operation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _list_queries(operation: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    names = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
+    names = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
     if names:
         share = LONGEST_HEAD // len(names)
         yield "long texts", dict.fromkeys(names, "x" * share)

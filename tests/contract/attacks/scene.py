@@ -66,22 +66,22 @@ def operations() -> dict[str, dict[str, Any]]:
 def fields(name: str) -> set[Field]:
     """Every text that an operation takes; a body of bytes is none."""
     operation = operations()[name]
-    found = {
-        Field(one["in"], one["name"] + rest)
-        for one in operation.get("parameters", ())
-        for rest in _texts(one["schema"], "")
+    names = {
+        Field(parameter["in"], parameter["name"] + rest)
+        for parameter in operation.get("parameters", ())
+        for rest in _texts(parameter["schema"], "")
     }
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        found |= {Field("body", text) for text in _texts(content["schema"], "")}
-    return found
+        names |= {Field("body", text) for text in _texts(content["schema"], "")}
+    return names
 
 
 def _texts(schema: Mapping[str, Any], at: str) -> Iterator[str]:
     while "$ref" in schema:
         schema = get_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     for kind in ("anyOf", "allOf", "oneOf"):
-        for one in schema.get(kind, ()):
-            yield from _texts(one, at)
+        for variant in schema.get(kind, ()):
+            yield from _texts(variant, at)
     if schema.get("type") == "string" and schema.get("format") != "binary":
         yield at
     if "items" in schema:
@@ -123,10 +123,10 @@ def send(client: Client, name: str, request: Any, content: bytes = b"new") -> ht
 
 def check_answer(answer: httpx.Response) -> dict[str, Any]:
     """The envelope; whatever was sent, it is one that was foreseen."""
-    found = Client.envelope(answer)
-    assert "internal error" not in found["message"], found
-    assert "Traceback" not in found["message"], found
-    return found
+    envelope = Client.envelope(answer)
+    assert "internal error" not in envelope["message"], envelope
+    assert "Traceback" not in envelope["message"], envelope
+    return envelope
 
 
 Scan = dict[str, tuple[int, int, str]]
@@ -134,7 +134,7 @@ Scan = dict[str, tuple[int, int, str]]
 
 def scan(folder: Path, without: Path | None = None) -> Scan:
     """Everything on the disk at and below a folder, links not followed: path → kind and size, time, bytes."""
-    found: Scan = {}
+    files: Scan = {}
     waiting = [folder]
     while waiting:
         place = waiting.pop()
@@ -148,8 +148,8 @@ def scan(folder: Path, without: Path | None = None) -> Scan:
             waiting += place.iterdir()
         elif facts.st_size <= SMALL:
             text = sha256(place.read_bytes()).hexdigest()
-        found[str(place)] = (facts.st_mode, 0 if place.is_dir() else facts.st_size, text or str(facts.st_mtime_ns))
-    return found
+        files[str(place)] = (facts.st_mode, 0 if place.is_dir() else facts.st_size, text or str(facts.st_mtime_ns))
+    return files
 
 
 @dataclass
@@ -222,10 +222,10 @@ class Scene:
 
     def scan_outside(self) -> Scan:
         """All that the user must neither change nor see."""
-        found = scan(self.files, without=self.disk) | scan(self.buried)
+        files = scan(self.files, without=self.disk) | scan(self.buried)
         if PROCESSES > 1:
-            del found[str(self.files)]  # at the top of a storage each process tries out once what its disk can do
-        return found
+            del files[str(self.files)]  # at the top of a storage each process tries out once what its disk can do
+        return files
 
     def scan_own(self) -> Scan:
         return scan(self.disk)

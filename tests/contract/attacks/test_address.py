@@ -24,5 +24,5 @@ def test_no_header_of_a_stranger_gets_into_an_address(fresh: Scene, headers: dic
             answer = client.http.post(f"{prefix}{route}", json={"path": path}, headers=headers)
             assert answer.status_code == 200
             assert "evil" not in answer.text
-    found = fresh.user.http.post("/api/fs/get", json={"path": "/f.txt"}, headers=headers).json()["data"]
-    assert found["raw_url"].startswith(f"{fresh.service.address}/")
+    entry = fresh.user.http.post("/api/fs/get", json={"path": "/f.txt"}, headers=headers).json()["data"]
+    assert entry["raw_url"].startswith(f"{fresh.service.address}/")

@@ -74,7 +74,7 @@ def test_what_the_rule_of_the_target_keeps_is_kept_by_the_alias(
 def test_readers_of_the_target_alone_see_the_folder_in_a_listing_of_the_alias(fresh: Scene, reader: Client) -> None:
     with add_rule(fresh.admin, f"{fresh.base}/sub", read_users=NOBODY):
         assert "sub" not in reader.names("/")
-        assert "sub" not in [one["name"] for one in reader.ok("/api/fs/dirs", path="/")]
+        assert "sub" not in [entry["name"] for entry in reader.ok("/api/fs/dirs", path="/")]
     assert "sub" in reader.names("/")
 
 
@@ -104,21 +104,21 @@ def test_a_link_through_the_alias_is_signed_where_the_target_has_a_password(
     fresh: Scene, reader: Client, alias: str
 ) -> None:
     with add_rule(fresh.admin, f"{fresh.base}/sub", password="sesame", p_sub=True):
-        found = reader.ok("/api/fs/get", path="/sub/h.txt", password="sesame")
-        assert found["sign"]
-        assert httpx.get(found["raw_url"]).text == "mine: sub/h.txt"
-        assert httpx.get(found["raw_url"].partition("?")[0]).status_code == 401
+        entry = reader.ok("/api/fs/get", path="/sub/h.txt", password="sesame")
+        assert entry["sign"]
+        assert httpx.get(entry["raw_url"]).text == "mine: sub/h.txt"
+        assert httpx.get(entry["raw_url"].partition("?")[0]).status_code == 401
 
 
 def test_aliases_in_a_circle_end(fresh: Scene) -> None:
-    one, other = f"/{fresh.id}-circle", f"/{fresh.id}-square"
+    circle, other = f"/{fresh.id}-circle", f"/{fresh.id}-square"
     with (
-        mount(fresh.admin, one, "Alias", paths=other),
-        mount(fresh.admin, other, "Alias", paths=f"{one}/deeper"),
+        mount(fresh.admin, circle, "Alias", paths=other),
+        mount(fresh.admin, other, "Alias", paths=f"{circle}/deeper"),
         add_rule(fresh.admin, fresh.base, hide="^nothing$"),
     ):
-        assert "circle" in fresh.admin.post("/api/fs/list", path=one)["message"]
-        assert fresh.admin.post("/api/fs/get", path=f"{one}/x")["code"] != 200
+        assert "circle" in fresh.admin.post("/api/fs/list", path=circle)["message"]
+        assert fresh.admin.post("/api/fs/get", path=f"{circle}/x")["code"] != 200
         assert f"{fresh.id}-circle" in fresh.admin.names("/")
 
 

@@ -145,11 +145,11 @@ RULES: dict[str, dict[str, Any]] = {
 def test_what_a_rule_keeps_stays_as_it_is_for_every_verb(attacker: Attacker, admin: Client, rule: str) -> None:
     scene = attacker.scene
     scene.reset()
-    kept: Path = scene.disk / "empty"
-    (kept / "notes.txt").write_text(scene.secret)
+    guarded: Path = scene.disk / "empty"
+    (guarded / "notes.txt").write_text(scene.secret)
     readable = rule == "writers"
     with add_rule(admin, f"{scene.base}/empty", **RULES[rule]):
-        before = {path: facts for path, facts in scan(kept).items() if path != str(kept)}
+        before = {path: facts for path, facts in scan(guarded).items() if path != str(guarded)}
         for verb in ALL:
             for path in ("/empty/notes.txt", "/empty", "/empty/", "/sub/../empty/notes.txt", "//empty//notes.txt"):
                 if not (scene.disk / "f.txt").exists():
@@ -157,7 +157,7 @@ def test_what_a_rule_keeps_stays_as_it_is_for_every_verb(attacker: Attacker, adm
                 status, answer = attacker.send(verb, path)
                 assert status < 500, (verb, path, answer)
                 assert readable or scene.secret.encode() not in answer, (verb, path, answer)
-        after = {path: facts for path, facts in scan(kept).items() if path != str(kept)}
+        after = {path: facts for path, facts in scan(guarded).items() if path != str(guarded)}
         assert {path: after.get(path) for path in before} == before
         assert not after.keys() - before.keys() or rule == "password", "what is dropped where one may not read"
     scene.reset()

@@ -71,7 +71,7 @@ BELOW = ("folder/deep.txt", "relative/deep.txt", "chain/deep.txt", "up/outside/f
 
 def test_links_that_lead_out_are_not_listed(linked: Linked, admin: Client) -> None:
     assert admin.names(linked.path) == ["own.txt", "real"]
-    assert [one["name"] for one in admin.ok("/api/fs/dirs", path=linked.path)] == ["real"]
+    assert [entry["name"] for entry in admin.ok("/api/fs/dirs", path=linked.path)] == ["real"]
 
 
 @pytest.mark.parametrize("name", [*LINKS, *BELOW])
@@ -79,14 +79,14 @@ def test_what_is_behind_a_link_that_leads_out_is_not_there(linked: Linked, admin
     before = linked.scan_outside()
     for route in ("list", "get", "dirs", "link"):
         answer = send(admin, f"POST /api/fs/{route}", {"path": f"{linked.path}/{name}"})
-        found = check_answer(answer)
+        envelope = check_answer(answer)
         assert linked.secret not in answer.text.replace(linked.path, "")
         if route == "link":
-            got = admin.http.get(found["data"]["url"])
+            got = admin.http.get(envelope["data"]["url"])
             assert got.status_code == 404
             assert linked.secret not in got.text.replace(linked.path, "")
         else:
-            assert found["code"] == 500, (route, found)
+            assert envelope["code"] == 500, (route, envelope)
     assert linked.scan_outside() == before
 
 

@@ -55,7 +55,7 @@ def list_ports(service: Service) -> list[str]:
     """Where the service and its children listen, as the network of the machine knows it: `127.0.0.1:5244`."""
     processes = [service.process.pid, *list_children(service.process.pid)]
     links = (link for pid in processes for link in read_links(pid))
-    sockets = {found[1] for link in links if (found := re.fullmatch(r"socket:\[(\d+)\]", link))}
+    sockets = {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [format_address(row[1]) for row in rows if row[3] == "0A" and row[9] in sockets]
 
@@ -70,8 +70,8 @@ def read_role(service: Service, username: str) -> str:
     """The role that the records themselves have."""
     with open_client(service.find_records()) as client:
         pages = client.get_paginator("scan").paginate(TableName=USERS)
-        (found,) = [row for page in pages for row in page["Items"] if row["username"]["S"] == username]
-    return str(found["role"]["N"])
+        (user,) = [row for page in pages for row in page["Items"] if row["username"]["S"] == username]
+    return str(user["role"]["N"])
 
 
 @pytest.fixture
@@ -110,11 +110,11 @@ def test_all_in_the_data_directory_is_for_its_owner_alone(tmp_path: Path) -> Non
         assert admin.put("/files/as task.txt", b"secret", as_task="true")["code"] == 200
         admin.ok("/api/fs/mkdir", path="/files/c")
         admin.ok("/api/fs/copy", src_dir="/files", dst_dir="/files/c", names=["a"])
-        found = [service.data, *service.data.rglob("*")]
-        assert service.data / "files" / "a" / "b.txt" in found
-        found = [path for path in found if not path.parent.name.startswith("work-")]  # under way in a folder of 0700
+        paths = [service.data, *service.data.rglob("*")]
+        assert service.data / "files" / "a" / "b.txt" in paths
+        paths = [path for path in paths if not path.parent.name.startswith("work-")]  # under way in a folder of 0700
         modes = {}
-        for path in found:
+        for path in paths:
             with suppress(FileNotFoundError):  # what the service itself has cleared away meanwhile
                 modes[str(path)] = path.lstat().st_mode
         assert str(service.data / "key") in modes

@@ -43,7 +43,7 @@ from tests.contract.request_fields import (
 from tests.support.service import Client, Service
 
 ABSENT = ("POST /api/fs/other", "POST /api/fs/get_direct_upload_info")  # what a Local storage does not do
-FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]
+FILE_FIELDS = [(name, text) for name, (texts, _) in FILES.items() for text in sorted(texts)]
 
 
 def test_the_service_serves_the_document_that_these_attacks_are_made_from(service: Service) -> None:
@@ -74,19 +74,19 @@ def test_the_request_that_carries_an_attack_is_a_good_one(fresh: Scene, name: st
 def test_no_text_in_a_file_route_leads_out_of_the_base_path(fresh: Scene, name: str, text: str) -> None:
     packed = "/archive/" in name
     fresh.reset(packed)
-    before, mine = fresh.scan_outside(), fresh.scan_own()
+    before, own_files = fresh.scan_outside(), fresh.scan_own()
     for attack in fresh.list_texts():
         good = FILES[name][1]
         request = attack if isinstance(good, str) else replace_text(good, text, attack)
         answer = send(fresh.user, name, request)
-        found = check_answer(answer)
+        envelope = check_answer(answer)
         fresh.check_unseen(attack, answer)
-        if found["code"] == 200:
+        if envelope["code"] == 200:
             if name in OPENS_TASKS:
                 fresh.settle()
             fresh.reset(packed)
         else:
-            assert fresh.scan_own().keys() == mine.keys(), (attack, found)
+            assert fresh.scan_own().keys() == own_files.keys(), (attack, envelope)
     assert fresh.scan_outside() == before
 
 
@@ -99,10 +99,10 @@ def test_no_text_in_a_task_route_is_anybody_s_task(fresh: Scene, name: str) -> N
             tid = quote(id.encode("utf-8", "surrogateescape"))
             body = json.dumps([id], ensure_ascii=False).encode("utf-8", "surrogateescape")
             answer = fresh.user.http.request(method, f"{path}?tid={tid}", content=body if "_some" in route else b"")
-            found = check_answer(answer)
+            envelope = check_answer(answer)
             fresh.check_unseen(text, answer)
-            if found["code"] == 200:
-                assert kind == "copy" and found["data"] in (None, [], {id: "task not found"}), (text, found)
+            if envelope["code"] == 200:
+                assert kind == "copy" and envelope["data"] in (None, [], {id: "task not found"}), (text, envelope)
 
 
 SEPARATED = ("a/b", "a\\b", "/x", "\\x", "../x", "..", ".", "sub/x", "sub\\x", "x/", "x\\", "../ab/x")
@@ -110,7 +110,7 @@ SEPARATED = ("a/b", "a\\b", "/x", "\\x", "../x", "..", ".", "sub/x", "sub\\x", "
 
 @pytest.mark.parametrize("new", SEPARATED)
 def test_a_new_name_is_one_name(fresh: Scene, new: str) -> None:
-    before, mine = fresh.scan_outside(), fresh.scan_own()
+    before, own_files = fresh.scan_outside(), fresh.scan_own()
     renaming = [{"src_name": "g.txt", "new_name": "fine.txt"}, {"src_name": "f.txt", "new_name": new}]
     escaped = new.replace("$", "$$")
     for verb, body in (
@@ -122,26 +122,26 @@ def test_a_new_name_is_one_name(fresh: Scene, new: str) -> None:
     for template in ("$1/$2", "$1\\$2", "${1}/../../$2", "/$1"):
         body = {"src_dir": "/", "src_name_regex": r"^(f)\.(txt)$", "new_name_regex": template}
         assert fresh.user.post("/api/fs/regex_rename", **body)["code"] in (400, 403), template
-    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, own_files)
 
 
 @pytest.mark.parametrize("where", ["GET /api/fs/list", "POST /api/fs/list", "PUT /api/fs/put"])
 def test_bytes_that_are_no_text_are_refused(fresh: Scene, where: str) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     for bad in ("\udcc0\udcae", "\udcff", "\udced\udca0\udc80"):
         request = f"/{bad}" if where.startswith("PUT ") else {"path": f"/{bad}"}
         assert check_answer(send(fresh.user, where, request))["code"] != 200
-    assert fresh.scan_own() == mine
+    assert fresh.scan_own() == own_files
 
 
 @pytest.mark.parametrize("header", ["%", "%zz", "%2", "..%2Fab%2Fnotes.txt", "%2e%2e/ab/notes.txt", "%5c..%5cab%5cx"])
 def test_a_file_path_header_is_decoded_once_and_then_checked(fresh: Scene, header: str) -> None:
-    before, mine = fresh.scan_outside(), fresh.scan_own()
+    before, own_files = fresh.scan_outside(), fresh.scan_own()
     for route in ("put", "form"):
         files = {"file": ("f", b"new")}
         answer = fresh.user.http.put(f"/api/fs/{route}", headers={"file-path": header}, files=files)
         assert check_answer(answer)["code"] in (400, 403)
-    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, own_files)
 
 
 @pytest.mark.parametrize("text", ["%2e%2e%2fx", "%252e%252e", "a%2fb", "a+b"])
@@ -240,12 +240,12 @@ def _record(kind: str, scene: Scene, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_path_in_a_record_is_kept_clean_or_refused(scene: Scene, admin: Client, tmp_path: Path, name: str) -> None:
     kind, verb = name.split("/")[-2:]
-    (wanted,) = RECORDS[name]
+    (value,) = RECORDS[name]
     files, known = scan(scene.files), _records(admin, kind)
     if verb == "update":
         admin.ok(f"/api/admin/{kind}/create", **_record(kind, scene, tmp_path))
     (own,) = set(_records(admin, kind)) - set(known) or {0}
-    kept = set()
+    paths = set()
     try:
         for text in [f"{up}ab" for up in UPWARDS] + [
             "\0",
@@ -256,18 +256,18 @@ def test_a_path_in_a_record_is_kept_clean_or_refused(scene: Scene, admin: Client
             "..",
             f"{scene.root}/../../ab",
         ]:
-            request = replace_text(_record(kind, scene, tmp_path) | {"id": own}, wanted, text)
+            request = replace_text(_record(kind, scene, tmp_path) | {"id": own}, value, text)
             done = check_answer(send(admin, name, request))["code"] == 200
             if own and done:
-                kept.add(_records(admin, kind)[own])
+                paths.add(_records(admin, kind)[own])
         rows = _records(admin, kind)
-        kept |= {path for id, path in rows.items() if id not in known and id != own}
+        paths |= {path for id, path in rows.items() if id not in known and id != own}
         assert {id: rows[id] for id in known} == known
     finally:
         for id in set(_records(admin, kind)) - set(known):
             admin.ok(f"/api/admin/{kind}/delete", params={"id": id})
-    assert "/ab" in kept
-    for path in kept:
+    assert "/ab" in paths
+    for path in paths:
         assert path.startswith("/")
         assert not {"..", ".", ""} & set(path[1:].split("/")), path
         assert not {"\\", "\0"} & set(path), path

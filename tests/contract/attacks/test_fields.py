@@ -33,8 +33,8 @@ def list_odd_bodies(schema: Any) -> Iterator[Any]:
     """Bodies with one field each that does not fit; the others are absent."""
     schema = resolve(schema)
     if schema.get("type") == "array":
-        for one in [*VALUES, *TEXTS, *list_odd_bodies(schema["items"])]:
-            yield [one]
+        for item in [*VALUES, *TEXTS, *list_odd_bodies(schema["items"])]:
+            yield [item]
     for key, field in schema.get("properties", {}).items():
         for value in TEXTS if resolve(field).get("type") == "string" else VALUES:
             yield {key: value}

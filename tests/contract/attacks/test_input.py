@@ -22,48 +22,48 @@ FILE_BODIES = [
 MEGABYTE = "x" * (1 << 20)
 
 
-def _check_nothing_done(scene: Scene, answer: httpx.Response, mine: Any) -> dict[str, Any]:
-    found = check_answer(answer)
-    assert scene.scan_own() == mine
+def _check_nothing_done(scene: Scene, answer: httpx.Response, own_files: Any) -> dict[str, Any]:
+    envelope = check_answer(answer)
+    assert scene.scan_own() == own_files
     assert scene.user.get("/api/me")["code"] == 200
-    return found
+    return envelope
 
 
 @pytest.mark.parametrize(("name", "field"), FILE_BODIES)
 def test_a_text_of_a_megabyte_in_any_field_is_refused(fresh: Scene, name: str, field: str) -> None:
-    mine, request = fresh.scan_own(), FILES[name][1]
+    own_files, request = fresh.scan_own(), FILES[name][1]
     if field not in FILES[name][0]:
         request = {**request, field: ""}
     long = MEGABYTE[: 32 << 10] if name.startswith("GET ") else MEGABYTE
     answer = send(fresh.user, name, replace_text(request, field, long))
     if name.startswith("GET ") and answer.status_code in (400, 414, 431):
         return
-    found = _check_nothing_done(fresh, answer, mine)
-    assert found["code"] == 400
+    envelope = _check_nothing_done(fresh, answer, own_files)
+    assert envelope["code"] == 400
     assert len(answer.content) < 5000
 
 
 @pytest.mark.parametrize("size", [4097, 7000, 70_000])
 def test_a_file_path_header_that_is_too_long_stores_nothing(fresh: Scene, size: int) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     answer = fresh.user.http.put("/api/fs/put", headers={"file-path": "/" + "x" * size}, content=b"x")
     assert answer.status_code == 200 or 400 <= answer.status_code < 500
     if answer.status_code == 200:
         assert check_answer(answer)["code"] == 400
-    assert fresh.scan_own() == mine
+    assert fresh.scan_own() == own_files
     assert fresh.user.get("/api/me")["code"] == 200
 
 
 @pytest.mark.parametrize("length", [255, 256, 4000])
 def test_a_name_longer_than_a_disk_keeps_is_refused_whole(fresh: Scene, length: int) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     long = "n" * length
     code = fresh.user.post("/api/fs/rename", path="/f.txt", name=long)["code"]
     assert code == (200 if length == 255 else 400)
     if length > 255:
         assert fresh.user.post("/api/fs/mkdir", path=f"/a/b/{long}")["code"] == 400
         assert fresh.user.put(f"/a/b/{long}", b"x")["code"] == 400
-        assert fresh.scan_own().keys() == mine.keys()
+        assert fresh.scan_own().keys() == own_files.keys()
 
 
 NUMBERS = [
@@ -84,9 +84,9 @@ NUMBERS = [
 def test_no_number_breaks_a_listing(fresh: Scene, admin: Client, number: str) -> None:
     for key in ("page", "per_page"):
         answer = fresh.user.http.post("/api/fs/list", content=f'{{"path": "/", "{key}": {number}}}')
-        found = check_answer(answer)
-        assert found["code"] in (200, 400)
-        assert found["code"] == 400 or len(found["data"]["content"]) <= 4
+        envelope = check_answer(answer)
+        assert envelope["code"] in (200, 400)
+        assert envelope["code"] == 400 or len(envelope["data"]["content"]) <= 4
         for route in ("/api/fs/list", "/api/admin/user/list", "/api/admin/storage/list", "/api/admin/meta/list"):
             assert check_answer(admin.http.get(route, params={key: number, "path": fresh.base}))["code"] in (200, 400)
 
@@ -104,7 +104,7 @@ def test_no_id_breaks_a_record_route(admin: Client, number: str) -> None:
 
 @pytest.mark.parametrize("shape", ["lists", "objects", "names", "mixed"])
 def test_json_ten_thousand_levels_deep_is_refused(fresh: Scene, shape: str) -> None:
-    mine, levels = fresh.scan_own(), 10_000
+    own_files, levels = fresh.scan_own(), 10_000
     text = {
         "lists": "[" * levels + "]" * levels,
         "objects": '{"a":' * levels + "1" + "}" * levels,
@@ -112,25 +112,29 @@ def test_json_ten_thousand_levels_deep_is_refused(fresh: Scene, shape: str) -> N
         "mixed": '{"dir": "/", "names": ["f.txt"], "x": ' + '[{"a":' * levels + "1" + "}]" * levels + "}",
     }[shape]
     answer = fresh.user.http.post("/api/fs/remove", content=text)
-    assert _check_nothing_done(fresh, answer, mine)["code"] == 400
+    assert _check_nothing_done(fresh, answer, own_files)["code"] == 400
     assert len(answer.content) < 5000
 
 
 @pytest.mark.parametrize("verb", ["remove", "move", "copy"])
 def test_a_hundred_thousand_bad_names_do_nothing(fresh: Scene, verb: str) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     body = {"dir": "/", "src_dir": "/", "dst_dir": "/empty", "names": ["f.txt"] * 99_999 + [".."]}
-    assert _check_nothing_done(fresh, fresh.user.http.post(f"/api/fs/{verb}", json=body), mine)["code"] in (400, 403)
+    assert _check_nothing_done(fresh, fresh.user.http.post(f"/api/fs/{verb}", json=body), own_files)["code"] in (
+        400,
+        403,
+    )
     body["names"] = ["f.txt"] * 100_001
-    assert _check_nothing_done(fresh, fresh.user.http.post(f"/api/fs/{verb}", json=body), mine)["code"] == 400
+    answer = fresh.user.http.post(f"/api/fs/{verb}", json=body)
+    assert _check_nothing_done(fresh, answer, own_files)["code"] == 400
 
 
 def test_a_hundred_thousand_renames_to_one_name_do_nothing(fresh: Scene) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     renaming = [{"src_name": f"missing{number}", "new_name": "x.txt"} for number in range(50_000)]
     renaming.insert(0, {"src_name": "f.txt", "new_name": "x.txt"})
     answer = fresh.user.http.post("/api/fs/batch_rename", json={"src_dir": "/", "rename_objects": renaming})
-    assert _check_nothing_done(fresh, answer, mine)["code"] != 200
+    assert _check_nothing_done(fresh, answer, own_files)["code"] != 200
 
 
 @pytest.mark.parametrize(
@@ -147,9 +151,9 @@ def test_no_pattern_holds_the_service_up(fresh: Scene, pattern: str) -> None:
 
 @pytest.mark.parametrize("key", ["path", "names", "password"])
 def test_texts_where_something_else_is_wanted_are_refused(fresh: Scene, key: str) -> None:
-    mine = fresh.scan_own()
+    own_files = fresh.scan_own()
     good = {"dir": "/", "names": ["f.txt"], "path": "/", "password": ""}
     for value in (5, True, {"a": 1}, [["f.txt"]], [None], [5], {"0": "f.txt"}):
         route = "remove" if key == "names" else "list"
         answer = fresh.user.http.post(f"/api/fs/{route}", content=json.dumps(good | {key: value}))
-        assert _check_nothing_done(fresh, answer, mine)["code"] == 400
+        assert _check_nothing_done(fresh, answer, own_files)["code"] == 400

@@ -104,9 +104,9 @@ def test_what_a_rule_guards_is_signed_also_where_links_are_not(
         for name in ("f.txt", "g.txt", "sub/h.txt"):
             path = f"{scene.base}/{name}"
             assert get(scene, path).status_code == (401 if name in guarded else 200), name
-            found = admin.ok("/api/fs/get", path=path)
-            assert bool(found["sign"]) == (name in guarded)
-            assert get(scene, path, found["sign"]).status_code == 200
+            entry = admin.ok("/api/fs/get", path=path)
+            assert bool(entry["sign"]) == (name in guarded)
+            assert get(scene, path, entry["sign"]).status_code == 200
             folder, _, last = path.rpartition("/")
-            signs = {one["name"]: one["sign"] for one in admin.ok("/api/fs/list", path=folder)["content"]}
+            signs = {listed["name"]: listed["sign"] for listed in admin.ok("/api/fs/list", path=folder)["content"]}
             assert get(scene, path, signs[last]).status_code == 200

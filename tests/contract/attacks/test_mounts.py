@@ -62,7 +62,7 @@ def test_a_mount_at_the_root_does_not_reach_into_the_others(scene: Scene, admin:
         answer = admin.post("/api/fs/recursive_move", src_dir="/", dst_dir="/", conflict_policy="skip")
         assert answer["code"] == 200
     assert scan(tmp_path / "files") == {
-        key: one for key, one in under.items() if "/files" in key.removeprefix(str(tmp_path))
+        key: facts for key, facts in under.items() if "/files" in key.removeprefix(str(tmp_path))
     }
     assert scene.scan_outside() == before
 
@@ -121,13 +121,13 @@ def test_two_storages_of_one_folder_do_not_lend_a_user_the_other_ones_path(
 
 
 def test_a_circle_of_aliases_ends_with_a_refusal(scene: Scene, admin: Client) -> None:
-    one, two = f"/{scene.id}-one", f"/{scene.id}-two"
-    with mount(admin, two, "Alias", paths=f"{one}"):
-        with mount(admin, one, "Alias", paths=f"{two}"):
-            for path in (one, two, f"{one}/deep", f"{two}/deep/er"):
+    first, two = f"/{scene.id}-one", f"/{scene.id}-two"
+    with mount(admin, two, "Alias", paths=f"{first}"):
+        with mount(admin, first, "Alias", paths=f"{two}"):
+            for path in (first, two, f"{first}/deep", f"{two}/deep/er"):
                 for route in ("list", "get", "dirs"):
                     answer = check_answer(send(admin, f"POST /api/fs/{route}", {"path": path}))
-                    assert answer["code"] == (200 if route == "get" and path in (one, two) else 500), (route, path)
+                    assert answer["code"] == (200 if route == "get" and path in (first, two) else 500), (route, path)
                 assert admin.put(f"{path}/new.txt", b"x")["code"] != 200
                 assert admin.post("/api/fs/mkdir", path=f"{path}/new")["code"] != 200
                 assert admin.post("/api/fs/remove", dir=path, names=["x"])["code"] in (200, 500)

@@ -53,14 +53,14 @@ def proxy(admin: Client, path: str) -> tuple[int, bytes]:
 def test_a_url_tree_reads_nothing_of_this_machine_unless_the_administrator_names_it(
     admin: Client, inside: Origin
 ) -> None:
-    before = len(inside.asked)
+    before = len(inside.requests)
     structure = f"f.bin:{inside.address}/secret"
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}, web_proxy=True) as path:
         status, page = proxy(admin, f"{path}/f.bin")
         assert (status, REFUSED in page.decode(), b"127.0.0.1" in page) == (500, True, False)
     addition = {"url_structure": structure, "head_size": True}
     with fixtures.mount(admin, "UrlTree", addition=addition):
-        assert len(inside.asked) == before, "its size was not asked for either"
+        assert len(inside.requests) == before, "its size was not asked for either"
     addition["allowed_hosts"] = "127.0.0.1"
     with fixtures.mount(admin, "UrlTree", addition=addition, web_proxy=True) as path:
         assert proxy(admin, f"{path}/f.bin") == (200, SECRET)
@@ -69,7 +69,7 @@ def test_a_url_tree_reads_nothing_of_this_machine_unless_the_administrator_names
 @pytest.mark.parametrize("target", ["http://{}/secret", "http://localhost:{port}/secret", "http://2130706433:{port}/"])
 def test_a_redirect_leads_a_url_tree_no_further(admin: Client, inside: Origin, outside: Origin, target: str) -> None:
     host = inside.address.removeprefix("http://")
-    before = len(inside.asked)
+    before = len(inside.requests)
     url = outside.at("/f", origin.redirect(target.format(host, port=host.rpartition(":")[2])))
     for addition in (
         {"url_structure": f"f:{url}", "allowed_hosts": "127.0.0.2"},
@@ -78,20 +78,20 @@ def test_a_redirect_leads_a_url_tree_no_further(admin: Client, inside: Origin, o
         with fixtures.mount(admin, "UrlTree", addition=addition, web_proxy=True) as path:
             status, page = proxy(admin, f"{path}/f")
             assert (status, REFUSED in page.decode()) == (500, True)
-    assert len(inside.asked) == before
+    assert len(inside.requests) == before
 
 
 def test_a_copy_out_of_a_url_tree_brings_nothing_of_this_machine(
     owner: TaskClient, admin: Client, inside: Origin
 ) -> None:
-    before = len(inside.asked)
+    before = len(inside.requests)
     structure = f"f.bin:{len(SECRET)}:{inside.address}/secret"
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as path:
         body = {"src_dir": path, "dst_dir": owner.folder, "names": ["f.bin"]}
         (made,) = owner.client.ok("/openlist/api/fs/copy", **body)["tasks"]
         row = owner.wait_for("copy", made["id"])
     assert (row["state"], REFUSED in row["error"]) == (7, True)
-    assert read_files(owner.disk) == {} and len(inside.asked) == before
+    assert read_files(owner.disk) == {} and len(inside.requests) == before
 
 
 # The download tools
@@ -116,7 +116,7 @@ def test_a_tool_that_no_administrator_set_up_is_nobodys_to_name(owner: TaskClien
             refused = get_refusal(ask(owner.client, url, owner.folder, tool="aria2"))
             reason = "aria2 is not set up here; an administrator can do that in the settings"
             assert refused == (500, f"failed init offline download tool aria2: {reason}")
-        assert web.asked == []
+        assert web.requests == []
     assert owner.wait_for_all(KIND) == []
 
 
@@ -128,7 +128,9 @@ def test_web_addresses_given_to_aria2_are_fetched_by_the_service(
     with fixtures.settings(admin, aria2_http="false"):
         (id,) = owner.download(url, tool="aria2")
         assert owner.wait_for(KIND, id)["error"] == ""
-    assert [one.headers["user-agent"] for one in outside.asked if one.path == "/plain.bin"] == ["Mangrove"]
+    assert [request.headers["user-agent"] for request in outside.requests if request.path == "/plain.bin"] == [
+        "Mangrove"
+    ]
 
 
 def read_refusals(service: Service) -> int:
@@ -141,14 +143,14 @@ def read_refusals(service: Service) -> int:
 def test_a_redirect_does_not_lead_aria2_to_this_machine(
     aria2: servers.Aria2, owner: TaskClient, inside: Origin, outside: Origin, code: int
 ) -> None:
-    before = len(inside.asked)
+    before = len(inside.requests)
     (id,) = owner.download(outside.at("/go", origin.redirect(f"{inside.address}/secret", code)), tool="aria2")
     row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (
         7,
         "[aria2]: a server was not reached, or is not of those that downloads may reach",
     )
-    assert read_files(owner.disk) == {} and len(inside.asked) == before
+    assert read_files(owner.disk) == {} and len(inside.requests) == before
 
 
 @with_aria2
@@ -156,7 +158,7 @@ def test_a_redirect_does_not_lead_aria2_to_this_machine(
 def test_no_torrent_leads_aria2_to_this_machine(
     aria2: servers.Aria2, owner: TaskClient, inside: Origin, outside: Origin, how: str
 ) -> None:
-    before, refusals = len(inside.asked), read_refusals(owner.service)
+    before, refusals = len(inside.requests), read_refusals(owner.service)
     leading = outside.at("/announce", origin.redirect(f"{inside.address}/secret"))
     described, number = torrents.torrent("f.bin", b"x", **{"seed" if how == "web seed" else "tracker": leading})
     url = outside.at("/f.torrent", origin.file(described))
@@ -165,7 +167,7 @@ def test_no_torrent_leads_aria2_to_this_machine(
     (id,) = owner.download(url, tool="aria2")
     wait_until(lambda: read_refusals(owner.service) > refusals)
     owner.ask("cancel", KIND, id)
-    assert len(inside.asked) == before
+    assert len(inside.requests) == before
 
 
 @with_aria2
@@ -173,8 +175,8 @@ def test_no_torrent_leads_aria2_to_this_machine(
 def test_a_torrent_that_names_a_server_of_this_machine_is_not_taken(
     aria2: servers.Aria2, owner: TaskClient, inside: Origin, outside: Origin, key: str
 ) -> None:
-    before = len(inside.asked)
+    before = len(inside.requests)
     described, _ = torrents.torrent("f.bin", b"x", **{key: f"{inside.address}/secret"})
     (id,) = owner.download(outside.at("/f.torrent", origin.file(described)), tool="aria2")
     assert owner.wait_for(KIND, id)["error"] == "access to 127.0.0.1 is not allowed"
-    assert len(inside.asked) == before
+    assert len(inside.requests) == before

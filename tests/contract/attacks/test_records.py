@@ -40,8 +40,8 @@ class Attacker:
         self._before: list[tuple[str, Item]] = []
 
     def read(self, kind: str, **key: int | str) -> Item:
-        found: Item = self._client.get_item(TableName=f"mangrove-{kind}", Key=self._make_key(key))["Item"]
-        return found
+        item: Item = self._client.get_item(TableName=f"mangrove-{kind}", Key=self._make_key(key))["Item"]
+        return item
 
     def write(self, kind: str, item: Item) -> None:
         """Put a record into its table, until `undo`."""
@@ -58,7 +58,7 @@ class Attacker:
 
     def forget(self, kind: str) -> None:
         """Leave the records of a kind as they are by now."""
-        self._before = [(one, item) for one, item in self._before if one != kind]
+        self._before = [(other_kind, item) for other_kind, item in self._before if other_kind != kind]
 
     def restart(self) -> None:
         """End the service, and start it as it was."""
@@ -85,8 +85,8 @@ class Attacker:
     def refusals(self) -> set[str]:
         """The records that the log names as refused, `<kind> <key>`."""
         lines = [line for line in self._log.read_text().splitlines() if "is refused" in line and line.endswith("}")]
-        found = [json.loads(line)["facts"] for line in lines]
-        return {f"{facts['table']} {facts['key']}" for facts in found}
+        refusals = [json.loads(line)["facts"] for line in lines]
+        return {f"{facts['table']} {facts['key']}" for facts in refusals}
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +169,8 @@ def test_no_other_attribute_of_a_user_can_be_written_either(strikes: Attacker, b
 
 def test_a_password_hash_that_was_moved_to_the_administrator_signs_nobody_in(strikes: Attacker, boss: Client) -> None:
     person = make_person(boss, strikes.service)
-    mine, admins = strikes.read("users", id=person.id), strikes.read("users", id=1)
-    strikes.write("users", admins | {"password_hash": mine["password_hash"]})
+    own, admins = strikes.read("users", id=person.id), strikes.read("users", id=1)
+    strikes.write("users", admins | {"password_hash": own["password_hash"]})
     strikes.strike(lambda: signs_in(strikes.service, "admin", PASSWORD), "users 1")
     assert not signs_in(strikes.service, "admin", ADMIN_PASSWORD), "the whole record is refused"
     assert person.client.get("/api/me")["code"] == 200
@@ -267,13 +267,13 @@ def test_a_storage_does_not_show_the_folder_of_another(strikes: Attacker, boss: 
 
 
 def test_a_key_does_not_become_that_of_another_user(strikes: Attacker, boss: Client) -> None:
-    mine, victim = (make_person(boss, strikes.service) for _ in range(2))
-    key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 42}M {mine.name}"
-    mine.client.ok("/api/me/sshkey/add", title=mine.name, key=key)
-    (row,) = mine.client.get("/api/me/sshkey/list")["data"]["content"]
+    attacker, victim = (make_person(boss, strikes.service) for _ in range(2))
+    key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 42}M {attacker.name}"
+    attacker.client.ok("/api/me/sshkey/add", title=attacker.name, key=key)
+    (row,) = attacker.client.get("/api/me/sshkey/list")["data"]["content"]
     strikes.write("sshkeys", strikes.read("sshkeys", id=row["id"]) | {"user_id": {"N": str(victim.id)}})
     strikes.strike(lambda: bool(victim.client.get("/api/me/sshkey/list")["data"]["content"]), f"sshkeys {row['id']}")
-    assert mine.client.get("/api/me/sshkey/list")["data"]["content"] == []
+    assert attacker.client.get("/api/me/sshkey/list")["data"]["content"] == []
 
 
 def test_names_and_numbers_that_were_written_give_nobody_a_record_of_another(strikes: Attacker, boss: Client) -> None:
@@ -288,7 +288,9 @@ def test_names_and_numbers_that_were_written_give_nobody_a_record_of_another(str
     assert [row for row in after if not row["username"].startswith(person.name)] == [
         row for row in before if row["username"] != person.name
     ]
-    assert len({row["id"] for row in after}) == len(after) == len(before) + [one["code"] for one in made].count(200)
+    assert (
+        len({row["id"] for row in after}) == len(after) == len(before) + [answer["code"] for answer in made].count(200)
+    )
     strikes.forget("counters")
 
 

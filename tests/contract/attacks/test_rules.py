@@ -110,9 +110,9 @@ def test_what_is_not_to_be_known_answers_the_same_whether_it_is_there_or_not(dro
 
 def _fill(value: Any, name: str) -> Any:
     if isinstance(value, list):
-        return [_fill(one, name) for one in value]
+        return [_fill(item, name) for item in value]
     if isinstance(value, dict):
-        return {key: _fill(one, name) for key, one in value.items()}
+        return {key: _fill(item, name) for key, item in value.items()}
     return value.replace("^(?:?)$", f"^{name}$").replace("?", name)
 
 
@@ -147,7 +147,7 @@ def test_a_hidden_name_is_not_told_by_what_is_put_there(fresh: Scene) -> None:
                 fresh.user.post("/api/fs/regex_rename", src_dir="/", src_name_regex="^g.txt$", new_name_regex=name),
                 fresh.user.post("/api/fs/remove", dir="/", names=[name]),
             ]
-            told.add(tuple((one["code"], one["message"].replace(name, "?")) for one in answers))
+            told.add(tuple((answer["code"], answer["message"].replace(name, "?")) for answer in answers))
         assert len(told) == 1, told
     assert fresh.scan_own() == before
 

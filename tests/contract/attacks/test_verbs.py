@@ -74,13 +74,13 @@ ROOTS = ("", "/", ".", "./", "//", "/.", "\\", "sub/..", "/sub/../", "..")
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_a_user_does_not_rename_or_replace_his_own_root(fresh: Scene, root: str) -> None:
-    before, mine = fresh.scan_outside(), fresh.scan_own()
+    before, own_files = fresh.scan_outside(), fresh.scan_own()
     for name in ("ab", "c", fresh.secret, "f.txt"):
         answer = fresh.user.post("/api/fs/rename", path=root, name=name, overwrite=True)
         assert answer["code"] != 200
     for route in ("put", "form"):
         assert check_answer(send(fresh.user, f"PUT /api/fs/{route}", root))["code"] != 200
-    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, own_files)
 
 
 def test_an_upload_does_not_become_the_missing_root_of_a_user(fresh: Scene) -> None:
@@ -95,7 +95,7 @@ def test_an_upload_does_not_become_the_missing_root_of_a_user(fresh: Scene) -> N
 @pytest.mark.parametrize("folder", ["", "/", "/sub"])
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "./", "../", "\\", "sub/..", "../a", "../ab", "/.."])
 def test_a_name_never_means_the_folder_itself_or_the_one_above(fresh: Scene, folder: str, name: str) -> None:
-    before, mine = fresh.scan_outside(), fresh.scan_own()
+    before, own_files = fresh.scan_outside(), fresh.scan_own()
     assert fresh.user.post("/api/fs/remove", dir=folder, names=[name])["code"] in (400, 403)
     assert fresh.user.post("/api/fs/remove", dir=folder, names=["f.txt", name])["code"] in (400, 403)
     for verb in ("move", "copy"):
@@ -104,7 +104,7 @@ def test_a_name_never_means_the_folder_itself_or_the_one_above(fresh: Scene, fol
             assert answer["code"] in (400, 403)
     renaming = [{"src_name": "f.txt", "new_name": "x.txt"}, {"src_name": name or "/", "new_name": "y"}]
     assert fresh.user.post("/api/fs/batch_rename", src_dir=folder, rename_objects=renaming)["code"] in (400, 403)
-    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, own_files)
 
 
 def test_no_mount_and_no_way_to_one_is_removed_renamed_or_moved(fresh: Scene, admin: Client) -> None:
@@ -239,11 +239,11 @@ def test_what_is_hidden_shows_in_no_answer(hiding: Scene) -> None:
             assert check_answer(answer)["code"] in (403, 500), (route, name)
             assert hiding.secret not in answer.text
     assert hiding.user.names("/") == ["empty", "f.txt", "g.txt", "sub"]
-    assert {one["name"] for one in hiding.user.ok("/api/fs/dirs", path="/")} == {"empty", "sub"}
+    assert {entry["name"] for entry in hiding.user.ok("/api/fs/dirs", path="/")} == {"empty", "sub"}
     for name in ("/f.secret", "/secretive.txt"):
         assert hiding.admin.put(hiding.base + name, b"x")["code"] == 200
     related = hiding.user.ok("/api/fs/get", path="/f.txt")["related"] or []
-    assert [one["name"] for one in related] == ["f.secret"]
+    assert [entry["name"] for entry in related] == ["f.secret"]
     assert hiding.user.post("/api/fs/get", path="/secretive.txt")["code"] == 403
 
 

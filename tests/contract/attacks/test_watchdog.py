@@ -59,12 +59,12 @@ class Watched:
         slow = {}
         for request in requests:
             for _ in range(TRIES):
-                found = self.list_slow(request)
-                if found:
-                    slow[request.why] = found
-                if not found or max(map(read_milliseconds, found)) > 10_000 * LIMIT:
+                slow_steps = self.list_slow(request)
+                if slow_steps:
+                    slow[request.why] = slow_steps
+                if not slow_steps or max(map(read_milliseconds, slow_steps)) > 10_000 * LIMIT:
                     break  # it is fast, or so slow that no other try is needed, which may find nothing left to do
-            if not found:
+            if not slow_steps:
                 slow.pop(request.why, None)
         assert not slow, f"more than {LIMIT * 1000:.0f} ms"
 
@@ -78,12 +78,12 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         files = service.data / "files"
         for made in ("many", "copies", "moved", "x"):
             (files / made).mkdir()
-        for one in NAMES:
-            (files / "many" / one).touch()
+        for name in NAMES:
+            (files / "many" / name).touch()
         (files / "moved" / NAMES[-1]).touch()  # which stops a move of all
         with ZipFile(files / "many.zip", "w") as archive:
-            for one in NAMES:
-                archive.writestr(f"{one[:200]}/{one}", "")
+            for name in NAMES:
+                archive.writestr(f"{name[:200]}/{name}", "")
         yield Watched(service, notes)
 
 

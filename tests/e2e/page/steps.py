@@ -33,5 +33,7 @@ def find_violations(page: Any, axe: Path) -> list[str]:
     """What axe-core has to say against the page as it is shown now."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe.read_text())  # not a script element: the policy of the page would refuse one
-    found = page.evaluate("axe.run()")
-    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
+    result = page.evaluate("axe.run()")
+    return [
+        f"{violation['id']}: {node['html'][:200]}" for violation in result["violations"] for node in violation["nodes"]
+    ]

@@ -334,7 +334,7 @@ def test_a_zip_is_streamed_to_the_place_one_chooses(page: Any, folder: str) -> N
 @wide
 def test_several_are_downloaded_one_by_one(page: Any, folder: str) -> None:
     got: list[Any] = []
-    page.on("download", lambda one: got.append(one))
+    page.on("download", lambda download: got.append(download))
     open_folder(page, folder)
     select_several(page, "alpha.txt", "beta.txt")
     choose(page, "Download")
@@ -342,7 +342,7 @@ def test_several_are_downloaded_one_by_one(page: Any, folder: str) -> None:
     dialog.get_by_role("radio", name="One file at a time").check()
     dialog.get_by_role("button", name="Download").click()
     dialog.wait_for(state="detached")
-    assert [one.suggested_filename for one in got] == ["alpha.txt", "beta.txt"]
+    assert [download.suggested_filename for download in got] == ["alpha.txt", "beta.txt"]
 
 
 @wide

@@ -17,11 +17,13 @@ MANY = 1_000_000
 
 def invent_page(route: Any) -> None:
     """Answer a listing with its part of a million entries: no storage makes so many in the time of a test."""
-    asked = route.request.post_data_json
-    start = (asked["page"] - 1) * asked["per_page"]
+    request = route.request.post_data_json
+    start = (request["page"] - 1) * request["per_page"]
     entry = {"size": 7, "is_dir": False, "modified": "2026-01-02T03:04:05Z", "created": "2026-01-02T03:04:05Z",
              "sign": "", "thumb": "", "type": 4, "hashinfo": "null", "hash_info": None}  # fmt: skip
-    content = [{"name": f"file {number}.txt", **entry} for number in range(start, min(start + asked["per_page"], MANY))]
+    content = [
+        {"name": f"file {number}.txt", **entry} for number in range(start, min(start + request["per_page"], MANY))
+    ]
     about = {"readme": "", "header": "", "write": True, "write_content_bypass": False, "provider": "unknown"}
     route.fulfill(json={"code": 200, "message": "success", "data": {"content": content, "total": MANY, **about}})
 

@@ -56,15 +56,15 @@ def test_every_address_and_panel_can_be_used_by_everybody(page: Any, shots: Path
     width = page.viewport_size["width"]
     page.emulate_media(reduced_motion="reduce")
     sign_in(page)
-    found = []
+    violations = []
     for address in ADDRESSES:
         go(page, address)
         name = address.replace("/", "_")
         page.screenshot(path=shots / f"view{name}-{width}.png", full_page=True)
-        found += [f"{address}: {one}" for one in find_violations(page, AXE)]
-        found += [f"{address}: {one}" for one in find_overflow(page)]
+        violations += [f"{address}: {violation}" for violation in find_violations(page, AXE)]
+        violations += [f"{address}: {violation}" for violation in find_overflow(page)]
         page.evaluate("document.documentElement.dir = 'rtl'")
-        found += [f"{address} right to left: {one}" for one in find_overflow(page)]
+        violations += [f"{address} right to left: {violation}" for violation in find_overflow(page)]
         page.evaluate("document.documentElement.dir = 'ltr'")
     go(page, "/@/files/frame")
     for button in ("Search", "Tasks", re.compile("Account"), "New"):
@@ -74,9 +74,9 @@ def test_every_address_and_panel_can_be_used_by_everybody(page: Any, shots: Path
         opener.click()
         page.wait_for_function(AT_REST)
         page.screenshot(path=shots / f"panel-{button if isinstance(button, str) else 'Account'}-{width}.png")
-        found += [f"{button}: {one}" for one in find_violations(page, AXE) + find_overflow(page)]
+        violations += [f"{button}: {violation}" for violation in find_violations(page, AXE) + find_overflow(page)]
         page.keyboard.press("Escape")
-    assert found == []
+    assert violations == []
 
 
 def find_overflow(page: Any) -> list[str]:
@@ -90,22 +90,22 @@ def test_any_main_colour_can_be_read(page: Any, shots: Path) -> None:
     sign_in(page, "/@/files/frame")
     page.get_by_role("grid").focus()
     page.keyboard.press("Control+a")
-    found = []
+    violations = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for color in ("#ffee00", "#000000", "#ffffff", "#1890ff"):
             page.evaluate("color => document.documentElement.style.setProperty('--main-color', color)", color)
             page.screenshot(path=shots / f"colour-{color[1:]}-{scheme}.png")
-            found += [f"{color} {scheme}: {one}" for one in find_violations(page, AXE)]
-    assert found == []
+            violations += [f"{color} {scheme}: {violation}" for violation in find_violations(page, AXE)]
+    assert violations == []
 
 
 def press_until(page: Any, key: str, name: str | re.Pattern[str], role: str = "button", most: int = 40) -> None:
     """Press a key until what has that name has the focus."""
-    wanted = page.get_by_role(role, name=name)
+    target = page.get_by_role(role, name=name)
     for _ in range(most):
         page.keyboard.press(key)
-        if wanted.evaluate_all(
+        if target.evaluate_all(
             "(found) => found.some((one) => one === document.activeElement || one.matches('[data-highlighted]'))"
         ):
             return
@@ -235,7 +235,7 @@ def test_a_session_that_ended_is_said_and_taken_up_where_it_was(page: Any, servi
     page.goto("/@/frame")
     fill_sign_in(page, name, "seven green bottles")
     page.get_by_role("row", name="letter.txt").wait_for()
-    user = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["username"] == name)
+    user = next(row for row in admin.get("/api/admin/user/list")["data"]["content"] if row["username"] == name)
     admin.ok("/api/admin/user/update", **{**user, "password": "eight green bottles"})
     page.get_by_role("button", name="Refresh").first.click()
     page.get_by_text("You are signed out").wait_for()

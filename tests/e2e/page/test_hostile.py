@@ -129,9 +129,9 @@ def test_a_hostile_folder_runs_nothing_and_leaks_nothing(
 ) -> None:
     width = page.viewport_size["width"]
     dialogs: list[str] = []
-    asked: list[str] = []
+    requested_urls: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.on("popup", lambda popup: dialogs.append(popup.url))
     page.goto(f"/@{FOLDER}")
     page.get_by_label("Stay signed in").check()  # the token is where a script of this origin would find it
@@ -165,9 +165,9 @@ def test_a_hostile_folder_runs_nothing_and_leaks_nothing(
     page.get_by_role("grid").wait_for()
     assert listener.received == []
     assert dialogs == []
-    assert not any(token in url for url in asked)
+    assert not any(token in url for url in requested_urls)
     refused = ("Content Security Policy", "Failed to load resource", "Blocked script execution", "sandboxed")
-    assert [error for error in errors if not any(one in error for one in refused)] == []
+    assert [error for error in errors if not any(text in error for text in refused)] == []
     errors.clear()  # what the policy refused is said there
 
 

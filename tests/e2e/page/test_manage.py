@@ -149,7 +149,9 @@ def test_an_s3_storage_works_and_shows_no_secret(page: Any, admin: Client, tmp_p
         page.get_by_role("button", name="Save").click()
         choose(page, "/s3", "Open the folder")
         page.get_by_role("link", name="letter.txt").wait_for()
-        stored = next(one for one in admin.get("/api/admin/storage/list")["data"]["content"] if one["driver"] == "S3")
+        stored = next(
+            entry for entry in admin.get("/api/admin/storage/list")["data"]["content"] if entry["driver"] == "S3"
+        )
         assert json.loads(stored["addition"]) | options == json.loads(stored["addition"])
         drop_storages(admin)
 
@@ -200,7 +202,7 @@ def test_the_order_is_changed_by_dragging_and_without(page: Any, admin: Client, 
         for index, path in enumerate(paths):
             page.locator(f"ol > li:nth-child({index + 1})[aria-label='{path}']").wait_for()
         with_order = admin.get("/api/admin/storage/list")["data"]["content"]
-        assert [one["mount_path"] for one in with_order] == list(paths)
+        assert [row["mount_path"] for row in with_order] == list(paths)
 
     row(page, "/c").wait_for()
     with page.expect_response("**/api/admin/storage/list"):
@@ -323,10 +325,10 @@ def test_the_index_is_built_and_cleared(page: Any, admin: Client, shots: Path) -
 def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path, shots: Path) -> None:
     drop_storages(admin)
     name = f"anna{page.viewport_size['width']}"
-    kept = add_local(admin, "/kept", tmp_path, remark="as it was")
+    storage_id = add_local(admin, "/kept", tmp_path, remark="as it was")
     add_local(admin, "/lost", tmp_path)
     admin.ok("/api/admin/user/create", username=name, password="a long password", base_path="/kept", permission=8)
-    user = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["username"] == name)
+    user = next(row for row in admin.get("/api/admin/user/list")["data"]["content"] if row["username"] == name)
     admin.ok("/api/admin/meta/create", path=f"/kept/{name}", read_users=[user["id"]])
 
     open_section(page, "backup")
@@ -341,13 +343,13 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
     for storage in admin.get("/api/admin/storage/list")["data"]["content"]:
         if storage["mount_path"] == "/lost":
             admin.ok("/api/admin/storage/delete", params={"id": storage["id"]})
-        if storage["id"] == kept:
+        if storage["id"] == storage_id:
             admin.ok("/api/admin/storage/update", **storage | {"remark": "changed"})
     admin.ok("/api/admin/user/delete", params={"id": user["id"]})
     admin.ok("/api/admin/meta/delete", params={"id": find_meta(admin, f"/kept/{name}")["id"]})
     backup["storages"].append(backup["storages"][0] | {"mount_path": "/odd", "driver": "Nothing"})
-    next(one for one in backup["settings"] if one["key"] == "site_title")["value"] = "From the backup"
-    next(one for one in backup["settings"] if one["key"] == "filename_char_mapping")["value"] = "{"
+    next(row for row in backup["settings"] if row["key"] == "site_title")["value"] = "From the backup"
+    next(row for row in backup["settings"] if row["key"] == "filename_char_mapping")["value"] = "{"
     file.write_text(json.dumps(backup))
     page.get_by_label("Backup file").set_input_files([])
     page.get_by_label("Backup file").set_input_files(file)
@@ -368,9 +370,9 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
     assert "changed" in find_result("/kept Storages") and "created" in find_result("/lost")
     assert "needs a password" in find_result(name)
     page.get_by_role("banner").get_by_text("From the backup").wait_for()
-    again = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["username"] == name)
+    again = next(row for row in admin.get("/api/admin/user/list")["data"]["content"] if row["username"] == name)
     assert find_meta(admin, f"/kept/{name}")["read_users"] == [again["id"]]
-    stored = {one["mount_path"]: one for one in admin.get("/api/admin/storage/list")["data"]["content"]}
+    stored = {row["mount_path"]: row for row in admin.get("/api/admin/storage/list")["data"]["content"]}
     assert stored["/kept"]["remark"] == "as it was" and stored["/lost"]["status"] == "work"
 
     page.get_by_label("Backup file").set_input_files(__file__)
@@ -381,4 +383,4 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
 
 def find_meta(admin: Client, path: str) -> dict[str, Any]:
     rows = admin.get("/api/admin/meta/list")["data"]["content"]
-    return next(one for one in rows if one["path"] == path)
+    return next(row for row in rows if row["path"] == path)

@@ -26,7 +26,7 @@ def make_user(service: Service, name: str, permission: int = 0) -> Client:
 
 def find_user(service: Service, name: str) -> dict[str, Any] | None:
     rows = service.client().get("/api/admin/user/list")["data"]["content"]
-    return next((one for one in rows if one["username"] == name), None)
+    return next((row for row in rows if row["username"] == name), None)
 
 
 def make_code(secret: str, later: int = 0) -> str:

@@ -18,7 +18,7 @@ MANY = 450  # hits, of which a page holds 200
 
 
 @pytest.fixture(scope="module")
-def found(service: Service) -> str:
+def mount_name(service: Service) -> str:
     """Folders with files that are looked for."""
     admin = service.client()
     for path, size in (("/near/walrus one.txt", 10), ("/near/deep/walrus two.jpg", 3000), ("/far/walrus three.md", 20)):
@@ -46,9 +46,9 @@ def wait_for_hits(panel: Any, *names: str) -> None:
         panel.get_by_role("link", name=name).wait_for()
 
 
-def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, found: str, shots: Path) -> None:
+def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, mount_name: str, shots: Path) -> None:
     width = page.viewport_size["width"]
-    sign_in(page, f"/@{found}/near")
+    sign_in(page, f"/@{mount_name}/near")
     panel = open_search(page)
     panel.get_by_text("Type part of a name").wait_for()
     page.keyboard.type("walrus")
@@ -80,15 +80,15 @@ def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, foun
 
     row = panel.get_by_role("listitem").filter(has_text="walrus two.jpg")
     row.get_by_role("button", name="Show in its folder").click()
-    page.wait_for_url(f"**/@{found}/near/deep")
+    page.wait_for_url(f"**/@{mount_name}/near/deep")
     page.locator("[data-row][aria-selected=true]", has_text="walrus two.jpg").wait_for()
     page.keyboard.press("F2")
     page.get_by_role("dialog", name="Rename").wait_for()
     page.keyboard.press("Escape")
 
 
-def test_the_search_is_used_by_keyboard_alone(page: Any, found: str) -> None:
-    sign_in(page, f"/@{found}")
+def test_the_search_is_used_by_keyboard_alone(page: Any, mount_name: str) -> None:
+    sign_in(page, f"/@{mount_name}")
     page.get_by_role("button", name="Search").focus()
     page.keyboard.press("Enter")
     panel = wait_for_panel(page)

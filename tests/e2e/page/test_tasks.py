@@ -27,7 +27,7 @@ def other(service: Service, request: pytest.FixtureRequest, tmp_path: Path) -> I
 def set_workers(admin: Client, kind: str, count: int) -> None:
     """So many tasks of a kind run at once; with none they wait."""
     settings = admin.get("/api/admin/setting/list")["data"]
-    setting = next(one for one in settings if one["key"] == f"{kind}_task_threads_num")
+    setting = next(row for row in settings if row["key"] == f"{kind}_task_threads_num")
     answer = admin.envelope(admin.http.post("/api/admin/setting/save", json=[setting | {"value": str(count)}]))
     assert answer["code"] == 200, answer
 

@@ -100,10 +100,10 @@ def test_a_folder_is_dropped_with_all_that_is_in_it(
 
 @WIDE
 def test_files_and_a_folder_are_chosen_by_button(page: Any, service: Service, folder: str, tmp_path: Path) -> None:
-    one, two = make_files(tmp_path, "one.txt", "two.txt")
+    first, two = make_files(tmp_path, "one.txt", "two.txt")
     make_files(tmp_path / "chosen", "inside/three.txt")
     sign_in(page, f"/@{folder}")
-    choose(page, "Upload files", one, two)
+    choose(page, "Upload files", first, two)
     page.get_by_text("2 of 2 uploaded").wait_for()
     choose(page, "Upload a folder", tmp_path / "chosen")
     page.get_by_text("3 of 3 uploaded").wait_for()
@@ -112,7 +112,7 @@ def test_files_and_a_folder_are_chosen_by_button(page: Any, service: Service, fo
     assert client.names(folder) == ["chosen", "one.txt", "two.txt"]
     assert client.names(f"{folder}/chosen/inside") == ["three.txt"]
     entry = client.ok("/api/fs/get", path=f"{folder}/one.txt")
-    assert abs(one.stat().st_mtime - _parse(entry["modified"])) < 1.5  # it keeps its time
+    assert abs(first.stat().st_mtime - _parse(entry["modified"])) < 1.5  # it keeps its time
 
 
 def _parse(moment: str) -> float:
@@ -145,9 +145,9 @@ def test_a_name_that_is_taken_is_asked_about_once_for_all(
     dialog.get_by_role("button", name="Skip").click()
     dialog.wait_for(state="hidden")
     page.get_by_text("3 of 6 uploaded").wait_for()
-    found = {name: read(client, f"{folder}/{name}") for name in client.names(folder)}
-    kept = {name: "old" for name in names[:5]} | {second: "new", "5.txt": "new"}
-    assert found == kept | {first.replace(".txt", " (2).txt"): "new"}
+    contents = {name: read(client, f"{folder}/{name}") for name in client.names(folder)}
+    expected = {name: "old" for name in names[:5]} | {second: "new", "5.txt": "new"}
+    assert contents == expected | {first.replace(".txt", " (2).txt"): "new"}
 
 
 @WIDE
@@ -201,7 +201,7 @@ def test_a_large_file_goes_on_after_a_reload_with_what_is_missing(
     page.reload()
     page.unroute("**/api/fs/multipart/chunk")
     again: list[str] = []
-    page.on("request", lambda one: again.append(one.headers.get("x-chunk-index", "")))
+    page.on("request", lambda request: again.append(request.headers.get("x-chunk-index", "")))
     sign_in(page, f"/@{folder}")
     choose(page, "Upload files", large)
     wait_until(lambda: admin.names(folder) == ["large.bin"], page)
@@ -229,8 +229,8 @@ def wait_until(holds: Callable[[], bool], page: Any) -> None:
 def test_leaving_is_warned_of_and_everything_can_be_given_up(
     page: Any, folder: str, tmp_path: Path, held: list[Any]
 ) -> None:
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.dismiss()))
     sign_in(page, f"/@{folder}")
     choose(page, "Upload files", *make_files(tmp_path, "one.txt", "two.txt"))
     page.get_by_text("0 of 2 uploaded").wait_for()
@@ -238,7 +238,7 @@ def test_leaving_is_warned_of_and_everything_can_be_given_up(
     page.get_by_role("button", name="Cancel all").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel uploads").click()
     page.get_by_text("of 2 uploaded").wait_for(state="hidden")
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
 
 
 @WIDE
@@ -297,8 +297,8 @@ def test_without_a_network_the_queue_waits(
     page: Any, service: Service, folder: str, tmp_path: Path, errors: list[str]
 ) -> None:
     sign_in(page, f"/@{folder}")
-    one, *others = make_files(tmp_path, "one.txt", "two.txt", "three.txt", "four.txt")
-    choose(page, "Upload files", one)
+    first, *others = make_files(tmp_path, "one.txt", "two.txt", "three.txt", "four.txt")
+    choose(page, "Upload files", first)
     page.get_by_text("1 of 1 uploaded").wait_for()
     page.context.set_offline(True)
     choose(page, "Upload files", *others)

@@ -104,14 +104,14 @@ def go_beside(page: Any, name: str) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_markdown_is_laid_out_and_remote_pictures_wait(page: Any, shots: Path, errors: list[str]) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     open_file(page, "notes.md")
     wait_for_property(page.locator("img[alt=own]"), "naturalWidth", 120)
     page.get_by_text("127.0.0.1:9").wait_for()
     shoot(page, shots, "markdown")
     assert find_violations(page, AXE) == []
-    assert not any(":9/" in url for url in asked)
+    assert not any(":9/" in url for url in requested_urls)
     page.get_by_role("link", name="below").click()
     assert page.url.endswith("/notes.md")
     page.get_by_role("button", name="Show the pictures").click()
@@ -121,7 +121,7 @@ def test_markdown_is_laid_out_and_remote_pictures_wait(page: Any, shots: Path, e
     page.get_by_role("button", name="Source").click()
     page.get_by_role("link", name="the code").click()
     page.wait_for_url("**/@/files/view/code.py")
-    assert any(":9/" in url for url in asked)
+    assert any(":9/" in url for url in requested_urls)
     errors.clear()  # there is nothing at that address
 
 
@@ -158,8 +158,8 @@ def test_film_has_the_subtitles_beside_it_and_sound_plays(page: Any, shots: Path
     open_file(page, "film.webm")
     wait_for_property(page.locator("video"), "videoWidth", 16)
     wait_for_property(page.locator("track"), "readyState", 2)
-    found = page.locator("track").evaluate("track => [track.label, ...[...track.track.cues].map((cue) => cue.text)]")
-    assert found == ["en", "Good <i>morning</i>"]
+    texts = page.locator("track").evaluate("track => [track.label, ...[...track.track.cues].map((cue) => cue.text)]")
+    assert texts == ["en", "Good <i>morning</i>"]
     shoot(page, shots, "film")
     assert find_violations(page, AXE) == []
     page.get_by_role("link", name="film.en.srt").click()

@@ -96,7 +96,7 @@ def test_list_compact_and_grid_are_chosen_and_remembered(
     page.screenshot(path=shots / f"view-grid-dark-{width}.png")
     sign_in(page, f"/@{pictures}")
     page.locator("[role=grid].grid").wait_for()
-    errors[:] = [one for one in errors if "500" not in one]  # the browser logs the thumbnail that cannot be made
+    errors[:] = [error for error in errors if "500" not in error]  # the browser logs the thumbnail that cannot be made
 
 
 def test_a_folder_is_sorted_by_any_column(page: Any, folder: str) -> None:

@@ -21,7 +21,7 @@ PASSWORD = "a long password"
 def guest(service: Service) -> Iterator[None]:
     """The guest is let in meanwhile."""
     admin = service.client()
-    user = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["role"] == 1)
+    user = next(row for row in admin.get("/api/admin/user/list")["data"]["content"] if row["role"] == 1)
     admin.ok("/api/admin/user/update", **{**user, "disabled": False})
     yield
     admin.ok("/api/admin/user/update", **{**user, "disabled": True})

@@ -66,7 +66,7 @@ def test_no_spelling_of_a_private_address_is_reached(private: Origin, host: str)
     port = private.address.rpartition(":")[2]
     with pytest.raises(ForbiddenAddress, match=r"^access to .* is not allowed$"):
         fetch(f"http://{host}:{port}/", AddressPolicy())
-    assert private.asked == []
+    assert private.requests == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_no_spelling_of_a_private_address_is_reached(private: Origin, host: str)
 def test_an_odd_spelling_that_no_resolver_reads_reaches_nothing(private: Origin, host: str) -> None:
     with pytest.raises((ForbiddenAddress, urls.InvalidUrl, Unreachable)):
         fetch(f"http://{host}:{private.address.rpartition(':')[2]}/", AddressPolicy())
-    assert private.asked == []
+    assert private.requests == []
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
@@ -83,7 +83,7 @@ def test_a_redirect_to_a_private_address_is_refused(public: Origin, private: Ori
     url = public.at("/", origin.redirect(f"{private.address}/", code))
     with pytest.raises(ForbiddenAddress, match=r"^access to 127\.0\.0\.1 is not allowed$"):
         fetch(url)
-    assert (len(public.asked), private.asked) == (1, [])
+    assert (len(public.requests), private.requests) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_name_that_answers_differently_the_second_time_is_checked_the_second_t
     public.at("/", origin.redirect("/next"))
     with pytest.raises(ForbiddenAddress, match=r"^access to rebound\.example is not allowed$"):
         fetch(f"http://rebound.example:{port}/")
-    assert (len(public.asked), inside.asked) == (1, [])
+    assert (len(public.requests), inside.requests) == (1, [])
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to(public: Origin, names: Names) -> None:
@@ -119,7 +119,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_connected_to(public: Or
     names.answers["twice.example"] = [["127.0.0.2"], ["127.0.0.1"]]
     assert fetch(f"http://twice.example:{port}/") == b"fine"
     assert names.answers["twice.example"] == [["127.0.0.1"]], "the name was asked once"
-    assert public.asked[0].headers["host"] == f"twice.example:{port}"
+    assert public.requests[0].headers["host"] == f"twice.example:{port}"
 
 
 def test_of_several_addresses_only_the_permitted_are_tried(public: Origin, inside: Origin, names: Names) -> None:
@@ -127,7 +127,7 @@ def test_of_several_addresses_only_the_permitted_are_tried(public: Origin, insid
     public.at("/", origin.file(b"fine"))
     names.answers["mixed.example"] = [["127.0.0.1", "127.0.0.3", "127.0.0.2"]]
     assert fetch(f"http://mixed.example:{port}/", AddressPolicy.parse("127.0.0.2, 127.0.0.3")) == b"fine"
-    assert inside.asked == []
+    assert inside.requests == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_no_proxy_of_the_environment_is_used(public: Origin, private: Origin, mo
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, private.address)
     assert fetch(public.at("/f", origin.file(b"direct"))) == b"direct"
-    assert private.asked == []
+    assert private.requests == []
 
 
 def make_certificate(folder: Path, name: str) -> ssl.SSLContext:

@@ -71,7 +71,7 @@ def test_what_the_policy_permits_is_reached(proxy: GuardedProxy, web: Origin) ->
 def test_nothing_else_is_reached(proxy: GuardedProxy, both: tuple[Origin, Origin], host: str) -> None:
     web, inside = both
     assert get(proxy.open(HERE), f"{host}:{find_target(web).rpartition(':')[2]}").startswith(b"HTTP/1.1 403 ")
-    assert inside.asked == []
+    assert inside.requests == []
 
 
 def test_a_name_is_resolved_once_and_anew_each_time(proxy: GuardedProxy, web: Origin, names: Names) -> None:
@@ -91,7 +91,7 @@ def test_the_policy_of_the_last_call_counts(proxy: GuardedProxy, web: Origin) ->
 def test_who_does_not_know_the_secret_reaches_nothing(proxy: GuardedProxy, web: Origin, password: str) -> None:
     request = f"CONNECT {find_target(web)} HTTP/1.1"
     assert send(proxy.open(HERE), request, password=password).startswith(b"HTTP/1.1 407 ")
-    assert web.asked == []
+    assert web.requests == []
     host, port = proxy.open(HERE).url.removeprefix("http://").split(":")
     for line in ("", "Proxy-Authorization: Bearer x\r\n", "Proxy-Authorization: Basic !!!\r\n"):
         with socket.create_connection((host, int(port)), 10) as connection:

@@ -66,7 +66,7 @@ def test_a_slice_ends_in_time_however_slowly_the_source_sends(
     finally:
         over.set()
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f.bin": content})
-    assert len(web.asked) > 1
+    assert len(web.requests) > 1
 
 
 def test_a_file_of_more_than_the_limit_is_refused(task_env: TaskEnv, web: Origin) -> None:

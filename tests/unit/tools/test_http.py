@@ -72,7 +72,7 @@ def test_an_empty_file_is_a_file(web: Origin) -> None:
 def test_nothing_of_ours_is_sent(web: Origin) -> None:
     web.at("/landed", file(b"x"))
     fetch_file(web.at("/sends", origin.status(302, location="/landed", set_cookie="a=b; Path=/")))
-    for request in web.asked[-2:]:
+    for request in web.requests[-2:]:
         assert {name.lower() for name in request.headers} <= {
             "host", "accept", "accept-encoding", "connection", "user-agent"
         }  # fmt: skip
@@ -88,10 +88,10 @@ def test_redirects_are_followed_and_the_last_address_names_the_file(web: Origin)
 
 
 def test_redirects_without_an_end_are_given_up(web: Origin) -> None:
-    asked = len(web.asked)
+    asked = len(web.requests)
     with pytest.raises(Problem, match=r"^more than 10 redirects$"):
         fetch_file(web.at("/round", origin.redirect("/round")))
-    assert len(web.asked) - asked == http.MAX_REDIRECTS + 1
+    assert len(web.requests) - asked == http.MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503, 204, 304, 300])
@@ -196,7 +196,7 @@ def test_a_date_of_this_very_second_does_not_tell_files_apart(web: Origin) -> No
 def test_without_a_validator_a_fetch_begins_at_the_beginning(web: Origin) -> None:
     found = fetch_file(web.at("/unsure", file(CONTENT)), 1000)
     assert (found.offset, found.content) == (0, CONTENT)
-    assert "range" not in web.asked[-1].headers
+    assert "range" not in web.requests[-1].headers
 
 
 # Bad bodies

@@ -68,7 +68,7 @@ def test_a_tool_that_no_administrator_has_set_up_is_not_called(machine: None, na
         uri = web.address.replace("//", "//me:hush@") if name == "qBittorrent" else f"{web.address}/jsonrpc"
         message = refusal(name, aria2_uri=uri, qbittorrent_url=uri, offline_download_ready="")
         assert message == f"failed init offline download tool {name}: {reason}"
-        assert web.asked == []
+        assert web.requests == []
 
 
 @pytest.mark.parametrize(
