@@ -70,13 +70,13 @@ class Disk:
 
     def orphans(self) -> list[tuple[str, int]]:
         """Parts of unfinished files, with their sizes."""
-        found = []
+        files = []
         for folder, _, names in os.walk(self.root):
             for name in names:
                 if name.startswith(PART):
                     with suppress(FileNotFoundError):  # dropped while we looked
-                        found.append((f"{folder}/{name}", os.stat(f"{folder}/{name}").st_size))
-        return found
+                        files.append((f"{folder}/{name}", os.stat(f"{folder}/{name}").st_size))
+        return files
 
     def clear(self) -> None:
         for entry in self.root.iterdir():
@@ -131,19 +131,19 @@ class Bucket:
 
     def orphans(self) -> list[tuple[str, int]]:
         """Multipart uploads that were neither completed nor aborted, with the bytes they hold."""
-        found = []
-        for one in self._client.list_multipart_uploads(Bucket=self.name).get("Uploads", []):
-            if one["Key"].startswith(PART):
+        files = []
+        for upload in self._client.list_multipart_uploads(Bucket=self.name).get("Uploads", []):
+            if upload["Key"].startswith(PART):
                 continue  # of a trial of what the server refuses: the next trial drops it
             with suppress(self._client.exceptions.NoSuchUpload):  # dropped while we looked
-                parts = self._client.list_parts(Bucket=self.name, Key=one["Key"], UploadId=one["UploadId"])
+                parts = self._client.list_parts(Bucket=self.name, Key=upload["Key"], UploadId=upload["UploadId"])
                 size = sum(part["Size"] for part in parts.get("Parts", []))
-                found.append((f"{one['Key']} ({one['UploadId']})", size))
-        return found
+                files.append((f"{upload['Key']} ({upload['UploadId']})", size))
+        return files
 
     def clear(self) -> None:
-        for one in self._client.list_multipart_uploads(Bucket=self.name).get("Uploads", []):
-            self._client.abort_multipart_upload(Bucket=self.name, Key=one["Key"], UploadId=one["UploadId"])
+        for upload in self._client.list_multipart_uploads(Bucket=self.name).get("Uploads", []):
+            self._client.abort_multipart_upload(Bucket=self.name, Key=upload["Key"], UploadId=upload["UploadId"])
         keys = list(self._keys())
         for start in range(0, len(keys), 1000):
             batch = [{"Key": key} for key in keys[start : start + 1000]]

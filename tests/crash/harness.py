@@ -115,8 +115,8 @@ class World:
     def tasks(self, kind: str, status_key: str) -> list[Any]:
         answer = self.client.get(f"/openlist/api/task/{kind}/{status_key}")
         assert answer["code"] == 200, answer
-        found: list[Any] = answer["data"]
-        return found
+        rows: list[Any] = answer["data"]
+        return rows
 
     def settle(self, kinds: Iterable[str] = KINDS, seconds: float = SETTLE_SECONDS) -> None:
         """Until no task of these kinds is under way."""
@@ -140,15 +140,20 @@ class World:
         for job in jobs:
             job.check_nothing_lost()
             job.check_done()
-        wanted = Counter(kind for job in jobs for kind in job.kinds)
+        expected = Counter(kind for job in jobs for kind in job.kinds)
         for kind in KINDS:
             rows = self.tasks(kind, "done")
             if failed := [row for row in rows if row["state"] != 2 or row["error"]]:
                 raise Broken(f"not succeeded: {failed}")
-            if len(rows) != wanted[kind]:
-                raise Broken(f"{len(rows)} instead of {wanted[kind]} tasks {kind}: {rows}")
+            if len(rows) != expected[kind]:
+                raise Broken(f"{len(rows)} instead of {expected[kind]} tasks {kind}: {rows}")
         # a worker killed before it recorded the id of its multipart upload leaves that: no server tells whose it is
-        left = [one for side in self.backends.values() for one in side.orphans() if one[1] or isinstance(side, Disk)]
+        left = [
+            orphan
+            for side in self.backends.values()
+            for orphan in side.orphans()
+            if orphan[1] or isinstance(side, Disk)
+        ]
         if left:
             raise Broken(f"unfinished files are left: {left}")
         if staged := [str(path) for path in (self.data / "staging").rglob("*")]:

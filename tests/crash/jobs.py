@@ -74,11 +74,11 @@ class Job:
         if self.kind == "upload":
             return client.put(f"{target}/{self.name}", self.body, as_task="true")
         if self.kind == "offline_download":
-            asked = {"tool": "SimpleHttp", "delete_policy": "delete_on_upload_succeed"} | self.more
+            fields = {"tool": "SimpleHttp", "delete_policy": "delete_on_upload_succeed"} | self.more
             disposition = f"attachment; filename*=UTF-8''{quote(self.name, safe='')}"
-            page = origin.file(self.body, ranges=asked.pop("ranges", True), content_disposition=disposition)
+            page = origin.file(self.body, ranges=fields.pop("ranges", True), content_disposition=disposition)
             url = web.at(f"/{self.target_dir}", page)
-            return client.post("/api/fs/add_offline_download", path=target, urls=[url], **asked)
+            return client.post("/api/fs/add_offline_download", path=target, urls=[url], **fields)
         assert self.source is not None
         if self.is_rename:
             return client.post("/api/fs/rename", path=f"{target}/{self.name}", name=self.arrives)
@@ -90,30 +90,32 @@ class Job:
     def check_nothing_lost(self) -> None:
         """What must hold at every instant."""
         here, there = self.here(), self.there()
-        for name, wanted in self.model.items():
-            if there.get(name, wanted) != wanted:
-                raise Broken(f"{self}: {name} is half-visible at the target: {there[name]} instead of {wanted}")
-        for name, wanted in self.held.items():
-            if here.get(name, wanted) != wanted:
-                raise Broken(f"{self}: {name} at the source became {here[name]} instead of {wanted}")
+        for name, expected_fact in self.model.items():
+            if there.get(name, expected_fact) != expected_fact:
+                raise Broken(f"{self}: {name} is half-visible at the target: {there[name]} instead of {expected_fact}")
+        for name, expected_fact in self.held.items():
+            if here.get(name, expected_fact) != expected_fact:
+                raise Broken(f"{self}: {name} at the source became {here[name]} instead of {expected_fact}")
             if name not in here and (self.kind != "move" or name not in there):
                 raise Broken(f"{self}: {name} is gone from the source, and is not at the target")
 
     def check_done(self) -> None:
         """What must hold at the end."""
-        found = self.target.tree(self.target_dir)
-        wanted = {f"{self.arrives}/{path}".strip("/"): one for path, one in self.model.items()} | {"": None}
-        if found != wanted:
-            raise Broken(f"{self}: {differences(wanted, found)}")
+        target_tree = self.target.tree(self.target_dir)
+        expected = {f"{self.arrives}/{path}".strip("/"): fact_of_file for path, fact_of_file in self.model.items()} | {
+            "": None
+        }
+        if target_tree != expected:
+            raise Broken(f"{self}: {differences(expected, target_tree)}")
         left = {} if self.kind == "move" else self.held
-        if (found := self.here()) != left:
-            raise Broken(f"{self}: the source holds {differences(left, found)}")
+        if (target_tree := self.here()) != left:
+            raise Broken(f"{self}: the source holds {differences(left, target_tree)}")
 
 
-def differences(wanted: Model, found: Model) -> str:
-    lost = [path for path in wanted if path not in found]
-    extra = [path for path in found if path not in wanted]
-    other = [path for path in wanted if path in found and wanted[path] != found[path]]
+def differences(expected: Model, present: Model) -> str:
+    lost = [path for path in expected if path not in present]
+    extra = [path for path in present if path not in expected]
+    other = [path for path in expected if path in present and expected[path] != present[path]]
     return f"lost {lost}, extra {extra}, different {other}"
 
 
@@ -163,7 +165,7 @@ def prepare_jobs(backends: Mapping[str, Side], number: int) -> list[Job]:
 def _make_any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
     kind = rng.choice(ASKED)
     target = rng.choice(tuple(backends))
-    origin = rng.choice([one for one in backends if one != target])
+    origin = rng.choice([backend for backend in backends if backend != target])
     if kind == "upload":
         return make_incoming(kind, backends[target], label, rng.choice(ODD), trees.content(rng, large=True))
     if kind == "offline_download":

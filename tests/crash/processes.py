@@ -72,16 +72,16 @@ class Family:
     @contextmanager
     def connect_each(self) -> Iterator[dict[int, Caller]]:
         """A connection to each process that answers now; fewer where some are killed meanwhile."""
-        wanted, found, rest = set(self.list_servers()), dict[int, Caller](), list[Caller]()
+        expected, callers, rest = set(self.list_servers()), dict[int, Caller](), list[Caller]()
         try:
             for _ in range(TRIES):
-                if wanted <= found.keys() | self.killed:
+                if expected <= callers.keys() | self.killed:
                     break
                 caller = self.connect()
                 rest.append(caller)
-                if caller.pid in wanted:
-                    found.setdefault(caller.pid, caller)
-            yield found
+                if caller.pid in expected:
+                    callers.setdefault(caller.pid, caller)
+            yield callers
         finally:
             for caller in rest:
                 caller.close()
@@ -113,9 +113,9 @@ class Caller:
 
     def detach(self) -> socket.socket:
         """The connection's socket, which is the caller's from now on."""
-        found: socket.socket = self._connection.sock
+        connection: socket.socket = self._connection.sock
         self._connection.sock = None
-        return found
+        return connection
 
     def ask(self, path: str, /, **body: Any) -> Any:
         """The data of a POST of these fields, or of a GET without any; Lost."""

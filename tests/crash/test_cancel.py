@@ -89,20 +89,20 @@ def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
     origin = "bucket" if slow.mount == "/bucket" else "files"
     id = job("copy", origin, target_name, {"large.bin": body, "small.txt": b"small"})
     under_way(world, "copy", id)
-    asked = time.monotonic()
+    started = time.monotonic()
     world.client.ok("/openlist/api/task/copy/cancel", params={"tid": id})
     assert info(world, "copy", id)["state"] in (3, 4)
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (4, "context canceled")
-    assert time.monotonic() - asked < CANCEL_SECONDS and row["end_time"] is not None
+    assert time.monotonic() - started < CANCEL_SECONDS and row["end_time"] is not None
     there = world.backends[target_name].tree(job.name)
     assert there.get("large.bin") is None and there.get("small.txt") in (None, fact(b"small"))
     assert orphans(world) == []
     world.client.ok("/openlist/api/task/copy/retry", params={"tid": id})
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (2, "")
-    wanted = {"": None, "large.bin": fact(body), "small.txt": fact(b"small")}
-    assert world.backends[target_name].tree(job.name) == wanted
+    expected = {"": None, "large.bin": fact(body), "small.txt": fact(b"small")}
+    assert world.backends[target_name].tree(job.name) == expected
     assert orphans(world) == []
 
 

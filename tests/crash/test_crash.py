@@ -64,11 +64,15 @@ def test_killed_at_any_instant_the_work_ends_whole(packs: list[Pack], tmp_path: 
         for number in range(len(shares)):
             (folder := tmp_path / str(number)).mkdir()
             worlds.append(stack.enter_context(harness.world(folder, endpoint)))
-        results = [one for done in pool.map(lane, worlds, shares) for one in done]
-    assert not (broken := [one for one in results if isinstance(one, str)]), "\n\n".join(broken)
-    reports = [one for one in results if isinstance(one, Report)]
-    seeds, jobs = sum(one.seeds for one in reports), sum(one.jobs for one in reports)
-    kills, met, seconds = sum(one.kills for one in reports), sum(one.met for one in reports), time.monotonic() - begun
+        results = [outcome for done in pool.map(lane, worlds, shares) for outcome in done]
+    assert not (broken := [outcome for outcome in results if isinstance(outcome, str)]), "\n\n".join(broken)
+    reports = [outcome for outcome in results if isinstance(outcome, Report)]
+    seeds, jobs = sum(outcome.seeds for outcome in reports), sum(outcome.jobs for outcome in reports)
+    kills, met, seconds = (
+        sum(outcome.kills for outcome in reports),
+        sum(outcome.met for outcome in reports),
+        time.monotonic() - begun,
+    )
     print(f"{seeds} seeds, {jobs} jobs: {kills} kills, {met} met work, {seconds:.0f} s")
     assert seeds == sum(map(len, packs))
     assert met or len(packs) < PACKS, "no kill met work under way"

@@ -70,9 +70,9 @@ class World:
 
     def list_left(self) -> list[str]:
         """What no index needs."""
-        kept = {path.name for path in (self._data / "index" / str(STORAGE)).iterdir()}
+        index_names = {path.name for path in (self._data / "index" / str(STORAGE)).iterdir()}
         staged = [path.name for path in (self._data / "staging").iterdir() if path.name.startswith("index")]
-        return staged + [name for name in kept if name.startswith("work")]
+        return staged + [name for name in index_names if name.startswith("work")]
 
 
 @pytest.fixture(scope="module")

@@ -81,19 +81,23 @@ def check_one_task(world: World) -> None:
 @pytest.mark.parametrize("name", ["queue.opened", "step.acquired", "remove.batch", "step.worked", "settle.cleaned"])
 def test_a_removal_that_is_killed_ends_complete(tmp_path: Path, name: str) -> None:
     """Nothing but what was named is removed at any instant; all of that is at the end."""
-    wanted = [f"{number:03}" for number in range(MANY)]
+    names = [f"{number:03}" for number in range(MANY)]
     with open_world(tmp_path, DELETE=LATE) as world:
         bucket = world.backends["bucket"]
         assert isinstance(bucket, Bucket)
-        kept = {"d/kept": b"kept", "d/0000/below": b"x", "other": b"other"}
+        existing = {"d/kept": b"kept", "d/0000/below": b"x", "other": b"other"}
 
         def fill() -> None:
-            for key, content in (kept | {f"d/{one}": b"x" for one in wanted}).items():
+            for key, content in (existing | {f"d/{name_left}": b"x" for name_left in names}).items():
                 bucket.put(key, content)
 
-        stop_at(world, name, fill, "remove", dir="/bucket/d", names=wanted)
+        stop_at(world, name, fill, "remove", dir="/bucket/d", names=names)
         left = set(bucket.names("d"))
-        assert {key for key in kept if key.startswith("d/")} <= left <= {*kept, *(f"d/{one}" for one in wanted)}
+        assert (
+            {key for key in existing if key.startswith("d/")}
+            <= left
+            <= {*existing, *(f"d/{name_left}" for name_left in names)}
+        )
         check_one_task(world)
         assert set(bucket.names("d")) == {"d/kept", "d/0000/below"}
         assert bucket.tree("other") != {}

@@ -63,7 +63,7 @@ def test_what_is_said_to_be_moved_or_copied_survives_a_power_cut(
     tmp_path: Path, disk: PowerDisk, verb: str, place: str
 ) -> None:
     tree = make_tree(Random(1))
-    wanted = make_model(tree)
+    expected = make_model(tree)
     with run_service(tmp_path / "data") as service:
         client = service.client()
         source = mount(client, "/source", (tmp_path if place == "elsewhere" else disk.root) / "source")
@@ -75,13 +75,13 @@ def test_what_is_said_to_be_moved_or_copied_survives_a_power_cut(
         wait_until_done(client, verb)
         cut = disk.cut_power()
         left = source.tree("top")
-        assert left == (wanted if verb == "copy" else {})
+        assert left == (expected if verb == "copy" else {})
     with disk.after_power_cut(cut) as root:
-        check_survived(wanted, Disk("", root / "target").tree("top"))
+        check_survived(expected, Disk("", root / "target").tree("top"))
 
 
-def check_survived(wanted: Model, found: Model) -> None:
-    assert found == wanted, differences(wanted, found)
+def check_survived(expected: Model, present: Model) -> None:
+    assert present == expected, differences(expected, present)
 
 
 def test_what_is_put_survives_a_power_cut(tmp_path: Path, disk: PowerDisk) -> None:

@@ -113,9 +113,9 @@ def test_a_killed_process_takes_nothing_with_it(family: Family, tmp_path: Path) 
             family.kill(rng.choice(family.wait_until_whole()))
             time.sleep(rng.uniform(LEAST_SECONDS, MOST_SECONDS))
         family.wait_until_whole()
-        wanted = changing.seen + PROCESSES
+        expected = changing.seen + PROCESSES
         end = time.monotonic() + SETTLE_SECONDS
-        while changing.seen < wanted and changing.problem is None:  # with all of them there again
+        while changing.seen < expected and changing.problem is None:  # with all of them there again
             assert time.monotonic() < end
             time.sleep(0.05)
     finally:
@@ -195,17 +195,17 @@ def test_slow_clients_of_one_process_hold_up_no_other(family: Family) -> None:
 
 def _open_uploads(family: Family, pid: int) -> list[socket.socket]:
     """SLOW connections to the process, each with the beginning of an upload."""
-    found: list[socket.socket] = []
+    connections: list[socket.socket] = []
     head = f"PUT /api/fs/put HTTP/1.1\r\nhost: x\r\nauthorization: {family.token}\r\ncontent-length: 1000\r\n"
-    while len(found) < SLOW:
+    while len(connections) < SLOW:
         caller = family.connect()
         if caller.pid == pid:
             connection = caller.detach()
-            connection.sendall(f"{head}file-path: /files/slow{len(found)}\r\n\r\nbegin".encode())
-            found.append(connection)
+            connection.sendall(f"{head}file-path: /files/slow{len(connections)}\r\n\r\nbegin".encode())
+            connections.append(connection)
         else:
             caller.close()
-    return found
+    return connections
 
 
 def test_a_process_that_stood_still_shows_what_changed_meanwhile(family: Family) -> None:

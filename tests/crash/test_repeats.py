@@ -72,18 +72,18 @@ def test_a_copy_out_of_a_bucket_reads_at_most_one_part_again(world: World) -> No
     world.clear()
     body = trees.unlike(Random(2), SIZE)
     job = make_transfer("copy", world.backends["bucket"], world.backends["second"], "down", "large.bin", {"": body})
-    asked: list[int] = []
+    sizes: list[int] = []
     ranged = S3Response._handle_range_header
 
     def count(response: Any, request: Any, headers: Any, content: Any) -> Any:
         answer = ranged(response, request, headers, content)
-        asked.append(int(answer[1]["content-length"]))
+        sizes.append(int(answer[1]["content-length"]))
         return answer
 
     with patch.object(S3Response, "_handle_range_header", count):
         world.begin([job])
         kill_midway(world, "copy")
-        again = sum(asked) - SIZE
+        again = sum(sizes) - SIZE
     world.check_done([job])
     print(f"read again: {again / len(KILLS) / (1 << 20):.1f} MiB for each kill")
     assert 0 <= again <= len(KILLS) * IN_FLIGHT_BYTES
@@ -112,6 +112,6 @@ def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> Non
     world.check_done([job])
     print(f"sent again: {(sent[0] - SIZE) / len(KILLS) / (1 << 20):.1f} MiB for each kill")
     assert len(begun) == len(KILLS) + 1
-    assert all(start >= kept for start, kept in zip(begun[1:], shown, strict=True)), (begun, shown)
+    assert all(start >= stored for start, stored in zip(begun[1:], shown, strict=True)), (begun, shown)
     # one part that was stored and not kept, and one that was read meanwhile
     assert sent[0] - SIZE <= len(KILLS) * (2 * IN_FLIGHT_BYTES + READ_AHEAD)

@@ -67,8 +67,8 @@ def test_what_was_put_last_is_at_the_source_or_at_the_target_whatever_was_moved_
             shares = [names[first::WRITERS] for first in range(WRITERS)]
             client = [world.service.client() for _ in shares]
             writing = [
-                pool.submit(rewrite, one, source.mount, share, last, stop)
-                for one, share in zip(client, shares, strict=True)
+                pool.submit(rewrite, writer, source.mount, share, last, stop)
+                for writer, share in zip(client, shares, strict=True)
             ]
             try:
                 for _ in range(3):
@@ -79,8 +79,8 @@ def test_what_was_put_last_is_at_the_source_or_at_the_target_whatever_was_moved_
                     time.sleep(0.05)
             finally:
                 stop.set()
-            for one in writing:
-                one.result()
+            for writer in writing:
+                writer.result()
         here, there = source.tree("tree"), target.tree("tree")
         lost = [name for name in names if last[name] not in (here.get(name), there.get(name))]
         assert not lost, (number, lost)

@@ -35,8 +35,8 @@ def open_tasks(client: Client) -> None:
 
 def list_tasks(client: Client, which: str) -> list[dict[str, Any]]:
     answer = client.get(f"/api/task/upload/{which}", per_page=0)
-    found: list[dict[str, Any]] = answer["data"] or [] if answer["code"] == 200 else []
-    return found
+    rows: list[dict[str, Any]] = answer["data"] or [] if answer["code"] == 200 else []
+    return rows
 
 
 def check_all_succeed(service: Service, client: Client) -> None:

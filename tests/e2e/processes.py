@@ -36,8 +36,8 @@ def holds_within(seconds: float, holds: Callable[[], bool]) -> bool:
 
 def find_engine(service: Service) -> int:
     """The pid of the records engine; ValueError when there is none at this moment."""
-    (found,) = find_engines(service)
-    return found
+    (engine,) = find_engines(service)
+    return engine
 
 
 def find_engines(service: Service) -> list[int]:

@@ -209,7 +209,7 @@ def test_an_archive_made_to_write_elsewhere_is_refused(tmp_path: Path, members: 
     made = [(name.format(tmp=tmp_path), kind, link.format(tmp=tmp_path)) for name, kind, link in members]
     write_archive(
         tmp_path / "evil.tar",
-        [(make_member(*one), b"evil" if one[1] == tarfile.REGTYPE else b"") for one in made],
+        [(make_member(*member), b"evil" if member[1] == tarfile.REGTYPE else b"") for member in made],
     )
     refuse_to_run("restore", str(tmp_path / "evil.tar"), "--data", str(tmp_path / "data"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "evil.tar", "secret"]

@@ -156,7 +156,9 @@ def test_an_upload_in_the_middle_of_which_the_mount_hangs_leaves_no_half_file(
 LONG = pytest.mark.long
 
 
-@pytest.mark.parametrize("under_way", ["list", *(pytest.param(one, marks=LONG) for one in ("put", "get", "task"))])
+@pytest.mark.parametrize(
+    "under_way", ["list", *(pytest.param(operation, marks=LONG) for operation in ("put", "get", "task"))]
+)
 def test_the_service_ends_within_its_grace_whatever_hangs(tmp_path: Path, mount: HangingMount, under_way: str) -> None:
     with serve(tmp_path, mount) as (service, admin), ThreadPoolExecutor(4) as pool:
         mount.hang()

@@ -25,17 +25,17 @@ def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folde
         assert admin.put(f"{folder}/x", b"x", x_file_sha256=sign)["code"] == 400
         last = f"/{uuid4().hex}"
         own.http.get(last)
-        wanted = (last, '"PUT"')  # by two processes, it may be
-        assert holds_within(2, lambda: all(word in log.read_text()[before:] for word in wanted))
+        words = (last, '"PUT"')  # by two processes, it may be
+        assert holds_within(2, lambda: all(word in log.read_text()[before:] for word in words))
         text = log.read_text()[before:]
         assert f"/d{folder}/x" in text
         secret = [password, sign, code, own.token, admin.token, ADMIN_PASSWORD, "sign=", "?"]
         assert [word for word in secret if word in text] == []
         facts = [json.loads(line)["facts"] for line in text.splitlines() if '"request"' in line]
-        (latest,) = [one for one in facts if one["path"] == last]
+        (latest,) = [fact for fact in facts if fact["path"] == last]
         assert {"method", "path", "status", "code", "ms"} == set(latest)
         assert (latest["method"], latest["status"]) == ("GET", 404)
-        (put,) = [one for one in facts if one["method"] == "PUT"]
+        (put,) = [fact for fact in facts if fact["method"] == "PUT"]
         assert (put["status"], put["code"]) == (200, 400)
     finally:
         id = {row["username"]: row["id"] for row in admin.get("/api/admin/user/list")["data"]["content"]}[user]

@@ -30,9 +30,9 @@ def test_a_password_given_to_a_running_service_counts_at_once(service: Service, 
 
 def test_a_password_is_made_up_and_shown_when_none_is_typed(service: Service, admin: Client) -> None:
     user = create_user(admin)
-    found = re.fullmatch(rf"The new password of {user} is (\S{{12,}})", change_password(service.data, user, ""))
-    assert found
-    login = {"username": user, "password": found[1]}
+    match = re.fullmatch(rf"The new password of {user} is (\S{{12,}})", change_password(service.data, user, ""))
+    assert match
+    login = {"username": user, "password": match[1]}
     assert holds_within(1, lambda: Client(service.address).post("/api/auth/login", **login)["code"] == 200)
 
 

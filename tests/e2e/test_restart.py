@@ -56,10 +56,10 @@ class Life:
 def read_configuration(client: Client) -> dict[str, Any]:
     """Return what an administrator sees of the configuration, without the space of storages."""
     kinds = ("user", "storage", "meta", "setting")
-    found = {kind: client.get(f"/api/admin/{kind}/list")["data"] for kind in kinds}
-    for row in found["storage"]["content"]:
+    rows_by_kind = {kind: client.get(f"/api/admin/{kind}/list")["data"] for kind in kinds}
+    for row in rows_by_kind["storage"]["content"]:
         row.pop("mount_details", None)
-    return found
+    return rows_by_kind
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def run_first(life: Life, closed: int) -> None:
         life.seen["waiting"] = not select.select([waiting], [], [], 0)[0]
         life.end = end_with(service, signal.SIGINT)
     life.engine_ended = is_gone(engine)
-    life.parts_left = [found.name for found in (life.data / "files").iterdir() if found.name != "kept"]
+    life.parts_left = [path.name for path in (life.data / "files").iterdir() if path.name != "kept"]
 
 
 def run_second(life: Life) -> None:
@@ -125,12 +125,12 @@ def run_second(life: Life) -> None:
 def test_a_first_start_makes_up_a_password_and_shows_it_once(life: Life) -> None:
     lines = life.greeting.splitlines()
     assert re.fullmatch(r"Mangrove v\S+ at http://127\.0\.0\.1:\d+, data in .*/deep/data", lines[0])
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"First start: sign in as admin with the password (\w{16}) \(it is not shown again\)", lines[1]
     )
-    assert found
-    assert found[1] not in life.now.output
-    assert found[1] not in (life.data.parent / "data.log").read_text()
+    assert match
+    assert match[1] not in life.now.output
+    assert match[1] not in (life.data.parent / "data.log").read_text()
 
 
 def test_a_first_start_makes_the_administrator_a_disabled_guest_and_a_storage(life: Life) -> None:

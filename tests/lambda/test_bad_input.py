@@ -61,11 +61,11 @@ def test_an_event_that_is_none_of_the_api_is_refused_by_every_function(cloud: la
 
 def test_workers_end_for_inputs_that_name_no_task(cloud: lambdas.Cloud) -> None:
     call_for_missing_tasks(Person(cloud))
-    for given in ({}, {"tid": 7}, {"tid": "x" * 300}, {"tid": {"S": "x"}}):
+    for event in ({}, {"tid": 7}, {"tid": "x" * 300}, {"tid": {"S": "x"}}):
         with pytest.raises(lambdas.FunctionError) as caught:
-            cloud.get_function("TransferMove")(given)
+            cloud.get_function("TransferMove")(event)
         assert caught.value.kind == "Superseded"
-        assert cloud.get_function("TransferSettle")(given)["more"] is False
+        assert cloud.get_function("TransferSettle")(event)["more"] is False
 
 
 def test_a_task_that_is_done_is_not_done_again(admin: Person) -> None:
@@ -97,7 +97,7 @@ def test_a_worker_whose_records_are_throttled_ends_in_the_word_that_its_machine_
         worker({"tid": "x" * 21})
     assert caught.value.kind == "RecordsThrottled"
     machine = json.loads((template.ROOT / "state_machines" / "transfer.asl.json").read_text())
-    retries = {word for one in machine["States"]["Move"]["Retry"] for word in one["ErrorEquals"]}
+    retries = {word for rule in machine["States"]["Move"]["Retry"] for word in rule["ErrorEquals"]}
     assert caught.value.kind in retries
 
 
@@ -137,19 +137,19 @@ def test_a_secret_that_cannot_be_read_is_told_and_read_when_it_can_be(admin: Per
 def renamed(admin: Person) -> Iterator[Callable[[str], Function]]:
     """A function that is started anew with other names of tables: `users=nowhere`, or `users=` for none."""
     function = admin.cloud.get_function("MetasFunction")
-    given = function.environment
+    environment = function.environment
 
     def restart(table: str) -> Function:
         kind = table.partition("=")[0]
-        pairs = [pair for pair in given["MANGROVE_TABLES"].split(",") if not pair.startswith(f"{kind}=")]
+        pairs = [pair for pair in environment["MANGROVE_TABLES"].split(",") if not pair.startswith(f"{kind}=")]
         tables = ",".join([*pairs, table] if table.partition("=")[2] else pairs)
         function.close()
-        function.environment = {**given, "MANGROVE_TABLES": tables}
+        function.environment = {**environment, "MANGROVE_TABLES": tables}
         return function
 
     yield restart
     function.close()
-    function.environment = given
+    function.environment = environment
 
 
 def test_a_table_that_is_not_there_is_an_answer_and_a_line_in_the_log(

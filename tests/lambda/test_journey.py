@@ -55,9 +55,11 @@ def send_in_parts(admin: Person, path: str, content: bytes) -> None:
     size, id = begun["chunk_size"], begun["upload_id"]
     for index, start in enumerate(range(0, len(content), size)):
         chunk = content[start : start + size]
-        wanted = {"upload_id": id, "chunks": [{"index": index, "crc32": format_crc32(chunk)}]}
-        (one,) = ask(admin, "multipart_sign", {"body": json.dumps(wanted)})["chunks"]
-        sent = httpx.request(one["method"], one["url"], headers=one["headers"], content=chunk, timeout=60)
+        fields = {"upload_id": id, "chunks": [{"index": index, "crc32": format_crc32(chunk)}]}
+        (signed_chunk,) = ask(admin, "multipart_sign", {"body": json.dumps(fields)})["chunks"]
+        sent = httpx.request(
+            signed_chunk["method"], signed_chunk["url"], headers=signed_chunk["headers"], content=chunk, timeout=60
+        )
         assert sent.status_code == 200, sent.text
     ask(admin, "multipart_complete", {"headers": {"x-upload-id": id}})
     assert admin.gets("files/get", path=path)["size"] == len(content)
@@ -89,7 +91,7 @@ def copy_and_delete_midway(admin: Person) -> None:
     assert "Item" not in admin.cloud.client("dynamodb").get_item(TableName=table, Key={"id": {"S": id}})
     store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Files"]
     stored = store.list_objects_v2(Bucket=bucket, Prefix="journey/again/").get("Contents", ())
-    assert not [one["Key"] for one in stored if one["Key"].endswith("large")]
+    assert not [item["Key"] for item in stored if item["Key"].endswith("large")]
 
 
 def search(admin: Person) -> None:
@@ -97,8 +99,8 @@ def search(admin: Person) -> None:
     rows = [{"key": "search_index", "value": "database"}, {"key": "auto_update_index", "value": "true"}]
     admin.raw("settings/save", {"body": json.dumps(rows)})
     admin.cloud.run_executions()
-    found = admin.gets("search/search", parent="/", keywords="parts.bin", scope=0, page=1, per_page=10, password="")
-    assert [hit["name"] for hit in found["content"]] == ["parts.bin"]
+    hits = admin.gets("search/search", parent="/", keywords="parts.bin", scope=0, page=1, per_page=10, password="")
+    assert [hit["name"] for hit in hits["content"]] == ["parts.bin"]
 
 
 def download(admin: Person, path: str) -> bytes:

@@ -20,10 +20,10 @@ from tests.support.service import Client
 )
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Each driver that is tried as users use it."""
-    found = places.KINDS[request.param]
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
+    kind = places.KINDS[request.param]
+    if kind.missing:
+        pytest.skip(kind.missing)
+    return kind
 
 
 @pytest.fixture(scope="module")

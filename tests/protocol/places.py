@@ -172,27 +172,27 @@ def mount(admin: Client, kind: Kind, options: Options, **fields: Any) -> Iterato
 
 def read_tree(client: Client, folder: str) -> dict[str, bytes | None]:
     """All below a folder as a client sees it, freshly listed."""
-    found: dict[str, bytes | None] = {}
+    files: dict[str, bytes | None] = {}
     for row in client.ok("/api/fs/list", path=folder, refresh=True)["content"] or ():
         path, name = f"{folder}/{row['name']}", row["name"]
         if row["is_dir"]:
-            found |= {name: None} | {f"{name}/{below}": content for below, content in read_tree(client, path).items()}
+            files |= {name: None} | {f"{name}/{below}": content for below, content in read_tree(client, path).items()}
         else:
             answer = client.bytes(path)
             assert answer.status_code == 200, (path, answer.text)
             assert row["size"] == len(answer.content), path
-            found[name] = answer.content
-    return found
+            files[name] = answer.content
+    return files
 
 
 def own_names(*names: str) -> dict[str, bytes | None]:
     """What `fill` makes of these names, each folder on the way named."""
-    found: dict[str, bytes | None] = {}
+    files: dict[str, bytes | None] = {}
     for name in names:
         steps = name.rstrip("/").split("/")
-        found |= {"/".join(steps[:count]): None for count in range(1, len(steps))}
-        found[name.rstrip("/")] = None if name.endswith("/") else name.encode()
-    return found
+        files |= {"/".join(steps[:count]): None for count in range(1, len(steps))}
+        files[name.rstrip("/")] = None if name.endswith("/") else name.encode()
+    return files
 
 
 def wait_for_task(client: Client, kind: str, id: str, state: int = 2) -> dict[str, Any]:

@@ -36,10 +36,10 @@ class Relay:
 
     def _drop(self) -> None:
         while self._open:
-            one = self._open.pop()
+            connection = self._open.pop()
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed

@@ -38,8 +38,8 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[servers.Aria2]:
-    with servers.aria2() as found:
-        yield found
+    with servers.aria2() as server:
+        yield server
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def tool(running: servers.Aria2) -> Aria2:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    with origin.origin() as found:
-        yield found
+    with origin.origin() as web:
+        yield web
 
 
 async def wait_until_ended(tool: Aria2, token: str) -> Status:
@@ -78,11 +78,11 @@ async def download(tool: Aria2, url: str, folder: Path) -> Status:
 
 def list_gids(running: servers.Aria2) -> set[str]:
     """The ids of all downloads that aria2 knows."""
-    found: set[str] = set()
+    gids: set[str] = set()
     for method, more in (("tellActive", []), ("tellWaiting", [0, 99]), ("tellStopped", [0, 99])):
         call = {"jsonrpc": "2.0", "id": "1", "method": f"aria2.{method}", "params": [f"token:{running.secret}", *more]}
-        found |= {row["gid"] for row in httpx.post(running.uri, json=call).json()["result"]}
-    return found
+        gids |= {row["gid"] for row in httpx.post(running.uri, json=call).json()["result"]}
+    return gids
 
 
 def test_the_version_is_told(tool: Aria2) -> None:
@@ -203,10 +203,10 @@ def test_a_torrent_file_larger_than_aria2_takes_in_one_call_is_told(
 
 def send_range(request: Request) -> None:
     """The bytes that are asked for, with a last one too."""
-    found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
-    if found is None:
+    match = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+    if match is None:
         return origin.file(CONTENT)(request)
-    start, stop = int(found[1]), int(found[2] or len(CONTENT) - 1) + 1
+    start, stop = int(match[1]), int(match[2] or len(CONTENT) - 1) + 1
     told = f"bytes {start}-{stop - 1}/{len(CONTENT)}"
     request.head(206, {"content-range": told, "content-length": stop - start})
     request.wfile.write(CONTENT[start:stop])

@@ -201,9 +201,9 @@ def test_a_server_that_is_not_there_is_unreachable_in_seconds_and_serves_when_it
         dead = await start(options)
         await check_unreachable(driver, 20)
         relayed.start()
-        for one in (driver, dead):
-            await actions.put(one, "/f", b"f")
-            assert await actions.content(one, "/f") == b"f"
+        for target_driver in (driver, dead):
+            await actions.put(target_driver, "/f", b"f")
+            assert await actions.content(target_driver, "/f") == b"f"
 
     asyncio.run(used())
 

@@ -114,9 +114,9 @@ def test_without_a_password_the_keys_are_zero(tmp_path: Path) -> None:
 
 def test_passwords_are_obscured_as_rclone_does(tmp_path: Path) -> None:
     async def work(crypt: Any, rclone: RcloneCrypt) -> None:
-        kept = crypt.options.password
-        assert kept.startswith("___Obfuscated___")
-        obscured = kept.removeprefix("___Obfuscated___")
+        stored_password = crypt.options.password
+        assert stored_password.startswith("___Obfuscated___")
+        obscured = stored_password.removeprefix("___Obfuscated___")
         assert (await asyncio.to_thread(rclone.run, "reveal", obscured)).strip() == "pass"
         theirs = (await asyncio.to_thread(rclone.run, "obscure", "pass")).strip()
         await put(crypt, "/f", b"x")

@@ -44,11 +44,11 @@ class FlippingProxy:
             peers = {client: server, server: client}
             while True:
                 ready, _, _ = select.select(list(peers), [], [])
-                for one in ready:
-                    block = one.recv(1 << 16)
+                for readable in ready:
+                    block = readable.recv(1 << 16)
                     if not block:
                         return
-                    peers[one].sendall(self._damage(block) if (one is client) == self._upwards else block)
+                    peers[readable].sendall(self._damage(block) if (readable is client) == self._upwards else block)
 
     def _damage(self, block: bytes) -> bytes:
         with self._lock:

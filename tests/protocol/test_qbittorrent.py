@@ -42,8 +42,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    with origin.origin() as found:
-        yield found
+    with origin.origin() as web:
+        yield web
 
 
 @pytest.fixture

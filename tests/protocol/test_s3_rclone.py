@@ -80,8 +80,8 @@ def test_many_keys_come_in_pages(rclone: Rclone, version: str) -> None:
     options = bucket(rclone, list_object_version=version)
     folder = rclone.folder / str(options["bucket"]) / "many"
     folder.mkdir()
-    wanted = [f"file {number:05}+%.txt" for number in range(2500)]
-    for name in wanted:
+    expected = [f"file {number:05}+%.txt" for number in range(2500)]
+    for name in expected:
         (folder / name).write_text("x")
 
     async def listed() -> list[base.Entry]:
@@ -92,7 +92,7 @@ def test_many_keys_come_in_pages(rclone: Rclone, version: str) -> None:
         return [entry for batch in batches for entry in batch]
 
     entries = asyncio.run(listed())
-    assert sorted(entry.name for entry in entries) == wanted
+    assert sorted(entry.name for entry in entries) == expected
     assert {entry.size for entry in entries} == {1}
     assert all(abs(entry.modified - time.time()) < 600 for entry in entries)
 
@@ -101,10 +101,10 @@ def test_a_presigned_link_gives_the_bytes(rclone: Rclone) -> None:
     async def link() -> str:
         driver = await start_driver("S3", bucket(rclone, add_filename_to_disposition=True))
         await actions.put(driver, "/a b+c%.txt", b"linked")
-        found = await driver.link(P("/a b+c%.txt"))  # type: ignore[attr-defined]
-        assert found.lifetime == 4 * 3600
+        link = await driver.link(P("/a b+c%.txt"))  # type: ignore[attr-defined]
+        assert link.lifetime == 4 * 3600
         await driver.stop()
-        return str(found.url)
+        return str(link.url)
 
     answer = httpx.get(asyncio.run(link()))
     assert (answer.status_code, answer.content) == (200, b"linked")
@@ -163,10 +163,10 @@ def test_a_server_that_ignores_conditions_is_said_to_and_looked_at_before(rclone
             await actions.fails(verb(P("/a"), P("/b"), overwrite=False), EntryExists)
         await driver.write(P("/c"), actions.body(b"x"), once)
         await driver.move(P("/c"), P("/d"), overwrite=False)
-        found = await driver.stat(P("/b"))
+        entry = await driver.stat(P("/b"))
         await actions.put(driver, "/b", b"newer")
-        await actions.fails(driver.remove_unchanged(P("/b"), found), EntryChanged)
-        await actions.fails(driver.read(P("/b"), 1, 1, found), EntryChanged)
+        await actions.fails(driver.remove_unchanged(P("/b"), entry), EntryChanged)
+        await actions.fails(driver.read(P("/b"), 1, 1, entry), EntryChanged)
         await driver.remove_unchanged(P("/b"), (await base.list_all(driver, P("/")))[1])
         assert await actions.names(driver, "/") == ["a", "d"]
         await driver.stop()

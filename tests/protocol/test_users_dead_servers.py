@@ -47,10 +47,10 @@ REMOTE = {name: kind for name, kind in places.KINDS.items() if kind.is_remote} |
 
 @pytest.fixture(params=places.make_params(REMOTE))
 def kind(request: pytest.FixtureRequest) -> Kind:
-    found = REMOTE[request.param]
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
+    kind = REMOTE[request.param]
+    if kind.missing:
+        pytest.skip(kind.missing)
+    return kind
 
 
 @contextmanager

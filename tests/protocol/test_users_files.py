@@ -36,8 +36,8 @@ def test_folders_are_made_with_their_parents(place: Place) -> None:
     answer = place.admin.post("/api/fs/mkdir", path=f"{place.folder}/file")
     assert (answer["code"], answer["message"]) == (500, "file exists")
     assert place.admin.post("/api/fs/mkdir", path=f"{place.folder}/file/below")["code"] == 500
-    found = place.admin.ok("/api/fs/get", path=f"{place.folder}/a/b c")
-    assert (found["name"], found["is_dir"], found["provider"]) == ("b c", True, place.kind.driver)
+    entry = place.admin.ok("/api/fs/get", path=f"{place.folder}/a/b c")
+    assert (entry["name"], entry["is_dir"], entry["provider"]) == ("b c", True, place.kind.driver)
     missing = place.admin.post("/api/fs/list", path=f"{place.folder}/none")
     assert (missing["code"], "there is nothing at this address" in missing["message"]) == (500, True)
 
@@ -50,10 +50,10 @@ def test_uploads_arrive_at_once_and_as_tasks(place: Place, route: str) -> None:
         assert send(place.admin, route, path, content, last_modified=f"{MODIFIED}000")["code"] == 200
         task = send(place.admin, route, f"{path}.task", content, as_task="true")["data"]["task"]
         assert wait_for_task(place.admin, "upload", task["id"])["total_bytes"] == len(content)
-        found = place.admin.ok("/api/fs/get", path=path)
-        assert (found["size"], found["is_dir"]) == (len(content), False)
-    wanted = bodies | {f"{name}.task": content for name, content in bodies.items()}
-    assert place.read(f"{place.folder}/new {route}") == wanted
+        entry = place.admin.ok("/api/fs/get", path=path)
+        assert (entry["size"], entry["is_dir"]) == (len(content), False)
+    expected = bodies | {f"{name}.task": content for name, content in bodies.items()}
+    assert place.read(f"{place.folder}/new {route}") == expected
 
 
 def test_a_body_of_unknown_length_arrives(place: Place) -> None:
@@ -96,16 +96,16 @@ def test_files_and_folders_are_renamed(place: Place) -> None:
     place.fill("old.txt", "dir/", "dir/sub/", "dir/sub/inside", "other")
     place.admin.ok("/api/fs/rename", path=f"{place.folder}/old.txt", name="nëw.txt")
     place.admin.ok("/api/fs/rename", path=f"{place.folder}/dir", name="renamed")
-    wanted = {"nëw.txt": b"old.txt", "renamed": None, "renamed/sub": None, "renamed/sub/inside": b"dir/sub/inside"}
-    assert place.read() == wanted | {"other": b"other"}
+    expected = {"nëw.txt": b"old.txt", "renamed": None, "renamed/sub": None, "renamed/sub/inside": b"dir/sub/inside"}
+    assert place.read() == expected | {"other": b"other"}
     answer = place.admin.post("/api/fs/rename", path=f"{place.folder}/other", name="nëw.txt")
     assert (answer["code"], answer["message"]) == (403, "file [nëw.txt] exists")
     assert (
         place.admin.post("/api/fs/rename", path=f"{place.folder}/other", name="renamed", overwrite=True)["code"] == 500
     )
-    assert place.read() == wanted | {"other": b"other"}
+    assert place.read() == expected | {"other": b"other"}
     place.admin.ok("/api/fs/rename", path=f"{place.folder}/other", name="nëw.txt", overwrite=True)
-    assert place.read() == wanted | {"nëw.txt": b"other"}
+    assert place.read() == expected | {"nëw.txt": b"other"}
 
 
 def test_many_are_renamed_by_a_list_and_by_a_pattern(place: Place) -> None:
@@ -174,12 +174,12 @@ def test_ranges_of_a_file_are_its_bytes(place: Place) -> None:
     content = LETTERS * 10_000  # more than one block of Crypt
     assert place.admin.put(f"{place.folder}/a+b%.txt", content, last_modified=f"{MODIFIED}000")["code"] == 200
     size = len(content)
-    for wanted, start, stop in (
+    for requested_range, start, stop in (
         ("0-0", 0, 1), ("65530-65545", 65530, 65546), ("200000-", 200_000, size), ("-7", size - 7, size),
         ("0-999999999", 0, size),
     ):  # fmt: skip
-        answer = place.admin.bytes(f"{place.folder}/a+b%.txt", range=f"bytes={wanted}")
-        assert (answer.status_code, answer.content) == (206, content[start:stop]), wanted
+        answer = place.admin.bytes(f"{place.folder}/a+b%.txt", range=f"bytes={requested_range}")
+        assert (answer.status_code, answer.content) == (206, content[start:stop]), requested_range
         assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/{size}"
     answer = place.admin.bytes(f"{place.folder}/a+b%.txt", range="bytes=0-1,131070-131075,-1")
     head = f"Content-Type: {answer.headers['content-type']}\r\n\r\n".encode()

@@ -136,9 +136,9 @@ def test_space_is_told_where_the_protocol_knows_it(place: Place) -> None:
     if place.kind.driver not in SPACE:
         assert details == [None, None]
         return
-    for found in details:
-        assert set(found) == {"total_space", "used_space", "free_space"}
-        assert found["total_space"] == found["used_space"] + found["free_space"] > found["free_space"] > 0
+    for detail in details:
+        assert set(detail) == {"total_space", "used_space", "free_space"}
+        assert detail["total_space"] == detail["used_space"] + detail["free_space"] > detail["free_space"] > 0
 
 
 @places.choose("Crypt")

@@ -24,9 +24,9 @@ def test_files_and_folders_go_to_another_storage_and_come_back(place: Place, ver
     place.admin.put(f"{source}/d/large", LARGE)
     place.admin.put(f"{source}/d/none", b"")
     place.begin(verb, source, target, "one", "d")
-    wanted = own_names("one", "d/e/two ü", "d/empty/") | {"d/large": LARGE, "d/none": b""}
-    assert place.read(target) == wanted
-    assert place.read(source) == {"stays": b"stays"} | (wanted if verb == "copy" else {})
+    expected = own_names("one", "d/e/two ü", "d/empty/") | {"d/large": LARGE, "d/none": b""}
+    assert place.read(target) == expected
+    assert place.read(source) == {"stays": b"stays"} | (expected if verb == "copy" else {})
 
 
 def test_a_copy_merges_replaces_or_leaves_alone(place: Place) -> None:
@@ -36,10 +36,10 @@ def test_a_copy_merges_replaces_or_leaves_alone(place: Place) -> None:
     answer = place.admin.post("/api/fs/copy", src_dir=place.beside, dst_dir=place.folder, names=["d"])
     assert (answer["code"], answer["message"]) == (403, "file [d] exists")
     place.begin("copy", place.beside, place.folder, "d", merge=True)
-    wanted = {"d": None, "d/a": b"old", "d/kept": b"d/kept", "d/new": b"d/new"}
-    assert place.read() == wanted
+    expected = {"d": None, "d/a": b"old", "d/kept": b"d/kept", "d/new": b"d/new"}
+    assert place.read() == expected
     place.begin("copy", place.beside, place.folder, "d", overwrite=True)
-    assert place.read() == wanted | {"d/a": b"d/a"}
+    assert place.read() == expected | {"d/a": b"d/a"}
 
 
 def test_files_go_from_one_storage_of_the_kind_to_another(place: Place) -> None:

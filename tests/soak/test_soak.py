@@ -110,10 +110,10 @@ def wait_for_task(client: Client, id: str) -> None:
 
 def list_many(_: Soak, client: Client) -> None:
     """All rows, a page, and the sub-folders."""
-    found = client.ok("/api/fs/list", path="/files/many", page=1, per_page=0, refresh=random.random() < 0.2)
-    assert (len(found["content"]), found["total"]) == (MANY, MANY)
+    listing = client.ok("/api/fs/list", path="/files/many", page=1, per_page=0, refresh=random.random() < 0.2)
+    assert (len(listing["content"]), listing["total"]) == (MANY, MANY)
     page = client.ok("/api/fs/list", path="/files/many", page=3, per_page=50)["content"]
-    assert drop_signs(page) == drop_signs(found["content"][100:150])
+    assert drop_signs(page) == drop_signs(listing["content"][100:150])
     assert client.ok("/api/fs/dirs", path="/files/many") == []
 
 

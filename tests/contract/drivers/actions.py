@@ -42,16 +42,16 @@ async def content(driver: Driver, path: str, offset: int = 0, length: int | None
     return b"".join([block async for block in await driver.read(P(path), offset, length)])
 
 
-async def check_file(driver: Any, path: str, wanted: bytes) -> None:
+async def check_file(driver: Any, path: str, expected: bytes) -> None:
     """That a file is what `put` made of `wanted`, as far as the storage keeps it."""
     entry = await driver.stat(P(path))
     assert (entry.name, entry.is_dir) == (P(path).name, False)
     if driver.capabilities.put_url:
-        assert unquote((await driver.link(P(path))).url) == ADDRESS + wanted.decode()
+        assert unquote((await driver.link(P(path))).url) == ADDRESS + expected.decode()
     elif driver.name == "Virtual":
-        assert entry.size == len(wanted)
+        assert entry.size == len(expected)
     else:
-        assert await content(driver, path) == wanted
+        assert await content(driver, path) == expected
 
 
 async def names(driver: Driver, path: str) -> list[str]:
@@ -99,8 +99,8 @@ async def make_tree(driver: Any, folders: Sequence[str] = (), files: Sequence[st
 
 async def read_tree(driver: Any, path: str = "/") -> list[str]:
     """The paths of all below a folder, sorted; those of folders end with a slash."""
-    found: list[str] = []
+    paths: list[str] = []
     for entry in await base.list_all(driver, P(path)):
         below = f"{path.rstrip('/')}/{entry.name}"
-        found += [f"{below}/", *await read_tree(driver, below)] if entry.is_dir else [below]
-    return sorted(found)
+        paths += [f"{below}/", *await read_tree(driver, below)] if entry.is_dir else [below]
+    return sorted(paths)

@@ -113,14 +113,14 @@ def refuse_unfit(driver: Driver, case: Case, server: Server) -> None:
 
 def run(start: Callable[[], Awaitable[Driver]], name: str, server: Server | None = None) -> None:
     """Run one case on a fresh driver; skipped when the driver does not have the capabilities."""
-    case, given = CASES[name], server or Server()
+    case, server_given = CASES[name], server or Server()
     wants_server = case.function.__code__.co_argcount == 2
 
     async def run_case() -> None:
         driver = await start()
         try:
-            refuse_unfit(driver, case, given)
-            await (case.function(driver, given) if wants_server else case.function(driver))
+            refuse_unfit(driver, case, server_given)
+            await (case.function(driver, server_given) if wants_server else case.function(driver))
         finally:
             await driver.stop()
 

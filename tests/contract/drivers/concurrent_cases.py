@@ -33,7 +33,7 @@ P = TreePath
 @needs("write")
 async def writers_to_different_names_do_not_mix(driver: Any) -> None:
     contents = [os.urandom(50_000 + number) for number in range(16)]
-    await asyncio.gather(*(put(driver, f"/{number}", one) for number, one in enumerate(contents)))
+    await asyncio.gather(*(put(driver, f"/{number}", body_sent) for number, body_sent in enumerate(contents)))
     assert await names(driver, "/") == sorted(map(str, range(16)))
     assert await asyncio.gather(*(content(driver, f"/{number}") for number in range(16))) == contents
 
@@ -41,9 +41,9 @@ async def writers_to_different_names_do_not_mix(driver: Any) -> None:
 @needs("write")
 async def of_writers_to_one_name_one_wins_whole(driver: Any) -> None:
     contents = [bytes([number]) * (100_000 + number) for number in range(8)]
-    done = await asyncio.gather(*(put(driver, "/f", one) for one in contents), return_exceptions=True)
-    assert all(isinstance(one, base.Entry | StorageProblem) for one in done), done
-    stored = [one for one, result in zip(contents, done, strict=True) if isinstance(result, base.Entry)]
+    done = await asyncio.gather(*(put(driver, "/f", body_sent) for body_sent in contents), return_exceptions=True)
+    assert all(isinstance(body_sent, base.Entry | StorageProblem) for body_sent in done), done
+    stored = [body_sent for body_sent, result in zip(contents, done, strict=True) if isinstance(result, base.Entry)]
     assert await content(driver, "/f") in stored
     assert await names(driver, "/") == ["f"]
 
@@ -54,8 +54,8 @@ async def readers_beside_writers_see_whole_files(driver: Any) -> None:
     await put(driver, "/f", contents[0])
 
     async def write_all() -> None:
-        for one in contents:
-            await put(driver, "/f", one)
+        for body_sent in contents:
+            await put(driver, "/f", body_sent)
 
     async def read_often() -> None:
         for _ in range(6):
@@ -127,11 +127,11 @@ async def what_one_process_changes_the_other_sees(driver: Any) -> None:
 async def a_driver_that_stops_ends_nothing_of_another(driver: Any) -> None:
     await put(driver, "/f", b"f" * 3_000_000)
     stream = await driver.read(P("/f"))
-    found = [await anext(stream)]
+    blocks = [await anext(stream)]
     async with open_another(driver) as other:
         assert (await other.stat(P("/f"))).size == 3_000_000
-    found += [block async for block in stream]
-    assert b"".join(found) == b"f" * 3_000_000
+    blocks += [block async for block in stream]
+    assert b"".join(blocks) == b"f" * 3_000_000
     await put(driver, "/g")
 
 
@@ -159,9 +159,9 @@ async def a_file_is_the_same_by_whichever_driver(driver: Any) -> None:
 async def checksums_are_those_of_the_bytes(driver: Any) -> None:
     written = os.urandom(70_000)
     await put(driver, "/f", written)
-    for algorithm, found in (await driver.get_checksums(P("/f"))).items():
+    for algorithm, digest in (await driver.get_checksums(P("/f"))).items():
         if algorithm in hashlib.algorithms_available:
-            assert found == hashlib.new(algorithm, written).hexdigest()
+            assert digest == hashlib.new(algorithm, written).hexdigest()
 
 
 @needs("sync", "write", "makedirs")

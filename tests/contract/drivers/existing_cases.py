@@ -145,7 +145,7 @@ async def files_of_another_storage_replace_nothing_without_overwrite(driver: Any
 
 @needs("write")
 async def of_writes_to_one_free_name_at_once_one_wins(driver: Any) -> None:
-    winner = await race(driver, [driver.write(P("/f"), body(one), only_new(one)) for one in CONTENTS])
+    winner = await race(driver, [driver.write(P("/f"), body(body_sent), only_new(body_sent)) for body_sent in CONTENTS])
     assert await content(driver, "/f") == CONTENTS[winner]
     assert await names(driver, "/") == ["f"]
 
@@ -156,8 +156,8 @@ async def of_parts_that_become_one_free_name_at_once_one_wins(driver: Any) -> No
     for written in CONTENTS:
         token = await driver.begin(P("/f"), only_new(written), base.make_parts_key())
         begun.append((token, [await driver.write_part(P("/f"), token, 1, 0, written)]))
-    uploads = [(*one, only_new(written)) for one, written in zip(begun, CONTENTS, strict=True)]
-    winner = await race(driver, [driver.finish(P("/f"), *one) for one in uploads])
+    uploads = [(*upload, only_new(written)) for upload, written in zip(begun, CONTENTS, strict=True)]
+    winner = await race(driver, [driver.finish(P("/f"), *upload) for upload in uploads])
     assert await content(driver, "/f") == CONTENTS[winner]
     for token, _ in begun:
         await driver.abort(P("/f"), token)

@@ -20,14 +20,14 @@ DEEP = "/" + "/".join(f"level {number}" for number in range(20))
 
 async def fill(driver: Any, server: Server, folder: str, many: int) -> list[str]:
     """Make files in a new folder: as many as wanted where the server has a quick way, else some; their names."""
-    wanted = [f"file {number:05}+%.txt" for number in range(many if server.fill is not None else 40)]
+    expected = [f"file {number:05}+%.txt" for number in range(many if server.fill is not None else 40)]
     if server.fill is not None:
-        await server.fill(driver, folder, wanted)
+        await server.fill(driver, folder, expected)
     else:
         await driver.makedirs(P(folder))
-        for start in range(0, len(wanted), 8):
-            await asyncio.gather(*(put(driver, f"{folder}/{name}") for name in wanted[start : start + 8]))
-    return wanted
+        for start in range(0, len(expected), 8):
+            await asyncio.gather(*(put(driver, f"{folder}/{name}") for name in expected[start : start + 8]))
+    return expected
 
 
 def describe(entry: Entry) -> tuple[object, ...]:
@@ -36,26 +36,26 @@ def describe(entry: Entry) -> tuple[object, ...]:
 
 @needs(FILES, "makedirs")
 async def thousands_of_entries_come_in_batches_and_each_once(driver: Any, server: Server) -> None:
-    wanted = await fill(driver, server, "/many", server.many)
+    expected = await fill(driver, server, "/many", server.many)
     batches = [batch async for batch in driver.list(P("/many"))]
     assert max(map(len, batches)) <= LARGEST_BATCH
     entries = [entry for batch in batches for entry in batch]
-    assert sorted(entry.name for entry in entries) == wanted
+    assert sorted(entry.name for entry in entries) == expected
     assert not any(entry.is_dir for entry in entries)
     if driver.capabilities.write:
         assert {entry.size for entry in entries} == {1}
-    assert (await driver.stat(P(f"/many/{wanted[-1]}"))).name == wanted[-1]
+    assert (await driver.stat(P(f"/many/{expected[-1]}"))).name == expected[-1]
 
 
 @needs(FILES, "makedirs")
 async def a_listing_that_is_left_halfway_harms_nothing(driver: Any, server: Server) -> None:
-    wanted = await fill(driver, server, "/many", server.many // 5)
+    expected = await fill(driver, server, "/many", server.many // 5)
     for _ in range(2):
         listing = driver.list(P("/many"))
         async for _batch in listing:
             break
         await listing.aclose()
-    assert await names(driver, "/many") == wanted
+    assert await names(driver, "/many") == expected
 
 
 @needs("list_folders", FILES, "makedirs")
@@ -63,38 +63,38 @@ async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, se
     await fill(driver, server, "/many", server.many)
     await make_tree(driver, ["/a/b", "/empty"], ["/a/f", "/a/b/g"])
     paths = [P(path) for path in ("/a", "/nosuch", "/empty", "/many", "/a/f", "/a/b", "/a")]
-    found: dict[int, list[Entry]] = {number: [] for number in range(len(paths))}
+    entries_by_number: dict[int, list[Entry]] = {number: [] for number in range(len(paths))}
     problems: dict[int, StorageProblem] = {}
     async for batch in driver.list_folders(paths):
-        assert sum(len(one.entries) for one in batch) <= LARGEST_BATCH
-        for one in batch:
-            assert one.number not in problems
-            found[one.number] += one.entries
-            if one.problem is not None:
-                problems[one.number] = one.problem
+        assert sum(len(page.entries) for page in batch) <= LARGEST_BATCH
+        for page in batch:
+            assert page.number not in problems
+            entries_by_number[page.number] += page.entries
+            if page.problem is not None:
+                problems[page.number] = page.problem
     assert {number: type(problem) for number, problem in problems.items()} == {1: EntryNotFound, 4: NotAFolder}
-    for number in found.keys() - problems.keys():
-        assert found[number] == await base.list_all(driver, paths[number])
-    assert not found[1] and not found[4]
-    assert [one async for batch in driver.list_folders([]) for one in batch] == []
+    for number in entries_by_number.keys() - problems.keys():
+        assert entries_by_number[number] == await base.list_all(driver, paths[number])
+    assert not entries_by_number[1] and not entries_by_number[4]
+    assert [page async for batch in driver.list_folders([]) for page in batch] == []
 
 
 @needs(FILES, "makedirs")
 async def listings_at_once_are_whole(driver: Any, server: Server) -> None:
-    wanted = await fill(driver, server, "/many", server.many // 10)
-    assert await asyncio.gather(*(names(driver, "/many") for _ in range(3))) == [wanted] * 3
+    expected = await fill(driver, server, "/many", server.many // 10)
+    assert await asyncio.gather(*(names(driver, "/many") for _ in range(3))) == [expected] * 3
 
 
 @needs(FILES, "makedirs")
 async def a_listing_that_is_cancelled_harms_nothing(driver: Any, server: Server) -> None:
-    wanted = await fill(driver, server, "/many", server.many // 10)
+    expected = await fill(driver, server, "/many", server.many // 10)
     for pause in (0.0, 0.002, 0.02):
         listings = [asyncio.create_task(names(driver, "/many")) for _ in range(3)]
         await asyncio.sleep(pause)
         for listing in listings:
             listing.cancel()
         await asyncio.wait(listings)
-    assert await names(driver, "/many") == wanted
+    assert await names(driver, "/many") == expected
 
 
 @needs(FILES, "makedirs")
@@ -105,9 +105,9 @@ async def a_listing_says_what_stat_says(driver: Any) -> None:
     entries = await base.list_all(driver, P("/d"))
     assert len(entries) == 5
     for entry in entries:
-        found = await driver.stat(P("/d") / entry.name)
-        assert describe(entry) == describe(found)
-        assert not entry.etag or not found.etag or entry.etag == found.etag
+        entry_alone = await driver.stat(P("/d") / entry.name)
+        assert describe(entry) == describe(entry_alone)
+        assert not entry.etag or not entry_alone.etag or entry.etag == entry_alone.etag
         assert (entry.size is not None) or not entry.is_dir
         assert '"' not in entry.etag
 
@@ -177,12 +177,12 @@ async def deep_trees_are_no_different(driver: Any) -> None:
 async def a_new_name_is_listed_at_once(driver: Any) -> None:
     """Whatever was listed before: drivers keep no listings."""
     await driver.makedirs(P("/d"))
-    wanted: list[str] = []
+    expected: list[str] = []
     for number in range(4):
-        assert await names(driver, "/d") == wanted
+        assert await names(driver, "/d") == expected
         assert not await exists(driver, f"/d/{number}")
         await put(driver, f"/d/{number}")
-        wanted.append(str(number))
+        expected.append(str(number))
         assert await exists(driver, f"/d/{number}")
 
 
@@ -190,8 +190,8 @@ async def a_new_name_is_listed_at_once(driver: Any) -> None:
 async def many_stats_at_once_are_answered(driver: Any) -> None:
     await make_tree(driver, ["/d"], [f"/d/{number}" for number in range(10)])
     paths = [P(f"/d/{number % 15}") for number in range(100)]
-    found = await asyncio.gather(*(driver.stat(path) for path in paths), return_exceptions=True)
-    for path, entry in zip(paths, found, strict=True):
+    results = await asyncio.gather(*(driver.stat(path) for path in paths), return_exceptions=True)
+    for path, entry in zip(paths, results, strict=True):
         if int(path.name) < 10:
             assert isinstance(entry, Entry) and entry.name == path.name, entry
         else:

@@ -80,9 +80,11 @@ async def the_size_may_be_known_at_the_end_only(driver: Any) -> None:
 async def files_of_parts_at_once_do_not_mix(driver: Any) -> None:
     await make_tree(driver, ["/d"])
     contents = [os.urandom(PIECE + number) for number in range(1, 4)]
-    await asyncio.gather(*(store(driver, f"/d/{number}", one, (1, 0)) for number, one in enumerate(contents)))
-    for number, one in enumerate(contents):
-        assert await content(driver, f"/d/{number}") == one
+    await asyncio.gather(
+        *(store(driver, f"/d/{number}", body_sent, (1, 0)) for number, body_sent in enumerate(contents))
+    )
+    for number, body_sent in enumerate(contents):
+        assert await content(driver, f"/d/{number}") == body_sent
 
 
 @needs("parts", "write", "makedirs")

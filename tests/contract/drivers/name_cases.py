@@ -24,30 +24,30 @@ CONTROLS = ["line\nfeed", "return\r", "bell\x07", "escape\x1b[0m", "delete\x7f",
 DEVICES = ["CON", "nul", "com1.txt", "desktop.ini", "a.lnk", "web.config", ".htaccess", ".DS_Store", ".mangrove"]
 
 
-async def try_names(driver: Any, wanted: Sequence[str], make: Callable[[str], Awaitable[Any]]) -> list[str]:
+async def try_names(driver: Any, candidates: Sequence[str], make: Callable[[str], Awaitable[Any]]) -> list[str]:
     """Make something of each name below /d; the names that survived. Each of the others was refused, the problem
     names it, and nothing came of it."""
-    kept: list[str] = []
-    for name in wanted:
+    stored_names: list[str] = []
+    for name in candidates:
         try:
             await make(name)
         except StorageProblem as problem:
             assert name.strip() in str(problem) or not name.strip().isprintable(), f"{problem} does not name {name!r}"
-            assert await names(driver, "/d") == sorted(kept), name
+            assert await names(driver, "/d") == sorted(stored_names), name
         else:
-            kept.append(name)
-    assert await names(driver, "/d") == sorted(kept)
-    return kept
+            stored_names.append(name)
+    assert await names(driver, "/d") == sorted(stored_names)
+    return stored_names
 
 
-async def try_files(driver: Any, wanted: Sequence[str]) -> None:
+async def try_files(driver: Any, candidates: Sequence[str]) -> None:
     """Files of these names, found again by list, stat and read, and removed."""
     await driver.makedirs(P("/d"))
-    kept = await try_names(driver, wanted, lambda name: put(driver, f"/d/{name}", name.encode()))
-    for name in kept:
+    stored_names = await try_names(driver, candidates, lambda name: put(driver, f"/d/{name}", name.encode()))
+    for name in stored_names:
         await check_file(driver, f"/d/{name}", name.encode())
     if driver.capabilities.remove:
-        for removed, left in ((kept[::2], kept[1::2]), (kept[1::2], [])):
+        for removed, left in ((stored_names[::2], stored_names[1::2]), (stored_names[1::2], [])):
             for name in removed:
                 await driver.remove(P(f"/d/{name}"))
             assert await names(driver, "/d") == sorted(left)
@@ -165,14 +165,14 @@ async def the_case_of_a_name_can_be_changed(driver: Any) -> None:
 
 @needs(FILES, "makedirs")
 async def folders_take_the_names_that_files_take(driver: Any) -> None:
-    wanted = ["with space", "äöü-日本", "per%41cent", "%2F", "plus+", "#hash?", ".hidden", "a&b=c;", NFC]
+    candidates = ["with space", "äöü-日本", "per%41cent", "%2F", "plus+", "#hash?", ".hidden", "a&b=c;", NFC]
     await driver.makedirs(P("/d"))
 
     async def make(name: str) -> None:
         await driver.makedirs(P(f"/d/{name}"))
         await put(driver, f"/d/{name}/{name}", name.encode())
 
-    for name in await try_names(driver, wanted, make):
+    for name in await try_names(driver, candidates, make):
         entry = await driver.stat(P(f"/d/{name}"))
         assert (entry.name, entry.is_dir) == (name, True)
         assert await names(driver, f"/d/{name}") == [name]

@@ -106,8 +106,8 @@ async def many_readers_at_once_each_get_their_bytes(driver: Any) -> None:
     for path, one in files.items():
         await put(driver, path, one)
     ranges = [(path, random.randrange(LONG)) for path in files for _ in range(6)]
-    found = await asyncio.gather(*(content(driver, path, offset) for path, offset in ranges))
-    assert found == [files[path][offset:] for path, offset in ranges]
+    contents_read = await asyncio.gather(*(content(driver, path, offset) for path, offset in ranges))
+    assert contents_read == [files[path][offset:] for path, offset in ranges]
 
 
 @needs("write")
@@ -115,8 +115,8 @@ async def readers_of_small_ranges_at_once_each_get_their_bytes(driver: Any) -> N
     written = os.urandom(100_000)
     await put(driver, "/f", written)
     offsets = [random.randrange(90_000) for _ in range(40)]
-    found = await asyncio.gather(*(content(driver, "/f", offset, 1000) for offset in offsets))
-    assert found == [written[offset : offset + 1000] for offset in offsets]
+    contents_read = await asyncio.gather(*(content(driver, "/f", offset, 1000) for offset in offsets))
+    assert contents_read == [written[offset : offset + 1000] for offset in offsets]
 
 
 @needs("write")
@@ -140,12 +140,12 @@ async def a_reader_that_comes_back_gets_the_rest(driver: Any) -> None:
     written = os.urandom(LONG)
     await put(driver, "/f", written)
     stream = await driver.read(P("/f"))
-    found = [await anext(stream)]
+    blocks = [await anext(stream)]
     for _ in range(3):
         assert (await driver.stat(P("/f"))).size == LONG
         await asyncio.sleep(0.02)
-    found += [block async for block in stream]
-    assert b"".join(found) == written
+    blocks += [block async for block in stream]
+    assert b"".join(blocks) == written
 
 
 @needs("write")
@@ -184,15 +184,15 @@ async def a_slow_reader_gets_one_whole_version_or_a_failure(driver: Any) -> None
     """The file is replaced while it is read: never the beginning of one and the end of another."""
     await put(driver, "/f", b"a" * 3_000_000)
     stream = await driver.read(P("/f"))
-    found = [await anext(stream)]
+    blocks = [await anext(stream)]
     try:
         await driver.write(P("/f"), body(b"b" * 3_000_000), Upload(3_000_000, SENT_AT + 60))
         replaced = True
     except StorageProblem:  # a server that keeps what somebody reads
         replaced = False
     try:
-        found += [block async for block in stream]
-        assert b"".join(found) == b"a" * 3_000_000
+        blocks += [block async for block in stream]
+        assert b"".join(blocks) == b"a" * 3_000_000
     except StorageProblem:
         pass
     assert await content(driver, "/f") == (b"b" if replaced else b"a") * 3_000_000
@@ -204,15 +204,15 @@ async def a_file_can_be_removed_while_it_is_read(driver: Any) -> None:
     """The reader gets what there was, or a failure; the storage may refuse the removal."""
     await put(driver, "/f", b"a" * 3_000_000)
     stream = await driver.read(P("/f"))
-    found = [await anext(stream)]
+    blocks = [await anext(stream)]
     try:
         await driver.remove(P("/f"))
         left = []
     except StorageProblem:
         left = ["f"]
     try:
-        found += [block async for block in stream]
-        assert b"".join(found) == b"a" * 3_000_000
+        blocks += [block async for block in stream]
+        assert b"".join(blocks) == b"a" * 3_000_000
     except StorageProblem:
         pass
     assert await names(driver, "/") == left

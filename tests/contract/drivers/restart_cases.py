@@ -66,11 +66,11 @@ async def a_read_during_a_restart_gives_all_bytes_or_fails(driver: Any, server: 
     written = os.urandom(16 << 20)
     await put(driver, "/f", written)
     stream = await driver.read(P("/f"))
-    found = [await anext(stream)]
+    blocks = [await anext(stream)]
     await restart(server)
     try:
-        found += [block async for block in stream]
-        assert b"".join(found) == written
+        blocks += [block async for block in stream]
+        assert b"".join(blocks) == written
     except StorageProblem:
         pass
     assert await until_it_works(lambda: content(driver, "/f", 7, 7)) == written[7:14]
@@ -87,10 +87,10 @@ async def a_write_during_a_restart_is_whole_or_fails(driver: Any, server: Server
     held.may_go_on.set()
     try:
         await writing
-        wanted = written
+        expected = written
     except StorageProblem:
-        wanted = b"old"
-    assert await until_it_works(lambda: content(driver, "/f")) == wanted
+        expected = b"old"
+    assert await until_it_works(lambda: content(driver, "/f")) == expected
     assert await names(driver, "/") == ["f"]
     await until_it_works(lambda: put(driver, "/f", b"new"))
     assert await content(driver, "/f") == b"new"

@@ -84,12 +84,12 @@ def test_a_put_policy_chooses_the_folders_that_a_file_goes_to(tmp_path: Path, po
         for number in copies:
             await tree.mounts[f"/crypt{number}"][0].makedirs(P("/d"))  # type: ignore[attr-defined]
         await check(put(alias, "/d/f", b"x"), outcome)
-        found = await where(tree, "/d/f")
+        place = await where(tree, "/d/f")
         if outcome == "?":
-            assert found in ("1", "2")
+            assert place in ("1", "2")
         else:
-            assert found == (outcome if isinstance(outcome, str) else "")
-        if found:
+            assert place == (outcome if isinstance(outcome, str) else "")
+        if place:
             assert await content(alias, "/d/f") == b"x"
 
     asyncio.run(go())
@@ -113,10 +113,10 @@ def test_a_crypt_over_balanced_storages_changes_what_it_found(tmp_path: Path, fo
         for disk in tree.mounts["/disk"]:  # the same in both, as in replicas
             alone = Tree()
             alone.mounts["/disk"] = [disk]
-            one = await alone.crypt("/crypt", "/disk", directory_name_encryption=folders)
-            await one.makedirs(P("/d"))
+            driver = await alone.crypt("/crypt", "/disk", directory_name_encryption=folders)
+            await driver.makedirs(P("/d"))
             for name in "abc":
-                await put(one, f"/{name}", name.encode())
+                await put(driver, f"/{name}", name.encode())
         for turn in range(4):
             assert await content(crypt, "/a") == b"a"
             tree.turns += turn

@@ -42,8 +42,8 @@ def test_a_template_has_every_field_with_its_type(name: str) -> None:
 def test_config_objects(name: str, only_proxy: bool, no_cache: bool, default_root: str, others: set[str]) -> None:
     config = registry.build_template(name)["config"]
     assert (config["name"], config["alert"], config["default_root"]) == (name, "", default_root)
-    wanted = {"local_sort"} | others | {key for key in ("only_proxy", "no_cache") if locals()[key]}
-    assert {key for key, value in config.items() if value is True} == wanted
+    expected = {"local_sort"} | others | {key for key in ("only_proxy", "no_cache") if locals()[key]}
+    assert {key for key, value in config.items() if value is True} == expected
 
 
 @pytest.mark.parametrize("name", registry.list_names())

@@ -78,9 +78,11 @@ async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any)
         await put(driver, path, content_)
     shown = [(P(path), await driver.stat(P(path))) for path in written]
     await put(driver, "/d/changed", b"new")
-    found = await driver.read_whole([*shown, (P("/gone"), shown[0][1]), (P("/d"), shown[0][1])])
-    assert [type(one) for one in found[3:]] == [EntryChanged, EntryNotFound, NotAFile]
-    assert [(one.entry, one.content) for one in found[:3]] == [(entry, written[path]) for path, entry in shown[:3]]
+    results = await driver.read_whole([*shown, (P("/gone"), shown[0][1]), (P("/d"), shown[0][1])])
+    assert [type(result) for result in results[3:]] == [EntryChanged, EntryNotFound, NotAFile]
+    assert [(result.entry, result.content) for result in results[:3]] == [
+        (entry, written[path]) for path, entry in shown[:3]
+    ]
     listed = [entry async for batch in driver.list(P("/d")) for entry in batch if entry.name == "longer"]
     assert (await driver.read_whole([(P("/d/longer"), listed[0])]))[0].content == written["/d/longer"]
 

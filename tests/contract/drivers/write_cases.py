@@ -165,14 +165,14 @@ async def the_old_file_is_there_until_the_new_one_is_whole(driver: Any) -> None:
 async def a_slow_body_holds_up_nobody(driver: Any) -> None:
     held = [HeldBody(b"begin ", b"end %d" % number) for number in range(4)]
     writing = [
-        asyncio.create_task(driver.write(P(f"/slow {number}"), aiter(one), Upload(11, SENT_AT)))
-        for number, one in enumerate(held)
+        asyncio.create_task(driver.write(P(f"/slow {number}"), aiter(held_body), Upload(11, SENT_AT)))
+        for number, held_body in enumerate(held)
     ]
-    await asyncio.gather(*(one.is_halfway.wait() for one in held))
+    await asyncio.gather(*(held_body.is_halfway.wait() for held_body in held))
     await put(driver, "/quick", b"quick")
     assert await content(driver, "/quick") == b"quick"
-    for one in held:
-        one.may_go_on.set()
+    for held_body in held:
+        held_body.may_go_on.set()
     await asyncio.gather(*writing)
     assert await content(driver, "/slow 3") == b"begin end 3"
 
@@ -180,10 +180,14 @@ async def a_slow_body_holds_up_nobody(driver: Any) -> None:
 @needs("write")
 async def what_a_write_answers_is_what_is_there(driver: Any) -> None:
     entry = await put(driver, "/f", b"content")
-    found = await driver.stat(P("/f"))
-    assert (entry.name, entry.size, entry.is_dir) == (found.name, found.size, found.is_dir) == ("f", 7, False)
-    assert int(entry.modified) in (int(found.modified), 0) or abs(entry.modified - found.modified) < 5
-    assert not entry.etag or not found.etag or entry.etag == found.etag
+    entry_alone = await driver.stat(P("/f"))
+    assert (
+        (entry.name, entry.size, entry.is_dir)
+        == (entry_alone.name, entry_alone.size, entry_alone.is_dir)
+        == ("f", 7, False)
+    )
+    assert int(entry.modified) in (int(entry_alone.modified), 0) or abs(entry.modified - entry_alone.modified) < 5
+    assert not entry.etag or not entry_alone.etag or entry.etag == entry_alone.etag
 
 
 @needs("write", "makedirs")
@@ -192,9 +196,9 @@ async def a_time_is_that_of_the_sender_or_of_the_storage(driver: Any) -> None:
     await driver.makedirs(P("/d"))
     await put(driver, "/d/f")
     (listed,) = await base.list_all(driver, P("/d"))
-    for found in (listed, await driver.stat(P("/d/f"))):
-        assert found.modified == SENT_AT or abs(found.modified - time.time()) < 600
-        assert found.created == 0.0 or abs(found.created - time.time()) < 600 or found.created == SENT_AT
+    for entry in (listed, await driver.stat(P("/d/f"))):
+        assert entry.modified == SENT_AT or abs(entry.modified - time.time()) < 600
+        assert entry.created == 0.0 or abs(entry.created - time.time()) < 600 or entry.created == SENT_AT
 
 
 @needs("write", "makedirs")
