@@ -68,5 +68,9 @@ def test_what_a_task_stores_is_found_when_it_is_done(transfers: TransferClient, 
     if kind != "upload":
         send(transfers.client, "put", f"{transfers.folder}/{name}", b"content")
     transfers.wait_for(kind, transfers.start(kind, name))
-    paths = {f"{transfers.mount}/{name}", *([f"{transfers.folder}/{name}"] if kind == "copy" else [])}
-    wait_until(lambda: set(find(transfers.client, name)) == paths)  # a task does not wait for a log that writes slowly
+
+    def is_found() -> bool:
+        paths = find(transfers.client, name)
+        return f"{transfers.mount}/{name}" in paths and (f"{transfers.folder}/{name}" in paths) is (kind == "copy")
+
+    wait_until(is_found)  # a task does not wait for a log that writes slowly
