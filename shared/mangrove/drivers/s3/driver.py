@@ -330,9 +330,7 @@ class S3(Driver):
             return {key: entry}
         listed = await self._list_below(path)
         entries = {item["Key"]: make_entry("", item | {"ContentLength": item["Size"]}) for item in listed["Contents"]}
-        if listed.get("IsTruncated") or any(
-            source_entry.size > copy.MAX_COPY_BYTES for source_entry in entries.values() if source_entry.size
-        ):
+        if listed.get("IsTruncated") or any((entry.size or 0) > copy.MAX_COPY_BYTES for entry in entries.values()):
             raise NotSupported
         if await self._is_file(target):
             raise EntryExists
