@@ -84,9 +84,9 @@ def _empty(_: dict[str, Any]) -> None:
     for variable in EMPTIED:
         bucket = os.environ[variable]
         for page in store.get_paginator("list_object_versions").paginate(Bucket=bucket):
-            found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-            if found:
-                _delete(store, bucket, [{key: one[key] for key in ("Key", "VersionId")} for one in found])
+            versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+            if versions:
+                _delete(store, bucket, [{key: version[key] for key in ("Key", "VersionId")} for version in versions])
 
 
 def _delete(store: Any, bucket: str, objects: list[dict[str, str]]) -> None:

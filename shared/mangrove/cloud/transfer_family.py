@@ -30,9 +30,9 @@ from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Mount
 
-MOST_POLICY = 2048  # characters of a session's policy: the limit of AWS
+MAX_POLICY_LENGTH = 2048  # characters of a session's policy: the limit of AWS
 WILD = frozenset("*?$")  # what a policy reads as more than itself
-LONGEST = 1024  # characters of a name or password
+MAX_FIELD_LENGTH = 1024  # characters of a name or password
 REFUSED: Mapping[str, Any] = {}
 
 
@@ -55,10 +55,10 @@ class Shown:
 
 async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to what a server of Transfer Family asks about somebody who wants in; empty to refuse."""
-    asked = [event.get(name, "") for name in ("username", "password", "protocol", "sourceIp")]
-    if not all(isinstance(text, str) and len(text) <= LONGEST for text in asked) or not asked[0]:
+    fields = [event.get(name, "") for name in ("username", "password", "protocol", "sourceIp")]
+    if not all(isinstance(text, str) and len(text) <= MAX_FIELD_LENGTH for text in fields) or not fields[0]:
         return _refuse("", "", "not as Transfer Family asks")
-    username, password, protocol, source = asked
+    username, password, protocol, source = fields
     if protocol != "SFTP":
         return _refuse(username, source, f"{protocol[:16]} is not served")
     try:
@@ -94,10 +94,10 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
     if user is None or user.role == GUEST:
         raise Unauthorized
     session = SFTP.open_session(user, source)
-    found = await asyncio.to_thread(ssh_keys.find_by_user, user.id)
-    if not found:
+    keys = await asyncio.to_thread(ssh_keys.find_by_user, user.id)
+    if not keys:
         raise Unauthorized
-    return session, [key.text for key in found]
+    return session, [key.text for key in keys]
 
 
 async def find_shown(user: User) -> list[Shown]:
@@ -105,15 +105,15 @@ async def find_shown(user: User) -> list[Shown]:
     root = await accesses.at(Caller(user, Right.WRITE), "/")
     shown: list[Shown] = []
     for access, mount in _find_mounts(root):
-        found = _show(access, mount, root.path)
-        if found is None:
+        folder = _show(access, mount, root.path)
+        if folder is None:
             continue
-        if len(make_policy([*shown, found])) > MOST_POLICY:
+        if len(make_policy([*shown, folder])) > MAX_POLICY_LENGTH:
             log_event(
                 "not shown", protocol=SFTP.name, user=user.username, path=access.path, reason="no room in the policy"
             )
             continue
-        shown.append(found)
+        shown.append(folder)
     return shown
 
 
@@ -172,7 +172,7 @@ def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
 
 def make_answer(role: str, shown: Sequence[Shown]) -> dict[str, Any]:
     """What the server takes as a sign-in that went well."""
-    details = [{"Entry": one.entry, "Target": f"/{one.bucket}/{one.prefix}".rstrip("/")} for one in shown]
+    details = [{"Entry": folder.entry, "Target": f"/{folder.bucket}/{folder.prefix}".rstrip("/")} for folder in shown]
     return {
         "Role": role,
         "Policy": make_policy(shown, role.split(":")[1]),
@@ -183,18 +183,18 @@ def make_answer(role: str, shown: Sequence[Shown]) -> dict[str, Any]:
 
 def make_policy(shown: Sequence[Shown], partition: str = "aws") -> str:
     """The policy of the session: of the role's rights those that the user has, on what is shown."""
-    places = {one: f"arn:{partition}:s3:::{one.bucket}" for one in shown}
+    places = {folder: f"arn:{partition}:s3:::{folder.bucket}" for folder in shown}
     statements: list[dict[str, Any]] = []
     for bucket in dict.fromkeys(places.values()):
-        prefixes = [one.prefix for one in shown if places[one] == bucket]
+        prefixes = [folder.prefix for folder in shown if places[folder] == bucket]
         statement: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
         if "" not in prefixes:
-            wanted = [text for prefix in prefixes for text in (prefix.rstrip("/"), f"{prefix}*")]
-            statement["Condition"] = {"StringLike": {"s3:prefix": wanted}}
+            patterns = [text for prefix in prefixes for text in (prefix.rstrip("/"), f"{prefix}*")]
+            statement["Condition"] = {"StringLike": {"s3:prefix": patterns}}
         statements.append(statement)
     by_actions: dict[tuple[str, ...], list[str]] = {}
-    for one, bucket in places.items():
-        by_actions.setdefault(one.actions, []).append(f"{bucket}/{one.prefix}*")
+    for folder, bucket in places.items():
+        by_actions.setdefault(folder.actions, []).append(f"{bucket}/{folder.prefix}*")
     statements += [
         {"Effect": "Allow", "Action": actions, "Resource": resources} for actions, resources in by_actions.items()
     ]
