@@ -23,7 +23,8 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
-from mangrove.drivers.clouds import adapter, writing
+from mangrove.drivers.clouds import driver as cloud_driver
+from mangrove.drivers.clouds import transfer
 from tests import servers
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.cases import Server
@@ -210,8 +211,8 @@ def test_a_server_that_is_not_there_is_unreachable_in_seconds_and_serves_when_it
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "SECONDS", 1.0)
-    monkeypatch.setattr(writing, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(cloud_driver, "ANSWER_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(transfer, "WRITE_ANSWER_TIMEOUT_SECONDS", 1.0)
 
 
 @pytest.mark.usefixtures("impatient")

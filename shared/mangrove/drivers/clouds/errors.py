@@ -1,4 +1,4 @@
-"""Errors of opendal as StorageProblem; its texts, which name addresses with their signatures, go no further."""
+"""Errors of opendal as StorageProblem, without its texts, which contain signed addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mangrove.core.problems import (
     Unreachable,
 )
 
-# opendal's own form of an error: kind, whether a retry is worth it, and the answer where there was one
+# The text of an error of opendal: its kind, its persistence, and the answer of the service if there was one.
 KIND = re.compile(r"(\w+) \((\w+)\)")
 STATUS = re.compile(r"response: Parts \{ status: (\d{3})")
 MEANINGS: Mapping[str, type[StorageProblem]] = {
@@ -48,14 +48,14 @@ ERRORS = (
     exceptions.RateLimited,
     exceptions.Unexpected,
     exceptions.Unsupported,
-)  # they have no base of their own
+)  # they have no base class of their own
 STATUSES: Mapping[int, type[StorageProblem]] = {
     401: StorageForbidden, 403: StorageForbidden, 412: EntryChanged, 416: EntryChanged, 501: NotSupported,
 }  # fmt: skip
 
 
 def make_problem(text: str) -> StorageProblem:
-    """The problem for an error as opendal writes it."""
+    """Return the problem for the text of an error of opendal."""
     head, answer = KIND.match(text), STATUS.search(text)
     kind, persistence = (head[1], head[2]) if head else ("", "")
     if kind in MEANINGS:
@@ -65,7 +65,7 @@ def make_problem(text: str) -> StorageProblem:
     if kind == "ConfigInvalid":
         return StorageProblem("the service does not take the options of the storage")
     if answer is None:
-        fails = "does not answer" if persistence != "permanent" else "answers with something else than was asked for"
+        fails = "does not answer" if persistence != "permanent" else "gives an unexpected answer"
         return Unreachable(f"the service {fails}")
     status = int(answer[1])
     if status in STATUSES:
@@ -76,13 +76,13 @@ def make_problem(text: str) -> StorageProblem:
 
 
 def get_reason(text: str) -> str:
-    """What an error says in one line, without its context."""
+    """Return the first line of an error without its context."""
     return text.partition("\n")[0].partition(" => ")[2]
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise every failure of opendal as StorageProblem; those of its files come as an OSError with the same text."""
+    """Raise every failure of opendal as a StorageProblem; its files raise an OSError with the same text."""
     try:
         yield
     except TimeoutError:

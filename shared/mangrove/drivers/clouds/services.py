@@ -1,4 +1,4 @@
-"""The services of opendal that are offered: one row for each, and what two of them need beside that."""
+"""The services of opendal that are offered as drivers: one declaration for each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import quote
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import DriverConfig, Entry
-from mangrove.drivers.clouds.adapter import Cloud
+from mangrove.drivers.clouds.driver import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
-from mangrove.drivers.clouds.powers import Drive, LinkingCloud, ObjectStore, WritableCloud
+from mangrove.drivers.clouds.kinds import Drive, LinkingCloud, ObjectStore, WritableCloud
 from mangrove.drivers.options import Options, option
 
-IF_MATCH = {"has_etags": True, "reads_if_match": True}  # strong validators, which reads take as their condition
+IF_MATCH = {"has_etags": True, "reads_if_match": True}
 NO_CONFIG_FILE = (("disable_config_load", "true"),)
 TOKENS = (("refresh_token", "client_id", "client_secret"), ("access_token",))
 
@@ -24,8 +24,11 @@ TOKENS = (("refresh_token", "client_id", "client_secret"), ("access_token",))
 def make_service(
     name: str, scheme: str, bases: Sequence[type[Cloud]], options: Mapping[str, Any], **facts: Any
 ) -> type[Cloud]:
-    """Return the driver of a service. `options`: its form below the root folder, a string unless a pair tells the
-    type; `facts`: attributes of `Cloud`."""
+    """Return the driver of a service.
+
+    `options` are the fields of its form after the root folder: a string, or a pair of a type and a field. `facts` are
+    attributes of `Cloud`.
+    """
     kinds = {field: declared[0] if isinstance(declared, tuple) else str for field, declared in options.items()}
     fields = {field: declared[1] if isinstance(declared, tuple) else declared for field, declared in options.items()}
     form = type(
@@ -53,7 +56,7 @@ def make_service(
 
 
 class _AzureBlob(ObjectStore):
-    """Without links: an address that opendal signs allows writing and removing as well."""
+    """Azure without links: an address signed by opendal also allows writing and removing."""
 
     capabilities = replace(ObjectStore.capabilities, remove_unchanged=True)
 
@@ -78,7 +81,7 @@ class _GCS(LinkingCloud, ObjectStore):
         return arguments
 
     def has_link(self, key: str) -> bool:
-        """False where opendal signs the address of a name without escapes: it fails, or is another file's."""
+        """Return False for a name that opendal signs without the required escapes."""
         return quote(key, safe="/-_.~") == key
 
 
@@ -131,11 +134,11 @@ AzureBlob = make_service(
         "sas_token": _secret(help="in place of the account's key"),
     },
     credentials=(("account_name", "account_key"), ("sas_token",)),
-    place=("endpoint", "container"),
+    location_options=("endpoint", "container"),
     deletes_if_match=True,
     **IF_MATCH,
 )
-B2 = make_service(  # without links: what B2 signs holds for every file whose name begins with that of the file
+B2 = make_service(  # without links: a signature is valid for every file whose name begins with the file's
     "B2",
     "b2",
     [ObjectStore],
@@ -145,7 +148,7 @@ B2 = make_service(  # without links: what B2 signs holds for every file whose na
         "application_key_id": _line(),
         "application_key": _line(secret=True),
     },
-    place=("bucket_id",),
+    location_options=("bucket_id",),
 )
 COS = make_service(
     "COS",
@@ -160,7 +163,7 @@ COS = make_service(
         "sign_url_expire": _hours(),
     },
     settings=NO_CONFIG_FILE,
-    place=BUCKET,
+    location_options=BUCKET,
     **IF_MATCH,
 )
 Dropbox = make_service("Dropbox", "dropbox", [Drive], _tokens(), credentials=TOKENS)
@@ -177,7 +180,7 @@ GCS = make_service(
     },
     settings=(*NO_CONFIG_FILE, ("disable_vm_metadata", "true")),
     credentials=(("credential",), ("token",)),
-    place=BUCKET,
+    location_options=BUCKET,
     has_etags=True,
 )
 GoogleDrive = make_service("GoogleDrive", "gdrive", [Drive], _tokens(), credentials=TOKENS)
@@ -192,7 +195,7 @@ OBS = make_service(
         "secret_access_key": _line(secret=True),
         "sign_url_expire": _hours(),
     },
-    place=BUCKET,
+    location_options=BUCKET,
     **IF_MATCH,
 )
 OneDrive = make_service("OneDrive", "onedrive", [Drive], _tokens(), credentials=TOKENS)
@@ -209,7 +212,7 @@ OSS = make_service(
         "presign_endpoint": option(help="where links lead, when not to the endpoint"),
         "sign_url_expire": _hours(),
     },
-    place=BUCKET,
+    location_options=BUCKET,
     names_downloads=True,
     **IF_MATCH,
 )
@@ -218,9 +221,9 @@ Seafile = make_service(
     "seafile",
     [WritableCloud],
     {"endpoint": _endpoint(), "repo_name": _line(), "username": _line(), "password": _line(secret=True)},
-    place=("endpoint", "username", "repo_name"),
+    location_options=("endpoint", "username", "repo_name"),
 )
-Swift = make_service(  # the validator of a large file is another one in listings than elsewhere: it is not used
+Swift = make_service(  # without etags: that of a large file differs between listings and other answers
     "Swift",
     "swift",
     STORE,
@@ -232,7 +235,7 @@ Swift = make_service(  # the validator of a large file is another one in listing
         "temp_url_hash_algorithm": (Literal["sha256", "sha512", "sha1", ""], option("sha256")),
         "sign_url_expire": _hours(),
     },
-    place=("endpoint", "container"),
+    location_options=("endpoint", "container"),
 )
 TOS = make_service(
     "TOS",
@@ -248,7 +251,7 @@ TOS = make_service(
         "sign_url_expire": _hours(),
     },
     settings=NO_CONFIG_FILE,
-    place=("endpoint", "region", "bucket"),
+    location_options=("endpoint", "region", "bucket"),
     names_downloads=True,
     **IF_MATCH,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from mangrove.drivers import registry
 from mangrove.drivers.base import DriverContext
-from mangrove.drivers.clouds.adapter import Cloud
+from mangrove.drivers.clouds.driver import Cloud
 
 TOKENS = {"refresh_token": "r1", "client_id": "i1", "client_secret": "s1"}
 KEYS = {"access_key_id": "i1", "secret_access_key": "s1"}

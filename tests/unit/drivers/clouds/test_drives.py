@@ -9,7 +9,7 @@ from opendal import AsyncOperator
 from opendal.layers import CapabilityOverrideLayer
 
 from mangrove.drivers.base import Driver, DriverConfig, DriverContext
-from mangrove.drivers.clouds.powers import Drive
+from mangrove.drivers.clouds.kinds import Drive
 from mangrove.drivers.options import Options, option
 from tests.contract.drivers import suite
 from tests.contract.drivers.cases import on_disk

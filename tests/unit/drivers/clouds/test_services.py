@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.drivers import base, registry
-from mangrove.drivers.clouds.powers import LONGEST_LINK, Drive, ObjectStore
-from mangrove.drivers.clouds.writing import LARGEST_PIECE, find_largest_upload
+from mangrove.drivers.clouds.kinds import MAX_LINK_SECONDS, Drive, ObjectStore
+from mangrove.drivers.clouds.transfer import MAX_PIECE_BYTES, find_max_upload
 from tests.unit.drivers.clouds.services import SERVICES, make
 
 P = TreePath
@@ -50,7 +50,7 @@ def test_a_service_claims_what_opendal_can_do_for_it(name: str) -> None:
     assert driver.config.only_proxy == (name not in LINKS)
     assert can.read_with_if_match or not driver.reads_if_match
     assert driver.has_etags or not driver.reads_if_match
-    assert find_largest_upload(can) == (LARGEST_PIECE if name in ONE_PIECE else None)
+    assert find_max_upload(can) == (MAX_PIECE_BYTES if name in ONE_PIECE else None)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -136,7 +136,7 @@ async def link(name: str, path: str = "/a b/c%20#?é.txt", **more: Any) -> base.
 
 @pytest.mark.parametrize("name", sorted(LINKS - {"GCS"}))
 def test_links_end_when_the_option_says_so(name: str) -> None:
-    for hours, seconds in ((0, 4 * 3600), (2, 2 * 3600), (10_000, LONGEST_LINK)):
+    for hours, seconds in ((0, 4 * 3600), (2, 2 * 3600), (10_000, MAX_LINK_SECONDS)):
         found = asyncio.run(link(name, sign_url_expire=hours))
         assert found.lifetime == seconds
         assert urlsplit(found.url).path.endswith("/a%20b/c%2520%23%3F%C3%A9.txt")
@@ -183,7 +183,7 @@ def test_a_file_is_the_same_through_two_storages_of_one_place(name: str) -> None
         assert await identify("/a/f") != await identify("/f")
         kind = registry.load(name)
         if issubclass(kind, ObjectStore):
-            place = kind.place[-1]
+            place = kind.location_options[-1]
             assert await identify("/f") != await identify("/f", **{place: "other"})
 
     asyncio.run(used())

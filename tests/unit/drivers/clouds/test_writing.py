@@ -13,8 +13,8 @@ from mangrove.core.limits import ConcurrencyLimiter, limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DriverContext, Upload
-from mangrove.drivers.clouds import writing
-from mangrove.drivers.clouds.writing import plan_part_size
+from mangrove.drivers.clouds import transfer
+from mangrove.drivers.clouds.transfer import plan_part_size
 from tests.contract.drivers.actions import content, names, put
 from tests.unit.drivers.clouds.test_drives import FolderDrive, FolderOptions
 
@@ -32,7 +32,7 @@ async def start(folder: Path) -> Any:
 def test_more_than_fits_is_refused_before_the_body_is_read_or_as_soon_as_it_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "LARGEST_PIECE", 2 << 20)
+    monkeypatch.setattr(transfer, "MAX_PIECE_BYTES", 2 << 20)
     read = []
 
     async def body(blocks: int) -> AsyncIterator[bytes]:

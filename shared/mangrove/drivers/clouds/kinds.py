@@ -1,4 +1,4 @@
-"""What clouds can do beside being read, by kind: a service claims what its class has, and nothing else."""
+"""Kinds of services by the capabilities that they have beside reading."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.drivers.base import Entry, Link, Upload
-from mangrove.drivers.clouds.adapter import Cloud
+from mangrove.drivers.clouds.driver import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
-from mangrove.drivers.clouds.writing import store
-from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself
+from mangrove.drivers.clouds.transfer import store
+from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself, refuse_root_removal
 
-MOST = 1000  # entries of a folder that are copied or moved without a task
-AT_ONCE = 8  # of them in flight
-LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
-USUAL_HOURS = 4
+MAX_ENTRIES_WITHOUT_TASK = 1000  # of a folder that is copied or moved
+REQUEST_CONCURRENCY = 8
+MAX_LINK_SECONDS = 7 * 24 * 3600
+DEFAULT_LINK_HOURS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """What a folder holds, however deep, by what opendal calls it; the folders with the folder itself, deepest last."""
+class FolderContent:
+    """All files and folders below a folder."""
 
     files: Mapping[str, Entry]
+    """By their keys in opendal."""
     folders: Sequence[str]
+    """The keys with that of the folder itself, the deepest last."""
 
 
 class WritableCloud(Cloud):
-    """Files are written and removed, folders are made and removed."""
+    """A service that writes and removes files and folders."""
 
     capabilities = replace(Cloud.capabilities, write=True, makedirs=True, remove=True, remove_empty=True)
 
@@ -64,21 +66,20 @@ class WritableCloud(Cloud):
 
     async def makedirs(self, path: TreePath) -> None:
         prefix = self.get_prefix(path)
-        for step in path.ancestors()[:-1]:
-            if await self.is_file(step):
+        for folder in path.ancestors()[:-1]:
+            if await self.is_file(folder):
                 raise EntryExists
         if path != "/":
             with translate_errors():
                 await self.quick.create_dir(prefix)
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         try:
-            found = await self.stat(path)
+            entry = await self.stat(path)
         except EntryNotFound:
             return
-        if found.is_dir:
+        if entry.is_dir:
             await self._remove_folder(path)
         else:
             with suppress(EntryNotFound), translate_errors():
@@ -91,7 +92,7 @@ class WritableCloud(Cloud):
                 with translate_errors():
                     await self.quick.delete(self.get_prefix(path), recursive=True)
                 return
-            except EntryNotFound:  # somebody else removes the same; what they have not come to yet is still there
+            except EntryNotFound:  # another client removes the folder at the same time and may not be done
                 if not await self.is_folder(path):
                     return
         raise InUse
@@ -99,13 +100,13 @@ class WritableCloud(Cloud):
     async def remove_empty(self, path: TreePath) -> bool:
         if path == "/":
             return False
-        prefix, is_there = self.get_prefix(path), False
+        prefix, exists = self.get_prefix(path), False
         with translate_errors():
-            async for found in await self.quick.list(prefix):
-                is_there = True
-                if found.path != prefix:
+            async for item in await self.quick.list(prefix):
+                exists = True
+                if item.path != prefix:
                     return False
-        if not is_there and await self.is_file(path):
+        if not exists and await self.is_file(path):
             return False
         with translate_errors():
             await self.quick.delete(prefix)
@@ -113,53 +114,53 @@ class WritableCloud(Cloud):
         return True
 
     async def keep_folder(self, path: TreePath) -> None:
-        """Keep a folder whose last entry was removed; most services do so by themselves."""
+        """Keep a folder after its last entry was removed; services with folders do it themselves."""
 
-    async def refuse_taken(self, path: TreePath, target: TreePath, overwrite: bool) -> Entry:
-        """What is at `path` and may be copied or moved to `target`."""
+    async def check_target(self, path: TreePath, target: TreePath, overwrite: bool) -> Entry:
+        """Return the entry of `path` if it may be copied or moved to `target`."""
         if "/" in (path, target):
             raise StorageForbidden("the root folder is not moved or copied")
         refuse_inside_itself(path, target)
         self.get_key(target)
-        found = await self.stat(path)
-        await refuse_existing(self.stat, target, but_files=overwrite and not found.is_dir)
-        return found
+        entry = await self.stat(path)
+        await refuse_existing(self.stat, target, but_files=overwrite and not entry.is_dir)
+        return entry
 
-    async def list_below(self, path: TreePath) -> Tree:
-        """All that a folder holds; NotSupported for more than MOST entries."""
+    async def list_below(self, path: TreePath) -> FolderContent:
+        """Return all files and folders below a folder; NotSupported for more than MAX_ENTRIES_WITHOUT_TASK."""
         prefix = self.get_prefix(path)
         files: dict[str, Entry] = {}
         folders = {prefix}
         with translate_errors():
-            async for found in await self.quick.list(prefix, recursive=True):
-                if found.path != found.path.strip():
-                    raise StorageProblem(f"{found.path}: this service is not asked for names that end with a space")
-                if found.metadata.is_dir:
-                    folders.add(found.path)
+            async for item in await self.quick.list(prefix, recursive=True):
+                if item.path != item.path.strip():
+                    raise StorageProblem(f"{item.path}: names that end with a space are not used with this service")
+                if item.metadata.is_dir:
+                    folders.add(item.path)
                 else:
-                    files[found.path] = self.make_entry(found.path, found.metadata)
-                if len(files) + len(folders) > MOST:
+                    files[item.path] = self.make_entry(item.path, item.metadata)
+                if len(files) + len(folders) > MAX_ENTRIES_WITHOUT_TASK:
                     raise NotSupported
-        return Tree(files, sorted(folders, key=len))
+        return FolderContent(files, sorted(folders, key=len))
 
     async def make_folders(self, keys: Sequence[str]) -> None:
+        """Make folders of these keys."""
         with translate_errors():
             for key in keys:
                 await self.quick.create_dir(key)
 
     async def remove_folders(self, path: TreePath) -> None:
-        """Remove what is left of a folder whose files are gone; EntryChanged, and all stays, when there are new
-        ones."""
-        left = await self.list_below(path)
-        if left.files:
+        """Remove a folder without files and its folders; EntryChanged without any change if there are files."""
+        content = await self.list_below(path)
+        if content.files:
             raise EntryChanged
         with translate_errors():
-            for key in reversed(left.folders):
+            for key in reversed(content.folders):
                 await self.quick.delete(key)
 
 
 class CopyingCloud(WritableCloud):
-    """The service copies files by itself; folders of at most MOST entries are copied file by file."""
+    """A service that copies files. Folders of at most MAX_ENTRIES_WITHOUT_TASK entries are copied file by file."""
 
     capabilities = replace(WritableCloud.capabilities, copy=True)
 
@@ -167,30 +168,30 @@ class CopyingCloud(WritableCloud):
         await self.copy_all(path, target, overwrite)
 
     async def copy_all(self, path: TreePath, target: TreePath, overwrite: bool) -> Mapping[str, Entry]:
-        """Copy a file or folder; the files that were copied, by what opendal calls them."""
-        found = await self.refuse_taken(path, target, overwrite)
-        if not found.is_dir:
+        """Copy a file or folder; return the copied files by their keys."""
+        entry = await self.check_target(path, target, overwrite)
+        if not entry.is_dir:
             key = self.get_key(path)
             await self._copy_file(key, self.get_key(target))
-            return {key: found}
-        tree = await self.list_below(path)
+            return {key: entry}
+        content = await self.list_below(path)
         old, new = self.get_prefix(path), self.get_prefix(target)
-        pairs = [(key, new + key.removeprefix(old)) for key in tree.files]
+        pairs = [(key, new + key.removeprefix(old)) for key in content.files]
         try:
-            await self.make_folders([new + key.removeprefix(old) for key in tree.folders])
-            await gather_bounded([partial(self._copy_file, *pair) for pair in pairs], AT_ONCE)
+            await self.make_folders([new + key.removeprefix(old) for key in content.folders])
+            await gather_bounded([partial(self._copy_file, *pair) for pair in pairs], REQUEST_CONCURRENCY)
         except BaseException:
-            with suppress(StorageProblem):  # the failure that led here is the one to tell
-                await finish_despite_cancel(self._drop([key for _, key in pairs], target))
+            with suppress(StorageProblem):  # the first failure is the one to raise
+                await finish_despite_cancel(self._remove_copies([key for _, key in pairs], target))
             raise
-        return tree.files
+        return content.files
 
     async def _copy_file(self, key: str, target: str) -> None:
         with translate_errors():
             await self.patient.copy(key, target)
 
-    async def _drop(self, keys: Sequence[str], folder: TreePath) -> None:
-        """Remove files that were copied, and their folders if nothing else is in them."""
+    async def _remove_copies(self, keys: Sequence[str], folder: TreePath) -> None:
+        """Remove copied files, and their folders unless other files are in them."""
         with translate_errors():
             for key in keys:
                 await self.quick.delete(key)
@@ -198,23 +199,23 @@ class CopyingCloud(WritableCloud):
 
 
 class ObjectStore(CopyingCloud):
-    """A service without folders: one is there while something is below it, or an empty object of its name."""
+    """A service without folders: a folder exists while there is a file below it, or an empty object of its name."""
 
     capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
     deletes_if_match: ClassVar[bool] = False
-    """Whether a removal takes the validator as its condition."""
+    """True if a removal takes the validator as its condition."""
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Copies, then removals; what changed while it was copied stays at the source: EntryChanged."""
+        """Copy files, then remove them; EntryChanged, and a file stays, if it changed while it was copied."""
         if path == target:
             return
         copied = await self.copy_all(path, target, overwrite)
         is_folder = self.get_key(path) not in copied
         try:
-            await gather_bounded([partial(self._remove_copied, *one) for one in copied.items()], AT_ONCE)
+            await gather_bounded([partial(self._remove_copied, *item) for item in copied.items()], REQUEST_CONCURRENCY)
             if is_folder:
                 await self.remove_folders(path)
         finally:
@@ -230,9 +231,9 @@ class ObjectStore(CopyingCloud):
         except EntryChanged as problem:
             raise problem.with_prefix(key) from None
 
-    def make_condition(self, found: Entry) -> dict[str, Any]:
-        """For a removal: that it is still this file, where the service looks at that."""
-        return {"if_match": f'"{found.etag}"'} if self.deletes_if_match and found.etag else {}
+    def make_condition(self, entry: Entry) -> dict[str, Any]:
+        """Return the condition that a file is unchanged for its removal, if the service supports that."""
+        return {"if_match": f'"{entry.etag}"'} if self.deletes_if_match and entry.etag else {}
 
     async def keep_folder(self, path: TreePath) -> None:
         if path == "/":
@@ -245,7 +246,10 @@ class ObjectStore(CopyingCloud):
 
 
 class Drive(CopyingCloud):
-    """A service with folders that renames files; a folder of at most MOST entries is moved file by file."""
+    """A service with folders that renames files.
+
+    A folder of at most MAX_ENTRIES_WITHOUT_TASK entries is moved file by file.
+    """
 
     capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
 
@@ -255,15 +259,15 @@ class Drive(CopyingCloud):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == target:
             return
-        found = await self.refuse_taken(path, target, overwrite)
-        if not found.is_dir:
+        entry = await self.check_target(path, target, overwrite)
+        if not entry.is_dir:
             await self._move_file(self.get_key(path), self.get_key(target))
             return
-        tree = await self.list_below(path)
+        content = await self.list_below(path)
         old, new = self.get_prefix(path), self.get_prefix(target)
-        await self.make_folders([new + key.removeprefix(old) for key in tree.folders])
-        works = [partial(self._move_file, key, new + key.removeprefix(old)) for key in tree.files]
-        await gather_bounded(works, AT_ONCE)
+        await self.make_folders([new + key.removeprefix(old) for key in content.folders])
+        works = [partial(self._move_file, key, new + key.removeprefix(old)) for key in content.files]
+        await gather_bounded(works, REQUEST_CONCURRENCY)
         await self.remove_folders(path)
 
     async def _move_file(self, key: str, target: str) -> None:
@@ -272,19 +276,19 @@ class Drive(CopyingCloud):
 
 
 class LinkingCloud(Cloud):
-    """The service takes addresses that are signed here, with the key of the storage."""
+    """A service that accepts addresses signed with the key of the storage."""
 
     capabilities = replace(Cloud.capabilities, link=True)
     names_downloads: ClassVar[bool] = False
-    """Whether a signed address says under which name a browser saves the file."""
+    """True if a signed address has the name under which a browser saves the file."""
 
     def has_link(self, key: str) -> bool:
-        """Whether opendal signs the address of a file of this name rightly."""
+        """Return True if opendal signs the address of a file of this name correctly."""
         return True
 
     async def link(self, path: TreePath) -> Link:
         key, hours = self.get_key(path), getattr(self.options, "sign_url_expire", 0)
-        seconds = min((hours if hours > 0 else USUAL_HOURS) * 3600, LONGEST_LINK)
+        seconds = min((hours if hours > 0 else DEFAULT_LINK_HOURS) * 3600, MAX_LINK_SECONDS)
         saved_as = format_content_disposition(path.name) if self.names_downloads else None
         if not self.has_link(key):
             raise NotSupported
@@ -292,7 +296,7 @@ class LinkingCloud(Cloud):
             with translate_errors():
                 signed = await self.quick.presign_read(key, seconds, content_disposition=saved_as)
         except StorageProblem:
-            raise NotSupported from None  # nothing is sent: these options are not fit to sign with
+            raise NotSupported from None  # nothing is sent: these options cannot sign
         if {name.lower() for name in signed.headers} - {"date", "host"}:
             raise NotSupported  # a browser would have to send more than the address
         return Link(signed.url, lifetime=float(seconds))
