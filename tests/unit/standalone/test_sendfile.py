@@ -160,7 +160,7 @@ def test_a_file_that_becomes_shorter_breaks_the_answer_off(files: Files, tmp_pat
         connection.sendall(LAST)
         answer = read_all(connection)
     assert len(answer.partition(b"\r\n\r\n")[2]) < len(CONTENT)
-    assert files.outcomes == ["Changed"]
+    assert files.outcomes == ["EntryChanged"]
 
 
 def test_an_error_of_the_disk_breaks_the_answer_off(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
