@@ -15,12 +15,12 @@ from mangrove.core.http import make_retry_after
 from mangrove.core.problems import AccessDenied, BadRequest, FeatureNotAvailable, Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav import bodies, handlers, headers
-from mangrove.protocols.webdav.conditions import parse_if
+from mangrove.protocols.webdav.credentials import sign_in
 from mangrove.protocols.webdav.errors import XML, DavProblem, find_status, render_problem
 from mangrove.protocols.webdav.handlers import Answer
+from mangrove.protocols.webdav.headers import parse_if
 from mangrove.protocols.webdav.locking import Conditions
-from mangrove.protocols.webdav.proofs import sign_in
-from mangrove.protocols.webdav.verbs import Visit
+from mangrove.protocols.webdav.verbs import DavRequest
 from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.downloads import NO_STORE, serve_bytes
@@ -46,7 +46,7 @@ class DavGate(Gate):
     def __str__(self) -> str:
         return f"webdav:{(self.declared_right.name or '').lower()}" if self.declared_right else "webdav"
 
-    async def __call__(self, request: Request) -> Visit:
+    async def __call__(self, request: Request) -> DavRequest:
         settings = (await configuration.get()).settings
         require_enabled(settings)
         if not settings.webdav_allow_http and not await is_confidential(request):
@@ -60,7 +60,7 @@ class DavGate(Gate):
         guest = Caller(await session.find_user()).is_guest
         lists = parse_if(request.headers.get("if", ""))
         conditions = Conditions(lists, await find_prefix(request))
-        return Visit(session, credentials.password if guest else "", self.declared_right, conditions)
+        return DavRequest(session, credentials.password if guest else "", self.declared_right, conditions)
 
 
 def require_enabled(settings: Settings) -> None:
@@ -84,11 +84,11 @@ async def find_path(request: Request) -> str:
     return inner
 
 
-Reader = Annotated[Visit, Depends(DavGate(Right.READ))]
-Writer = Annotated[Visit, Depends(DavGate(Right.WRITE))]
-Remover = Annotated[Visit, Depends(DavGate(Right.DELETE))]
-Copier = Annotated[Visit, Depends(DavGate(Right.COPY))]
-Mover = Annotated[Visit, Depends(DavGate(Right.MOVE))]
+Reader = Annotated[DavRequest, Depends(DavGate(Right.READ))]
+Writer = Annotated[DavRequest, Depends(DavGate(Right.WRITE))]
+Remover = Annotated[DavRequest, Depends(DavGate(Right.DELETE))]
+Copier = Annotated[DavRequest, Depends(DavGate(Right.COPY))]
+Mover = Annotated[DavRequest, Depends(DavGate(Right.MOVE))]
 TreePathText = Annotated[str, Depends(find_path)]
 
 

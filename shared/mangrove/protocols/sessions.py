@@ -129,8 +129,8 @@ class ProtocolAccess:
         if user is None or user.disabled or user.role == GUEST:
             return None
         keys = await asyncio.to_thread(users.read_credentials, ssh_keys.name, user.id)
-        found = next((id for id, own in keys.items() if own == fingerprint), None)
-        return None if found is None else (user, Credential(ssh_keys.name, found))
+        key_id = next((id for id, own in keys.items() if own == fingerprint), None)
+        return None if key_id is None else (user, Credential(ssh_keys.name, key_id))
 
 
 async def sign_in_with_password(

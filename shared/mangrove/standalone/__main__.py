@@ -25,8 +25,7 @@ from mangrove.core.runtime import Runtime
 from mangrove.core.telemetry import AccessLog, set_level
 from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import backup, engine
-from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError
-from mangrove.standalone.reserve import DiskReserve
+from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
 
 if TYPE_CHECKING:
     import asyncio
@@ -180,14 +179,14 @@ def _exit() -> NoReturn:
     os._exit(0)
 
 
-def _open_page(wanted: str) -> Page | None:
-    from mangrove.standalone.page import NONE, open_page
+def _open_page(choice: str) -> Page | None:
+    from mangrove.standalone.docs import NONE, open_page
 
     try:
-        page = open_page(wanted)
+        page = open_page(choice)
     except ValueError as error:
         raise StartupError(str(error)) from None
-    if page is None and wanted != NONE:
+    if page is None and choice != NONE:
         print("mangrove: there is no page (it is made by `make page/dist/ready`), the API alone", file=sys.stderr)
     return page
 
@@ -198,8 +197,8 @@ def _run_first_start(data: Path) -> tuple[str | None, str | None]:
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
 
-    wanted = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
-    password = first_start.run(data, wanted, passwords.hash_password, ADMIN_PERMISSION)
+    requested_password = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
+    password = first_start.run(data, requested_password, passwords.hash_password, ADMIN_PERMISSION)
     return password, first_start.find_short_password()
 
 
@@ -238,9 +237,9 @@ def _run_server(
     import uvicorn
 
     from mangrove.core import descriptors
-    from mangrove.standalone.accepting import Acceptor
     from mangrove.standalone.connections import ClientConnections
     from mangrove.standalone.gateway import Gateway
+    from mangrove.standalone.sockets import Acceptor
 
     if not sys.stderr.isatty():
         runtime.get(AccessLog).open(sys.stderr.fileno())

@@ -21,8 +21,7 @@ from secrets import token_hex
 from typing import IO
 
 from mangrove import __version__
-from mangrove.standalone import records_file
-from mangrove.standalone.data_directory import DataDirectory, StartupError, explain, sync_folder
+from mangrove.standalone.data_directory import DataDirectory, StartupError, copy_records, explain, sync_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -98,7 +97,7 @@ def _write_archive(
     with tarfile.open(fileobj=writer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         if with_files:  # before the records: a task in these finds what it waits with
             _add_folder(archive, directory.data, STAGING)
-        records_file.copy_records(directory.records, records, is_running=is_running)
+        copy_records(directory.records, records, is_running=is_running)
         _add(archive, records, directory.records.name)
         _add(archive, directory.key, directory.key.name)
         _add(archive, directory.schema, directory.schema.name)
@@ -126,17 +125,17 @@ def _add_folder(archive: tarfile.TarFile, data: Path, folder: str) -> None:
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
     """Add one entry under a name, unless it was removed meanwhile or is neither folder, file nor link."""
     try:
-        found = path.lstat()
+        status = path.lstat()
         member = tarfile.TarInfo(name)
-        member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
-        if stat.S_ISREG(found.st_mode):
+        member.mode, member.mtime = stat.S_IMODE(status.st_mode), status.st_mtime
+        if stat.S_ISREG(status.st_mode):
             with path.open("rb") as file:
                 member.size = os.fstat(file.fileno()).st_size
                 archive.addfile(member, file)
-        elif stat.S_ISDIR(found.st_mode):
+        elif stat.S_ISDIR(status.st_mode):
             member.type = tarfile.DIRTYPE
             archive.addfile(member)
-        elif stat.S_ISLNK(found.st_mode):
+        elif stat.S_ISLNK(status.st_mode):
             member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
             archive.addfile(member)
     except FileNotFoundError:
@@ -182,8 +181,8 @@ def _verify(file: IO[bytes], source: Path) -> Manifest:
     """The manifest of a backup whose bytes are those that were written."""
     with _open_archive(file) as archive:
         member: tarfile.TarInfo | None = None
-        for one in _iter_members(archive):
-            member = one
+        for info in _iter_members(archive):
+            member = info
         content = archive.extractfile(member) if member is not None and member.size < MANIFEST_BYTES else None
         if member is None or member.name != MANIFEST or content is None:
             raise BrokenBackup(f"{source} is not a whole backup of Mangrove")

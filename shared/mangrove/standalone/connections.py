@@ -35,7 +35,7 @@ from mangrove.core.http import find_client
 from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.telemetry import log_event
-from mangrove.standalone.sendfile import ConnectionSender
+from mangrove.standalone.sockets import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.serving import SENDFILE_EXTENSION
 
@@ -90,8 +90,12 @@ class ClientConnections:
         self._add(connection.source, 1)
         return is_room
 
-    def _drop_idle(self, some: Iterable[Connection]) -> bool:
-        idle = min((one for one in some if one.is_idle), key=lambda one: one.waiting_since, default=None)
+    def _drop_idle(self, connections: Iterable[Connection]) -> bool:
+        idle = min(
+            (connection for connection in connections if connection.is_idle),
+            key=lambda connection: connection.waiting_since,
+            default=None,
+        )
         if idle is None:
             return False
         self.remove(idle)
@@ -117,7 +121,7 @@ class ClientConnections:
         return most // self._processes if self._processes > 1 else 0
 
     def _list_all(self) -> Iterator[Connection]:
-        return (one for some in self._all.values() for one in some)
+        return (connection for connections in self._all.values() for connection in connections)
 
     def _make_room(self) -> None:
         """Drop idle connections, where there are more than there may be, and this process has more than its part."""
@@ -336,10 +340,10 @@ class Connection(HttpToolsProtocol):
         waiting: int = self.transport.get_write_buffer_size()
         try:
             number = self.transport.get_extra_info("socket").fileno()
-            (kept,) = struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, b"\0" * 4))
+            (unsent,) = struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, b"\0" * 4))
         except OSError:
             return waiting  # closed, or another system
-        return waiting + int(kept)
+        return waiting + int(unsent)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not HTTP/1.1, as uvicorn's parser calls them."""

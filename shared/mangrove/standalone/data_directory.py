@@ -8,12 +8,14 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 import tempfile
 import time
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mangrove.core.telemetry import log_warning
+from mangrove.core.telemetry import log_event, log_warning
 from mangrove.standalone import permissions
 
 ENDED_HOLDER_SECONDS = 30.0  # that a lock may be held after its process has ended
@@ -219,3 +221,107 @@ class DataDirectory:
         finally:
             os.close(handle)
         sync_folder(self.data)
+
+
+RESERVE_NAME = ".reserve"
+RESERVE_BYTES = 8 << 20
+MIN_FREE_BYTES = ROOM_BYTES  # with less, the disk counts as full
+OWN_FREE_BYTES = RESERVE_BYTES // 2  # of a reserve that was given up, for the records alone
+REFILL_FREE_BYTES = 2 * RESERVE_BYTES  # with which the reserve is made again
+
+
+class DiskReserve:
+    """The reserve on the disk of the data directory. Its methods block for microseconds, but for `update`."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._path = data / RESERVE_NAME
+        self._device: int | None = None
+
+    def update(self) -> None:
+        """Give the reserve up when the disk is full, and make it again when there is room. One process does this."""
+        with suppress(OSError):
+            free, size = self._find_free(), self._find_size()
+            if size and free < MIN_FREE_BYTES:
+                os.truncate(self._path, 0)
+                log_warning("the data disk is full: nothing but records is written to it", bytes=free)
+            elif not size and free >= REFILL_FREE_BYTES:
+                self._fill()
+                if size == 0:
+                    log_event("the data disk has room again", bytes=free)
+
+    def is_on_disk(self, device: int) -> bool:
+        """True if files of this device lie on the data disk."""
+        if self._device is None:
+            try:
+                self._device = os.stat(self._data).st_dev
+            except OSError:  # nothing was stored there yet
+                return False
+        return device == self._device
+
+    def is_full(self) -> bool:
+        """True if files of users may not be written to the data disk."""
+        return self._find_size() == 0 or self._find_free() < MIN_FREE_BYTES
+
+    def is_full_for_service(self) -> bool:
+        """True if files that the service keeps for itself may not be written to the data disk either."""
+        return self._find_free() < (OWN_FREE_BYTES if self._find_size() == 0 else MIN_FREE_BYTES)
+
+    def _find_free(self) -> int:
+        disk = os.statvfs(self._data)
+        return disk.f_bavail * disk.f_frsize
+
+    def _find_size(self) -> int | None:
+        """Return the length of the file; None where there is none."""
+        try:
+            return os.stat(self._path).st_size
+        except FileNotFoundError:
+            return None
+
+    def _fill(self) -> None:
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, RESERVE_BYTES)
+        except OSError:
+            os.ftruncate(handle, 0)
+            raise
+        finally:
+            os.close(handle)
+
+
+FULL_VACUUM = 1  # what `PRAGMA auto_vacuum` says for: pages that become free leave the file with the change itself
+
+
+def prepare_records(path: Path) -> None:
+    """Make the file, or change it, so that it shrinks when records are removed. No engine runs on it; StartupError."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            if database.execute("PRAGMA auto_vacuum").fetchone() != (FULL_VACUUM,):
+                database.execute(f"PRAGMA auto_vacuum = {FULL_VACUUM}")
+                database.execute("VACUUM")
+    except sqlite3.OperationalError as error:  # not needed to run: the next start tries it again
+        check_space(path.parent)
+        log_warning("the file of the records does not shrink", reason=str(error))
+    except sqlite3.DatabaseError as error:
+        raise StartupError(f"{path} cannot be read: {error}") from None
+
+
+def copy_records(source: Path, target: Path, *, is_running: bool) -> None:
+    """Copy all records as of one moment into a new file for the owner alone, which is on the disk afterwards.
+
+    `is_running`: an engine works on the source; it goes on meanwhile. StartupError for what is not sound.
+    """
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    mode = "ro" if is_running else "rw"
+    address = f"{source.absolute().as_uri()}?mode={mode}"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as records, closing(sqlite3.connect(target)) as copy:
+            records.backup(copy)
+            if copy.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                raise StartupError(f"the records in {source} are damaged")
+    except sqlite3.Error as error:
+        raise StartupError(f"the records in {source} cannot be copied: {error}") from None
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+    sync_folder(target.parent)

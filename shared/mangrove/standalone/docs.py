@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp
 
 from mangrove import __version__
 from mangrove.standalone.template import ROOT, read_routes
+from mangrove.web.page import Page
 
 ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
 FILES = {"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "text/javascript"}
@@ -84,3 +86,18 @@ def find_page(path: str) -> ASGIApp | None:
     if path in FILES:
         return FileResponse(ASSETS / path.rpartition("/")[2], headers=HEADERS, media_type=FILES[path])
     return None
+
+
+BUILT = ROOT / "page" / "dist"
+NONE = "none"
+
+
+def open_page(choice: str) -> Page | None:
+    """The page for the option `--page`: a folder, "none", or "" for our own where it is built.
+
+    Raises ValueError when a folder has no front end.
+    """
+    if choice == NONE or not (choice or (BUILT / "index.html").exists()):
+        return None
+    folder = Path(choice).resolve() if choice else BUILT
+    return Page(folder, is_ours=folder == BUILT)

@@ -17,11 +17,8 @@ from urllib.parse import urlsplit
 
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.endpoints import EngineEndpoint, use_socket
-from mangrove.standalone import records_file
-from mangrove.standalone.children import make_start
-from mangrove.standalone.data_directory import DataDirectory, StartupError, check_space
-from mangrove.standalone.namespace import Namespace, NamespaceRefused
-from mangrove.standalone.reserve import DiskReserve
+from mangrove.standalone.data_directory import DataDirectory, DiskReserve, StartupError, check_space, prepare_records
+from mangrove.standalone.namespace import Namespace, NamespaceRefused, make_start
 from mangrove.standalone.template import ROOT, read_tables
 
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
@@ -89,7 +86,7 @@ class Engine:
     def start(self, attempts: int = ATTEMPTS) -> None:
         """Start it, wait until it answers and watch it from then on; StartupError."""
         (self._data / "engine.log").unlink(missing_ok=True)
-        records_file.prepare(self._data / "records.db")
+        prepare_records(self._data / "records.db")
         for left in reversed(range(attempts)):
             child = self._spawn()
             try:
@@ -228,18 +225,18 @@ class HangDetector:
 
     def __init__(self, endpoint: EngineEndpoint) -> None:
         self._endpoint = endpoint
-        self._asked = self._alive = time.monotonic()
+        self._checked = self._alive = time.monotonic()
         self._used = ""
 
     def is_hung(self, pid: int) -> bool:
         """Whether there was no sign of life for HANG_SECONDS; asks at most once in PROBE_SECONDS."""
-        if time.monotonic() - self._asked < PROBE_SECONDS:
+        if time.monotonic() - self._checked < PROBE_SECONDS:
             return False
         answered, used = self._is_answering(), _read_processor_time(pid)
-        self._asked = time.monotonic()
+        self._checked = time.monotonic()
         if answered or used != self._used:
-            self._alive, self._used = self._asked, used
-        return self._asked - self._alive > HANG_SECONDS
+            self._alive, self._used = self._checked, used
+        return self._checked - self._alive > HANG_SECONDS
 
     def _is_answering(self) -> bool:
         connection = HTTPConnection("localhost")
@@ -335,7 +332,7 @@ def _create_indexes(client: Any, table: dict[str, Any]) -> None:
             client.update_table(
                 TableName=name, AttributeDefinitions=attributes, GlobalSecondaryIndexUpdates=[{"Create": index}]
             )
-            while any(one["IndexStatus"] != "ACTIVE" for one in _describe_indexes(client, name)):
+            while any(status["IndexStatus"] != "ACTIVE" for status in _describe_indexes(client, name)):
                 time.sleep(LOOK_SECONDS)
 
 
@@ -352,8 +349,8 @@ def delete_old_indexes(endpoint: EngineEndpoint) -> None:
 
 
 def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", [])
-    return found
+    indexes: list[dict[str, Any]] = client.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", [])
+    return indexes
 
 
 @contextmanager

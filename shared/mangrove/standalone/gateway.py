@@ -27,7 +27,7 @@ from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
 from mangrove.standalone import docs, health, protocol_servers, scheduler
 from mangrove.standalone.leader import TaskLeader
-from mangrove.standalone.memory import limit_arenas, trim_regularly
+from mangrove.standalone.processes import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
 from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.tasks.index import indexing
@@ -74,14 +74,14 @@ class Gateway:
 
     def find_app(self, method: str, path: str) -> ASGIApp:
         """Who answers such a request."""
-        found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
-        if found is not None:
-            return found
-        for pattern, wanted, app in self._patterns:
-            if wanted in (method, "ANY") and pattern.fullmatch(path):
+        exact = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
+        if exact is not None:
+            return exact
+        for pattern, route_method, app in self._patterns:
+            if route_method in (method, "ANY") and pattern.fullmatch(path):
                 return app
-        for prefix, wanted, app in self._greedy:
-            if path.startswith(prefix) and wanted in (method, "ANY") and len(path) > len(prefix):
+        for prefix, route_method, app in self._greedy:
+            if path.startswith(prefix) and route_method in (method, "ANY") and len(path) > len(prefix):
                 return app
         return self._default
 

@@ -68,14 +68,14 @@ class Machine:
         }
 
     async def run(
-        self, given: dict[str, Any], work: Worker, visited: list[str] | None = None, sleep: Sleep | None = None
+        self, input: dict[str, Any], work: Worker, visited: list[str] | None = None, sleep: Sleep | None = None
     ) -> dict[str, Any]:
         """Execute; the output of the last state. ExecutionFailed when a state fails and nothing catches it.
 
         `visited` collects the names of the states; `sleep` waits, asyncio's when not given.
         """
         name: str | None = self.first
-        value = given
+        value = input
         while name is not None:
             if visited is not None:
                 visited.append(name)

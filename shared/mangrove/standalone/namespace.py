@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from mangrove.core.telemetry import log_warning
-from mangrove.standalone.children import make_start
 
 HELPER = Path(__file__).with_name("namespace_helper.py")
 SOCKET = "engine.sock"
@@ -135,3 +137,29 @@ def _open_namespaces(helper: subprocess.Popen[bytes]) -> list[int]:
             os.close(handle)
         raise
     return handles
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def make_start(namespaces: Sequence[int] = ()) -> Callable[[], None] | None:
+    """Make the function that a child process runs before its program.
+
+    It enters the namespaces of these handles, and lets the child end with the thread that started it. All is looked up
+    beforehand: between fork and exec, the child must not wait for a lock of another thread.
+    """
+    if sys.platform != "linux":
+        return None
+    library = ctypes.PyDLL(None)
+    parent, set_death_signal, set_namespace = os.getpid(), library.prctl, library.setns
+    get_parent, leave = os.getppid, os._exit
+
+    def start() -> None:
+        for handle in namespaces:
+            if set_namespace(handle, 0):
+                leave(1)
+        set_death_signal(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if get_parent() != parent:
+            leave(1)
+
+    return start

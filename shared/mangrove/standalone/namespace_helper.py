@@ -59,8 +59,8 @@ def main(number: int, folder: str = "") -> None:
     while True:
         connection, _ = listener.accept()
         try:
-            with connection, socket.socket() as given:
-                socket.send_fds(connection, [b"+"], [given.fileno()])
+            with connection, socket.socket() as engine_socket:
+                socket.send_fds(connection, [b"+"], [engine_socket.fileno()])
         except OSError:
             pass  # who asked is gone
 

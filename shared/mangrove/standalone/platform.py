@@ -8,7 +8,7 @@ from pathlib import Path
 from mangrove.core.config import Config
 from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
 from mangrove.core.problems import DataDiskFull
-from mangrove.standalone.reserve import DiskReserve
+from mangrove.standalone.data_directory import DiskReserve
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 POLL_INTERVAL_SECONDS = 3

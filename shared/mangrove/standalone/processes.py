@@ -6,6 +6,8 @@ at that moment (locks of the engine's keeper) no child ever asks for.
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 import math
 import mmap
@@ -23,8 +25,8 @@ from mangrove.core.platform import platform
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
-from mangrove.standalone.children import make_start
 from mangrove.standalone.leader import TaskLeader
+from mangrove.standalone.namespace import make_start
 
 MOST = 4
 LEAST_MEMORY = 1 << 30  # bytes that are free, for more than one
@@ -146,3 +148,23 @@ class Processes:
         for child in self._children:
             if child.pid is not None:
                 os.kill(child.pid, which)
+
+
+ARENAS = 2  # of the allocator: with one for every few threads, blocks of one MiB that come and go leave each one torn
+M_ARENA_MAX = -8
+TRIM_SECONDS = 30.0
+
+
+def limit_arenas() -> None:
+    """Let all threads share ARENAS; to be called before there are any."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_ARENA_MAX, ARENAS)
+
+
+async def trim_regularly() -> None:
+    """Give free pages back to the system every TRIM_SECONDS, in a thread: it takes some milliseconds."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while trim is not None:
+        await asyncio.sleep(TRIM_SECONDS)
+        await asyncio.to_thread(trim, 0)

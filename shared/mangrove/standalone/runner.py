@@ -109,7 +109,7 @@ class Runner:
         finally:
             self._is_over = True
             following = [] if self._following is None else [self._following]
-            for execution in [self._taking_up, *following, *(one.task for one in self._running.values())]:
+            for execution in [self._taking_up, *following, *(running.task for running in self._running.values())]:
                 execution.cancel()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -120,9 +120,9 @@ class Runner:
             self._unsent = change_counters().read(Topic.UNSENT_TASKS)
             self._taking_up = asyncio.create_task(self._take_up_unfinished())
         now = time.monotonic()
-        for one, postponed in list(self._postponed.items()):
+        for queued, postponed in list(self._postponed.items()):
             if postponed.time <= now:
-                self._enqueue(one)
+                self._enqueue(queued)
 
     async def _follow_settings(self) -> None:
         """Run the tasks that wait, by the settings as they are now."""
@@ -138,9 +138,9 @@ class Runner:
             page: UnfinishedPage | None = await self._read_unfinished(kind, None)
             while page is not None:
                 for id, owner in page.owners.items():
-                    one = Queued(kind, owner, id)
-                    if one not in self._running:
-                        self._enqueue(one)
+                    queued = Queued(kind, owner, id)
+                    if queued not in self._running:
+                        self._enqueue(queued)
                 page = await self._read_unfinished(kind, page.next_start) if page.next_start else None
 
     async def _read_unfinished(self, kind: str, start: UnfinishedStart | None) -> UnfinishedPage:
@@ -156,33 +156,33 @@ class Runner:
 
     def _take_up(self, task: Task) -> None:
         """Queue a task; where it is its turn at once, its record need not be read."""
-        one = Queued(task.kind, task.owner, task.id)
-        self._enqueue(one)
-        if one in self._running and self._running[one].is_new:
+        queued = Queued(task.kind, task.owner, task.id)
+        self._enqueue(queued)
+        if queued in self._running and self._running[queued].is_new:
             get_held().add_read_ahead([task])
 
-    def _enqueue(self, one: Queued) -> None:
+    def _enqueue(self, queued: Queued) -> None:
         if self._is_over:
             return  # the next start of the service takes it up
-        if one in self._running:
-            self._restart.add(one)
-        elif not (self._queues[one.kind].is_waiting(one.owner, one) or self._stopped.is_waiting(one.owner, one)):
-            self._queues[one.kind].add(one.owner, one)
-            if one in self._postponed:
-                self._postponed[one].time = math.inf
-            self._run_waiting(one.kind)
+        if queued in self._running:
+            self._restart.add(queued)
+        elif not any(queue.is_waiting(queued.owner, queued) for queue in (self._queues[queued.kind], self._stopped)):
+            self._queues[queued.kind].add(queued.owner, queued)
+            if queued in self._postponed:
+                self._postponed[queued].time = math.inf
+            self._run_waiting(queued.kind)
 
-    def _stop(self, one: Queued) -> None:
-        if one in self._postponed:
-            self._enqueue(one)
-        get_held().take_read_ahead(one.id)
-        if self._queues[one.kind].discard(one.owner, one):
-            self._stopped.add(one.owner, one)
+    def _stop(self, queued: Queued) -> None:
+        if queued in self._postponed:
+            self._enqueue(queued)
+        get_held().take_read_ahead(queued.id)
+        if self._queues[queued.kind].discard(queued.owner, queued):
+            self._stopped.add(queued.owner, queued)
             self._run_queue(self._stopped, STOPPING)
 
-    def _drop(self, one: Queued) -> None:
-        self._queues[one.kind].discard(one.owner, one)
-        self._postponed.pop(one, None)
+    def _drop(self, queued: Queued) -> None:
+        self._queues[queued.kind].discard(queued.owner, queued)
+        self._postponed.pop(queued, None)
 
     def _run_waiting(self, kind: str) -> None:
         """Run the tasks of a kind that wait, as long as the settings allow one more: what another process has changed
@@ -199,80 +199,80 @@ class Runner:
         self._run_queue(self._queues[kind], workers)
 
     def _run_queue(self, queue: RoundRobinQueue[Queued], workers: int) -> None:
-        while queue.active < workers and (one := queue.find_next()) is not None:
-            queue.take(one.owner, one)
-            execution = self._running.get(one)
+        while queue.active < workers and (queued := queue.find_next()) is not None:
+            queue.take(queued.owner, queued)
+            execution = self._running.get(queued)
             if execution is None:
-                task = asyncio.create_task(self._execute(one))
-                self._running[one] = _Execution(queue, task)
-                task.add_done_callback(partial(self._on_end, one))
+                task = asyncio.create_task(self._execute(queued))
+                self._running[queued] = _Execution(queue, task)
+                task.add_done_callback(partial(self._on_end, queued))
             elif execution.turn is not None:
                 execution.queue = queue
                 execution.turn.set_result(None)
 
-    def _on_end(self, one: Queued, _: asyncio.Task[None]) -> None:
-        execution = self._running.pop(one)
+    def _on_end(self, queued: Queued, _: asyncio.Task[None]) -> None:
+        execution = self._running.pop(queued)
         if self._is_over or self._loop.is_closed():
             return
-        execution.queue.end(one.owner)
-        if one in self._restart:
-            self._restart.discard(one)
-            self._enqueue(one)
-        self._run_waiting(one.kind)
+        execution.queue.end(queued.owner)
+        if queued in self._restart:
+            self._restart.discard(queued)
+            self._enqueue(queued)
+        self._run_waiting(queued.kind)
         self._run_queue(self._stopped, STOPPING)
 
-    async def _give_way(self, one: Queued) -> None:
+    async def _give_way(self, queued: Queued) -> None:
         """Let a task of another owner work, where that one is due, until it is this one's turn again."""
-        execution = self._running[one]
-        if not execution.queue.should_yield(one.owner):
+        execution = self._running[queued]
+        if not execution.queue.should_yield(queued.owner):
             return
-        execution.queue.end(one.owner)
+        execution.queue.end(queued.owner)
         execution.turn = self._loop.create_future()
-        self._queues[one.kind].add(one.owner, one, first=True)
-        self._run_waiting(one.kind)
+        self._queues[queued.kind].add(queued.owner, queued, first=True)
+        self._run_waiting(queued.kind)
         await execution.turn
 
-    async def _execute(self, one: Queued) -> None:
+    async def _execute(self, queued: Queued) -> None:
         async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
             if value.get("more") and "failure" not in value:
-                await self._give_way(one)
+                await self._give_way(queued)
             answer: dict[str, Any] = await self._loop.run_in_executor(self._threads, handlers[name], value, None)
             return answer
 
         async def sleep(seconds: float) -> None:
             end = time.monotonic() + seconds
             while (left := end - time.monotonic()) > 0:
-                await self._give_way(one)
+                await self._give_way(queued)
                 await asyncio.sleep(min(left, POLL_SECONDS))
 
         is_left = True
         try:
-            await self._read_ahead(one)
-            self._running[one].is_new = False
-            machine, handlers = self._machines[await self._find_machine(one)]
-            is_left = (await machine.run({"tid": one.id}, work, sleep=sleep))["more"]
+            await self._read_ahead(queued)
+            self._running[queued].is_new = False
+            machine, handlers = self._machines[await self._find_machine(queued)]
+            is_left = (await machine.run({"tid": queued.id}, work, sleep=sleep))["more"]
         except Superseded:  # it was deleted meanwhile
             is_left = False
         except Exception:  # whatever it is: the task would be forgotten
-            log_exception("a task could not be settled", tid=one.id)
+            log_exception("a task could not be settled", tid=queued.id)
         finally:
-            get_held().release(one.id)
+            get_held().release(queued.id)
         if is_left:
-            self._postpone(one)
+            self._postpone(queued)
         else:
-            self._postponed.pop(one, None)
+            self._postponed.pop(queued, None)
 
-    async def _find_machine(self, one: Queued) -> str:
+    async def _find_machine(self, queued: Queued) -> str:
         """Return the name of the machine of a task. Raise Superseded if the task is gone."""
-        return find_machine(get_held().find_read_ahead(one.id) or await find_task(one.id))
+        return find_machine(get_held().find_read_ahead(queued.id) or await find_task(queued.id))
 
-    async def _read_ahead(self, one: Queued) -> None:
+    async def _read_ahead(self, queued: Queued) -> None:
         """Read the records of this task and of those that follow in one call; one call for each costs twenty times
         as much."""
         async with self._reading:
-            if get_held().find_read_ahead(one.id) is not None:
+            if get_held().find_read_ahead(queued.id) is not None:
                 return
-            queue = self._running[one].queue
+            queue = self._running[queued].queue
             starting = (other for other, execution in self._running.items() if execution.is_new)
             following = (other for other in queue if other not in self._running)
             ids = [other.id for other in islice(chain(starting, following), task_batches.MAX_TASKS_PER_CALL)]
@@ -281,8 +281,8 @@ class Runner:
             except RecordsUnavailable:
                 pass  # its first worker reads it, or tries again
 
-    def _postpone(self, one: Queued) -> None:
-        last = self._postponed.get(one)
+    def _postpone(self, queued: Queued) -> None:
+        last = self._postponed.get(queued)
         delay = AGAIN_SECONDS if last is None else min(last.delay * 2, MOST_AGAIN_SECONDS)
-        self._postponed[one] = _Postponed(time.monotonic() + delay, delay)
-        log_event("a task is started again later", tid=one.id, seconds=delay)
+        self._postponed[queued] = _Postponed(time.monotonic() + delay, delay)
+        log_event("a task is started again later", tid=queued.id, seconds=delay)

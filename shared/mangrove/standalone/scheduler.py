@@ -17,7 +17,7 @@ _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 def read_schedules() -> list[tuple[str, float]]:
     """(`module.handler` of a function, seconds between its runs); ValueError for an expression that is not `rate()`."""
-    found: list[tuple[str, float]] = []
+    schedules: list[tuple[str, float]] = []
     for _, function in iter_resources("AWS::Serverless::Function"):
         properties = function["Properties"]
         for event in properties.get("Events", {}).values():
@@ -28,8 +28,8 @@ def read_schedules() -> list[tuple[str, float]]:
             if match is None:
                 raise ValueError(f"the schedule {expression} is not one that runs here")
             code = properties["CodeUri"].rstrip("/").replace("/", ".")
-            found.append((f"{code}.{properties.get('Handler', 'app.handler')}", int(match[1]) * UNITS[match[2]]))
-    return found
+            schedules.append((f"{code}.{properties.get('Handler', 'app.handler')}", int(match[1]) * UNITS[match[2]]))
+    return schedules
 
 
 async def run() -> None:

@@ -76,10 +76,10 @@ def read_tables(prefix: str, kinds: Mapping[str, str] | None = None) -> list[dic
     """Return the arguments of CreateTable for every table that has a kind, named by `prefix` and its kind."""
     kinds = read_kinds() if kinds is None else kinds
     keys = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-    found = []
+    tables = []
     for name, table in iter_resources("AWS::DynamoDB::Table"):
         properties = table["Properties"]
         arguments = {key: properties[key] for key in keys if key in properties}
         if name in kinds:
-            found.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
-    return found
+            tables.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
+    return tables

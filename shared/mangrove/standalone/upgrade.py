@@ -10,8 +10,8 @@ from mangrove.core.telemetry import log_event, log_warning
 from mangrove.records.store import upgrade
 from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.records.store.upgrade import VERSION, NewerSchema, OlderSchema, Step, UntrustedSchema
-from mangrove.standalone import engine, records_file
-from mangrove.standalone.data_directory import DataDirectory, StartupError
+from mangrove.standalone import engine
+from mangrove.standalone.data_directory import DataDirectory, StartupError, copy_records
 from mangrove.tasks.upgrade import upgrade_task
 
 OLD_PIN, PIN = "lent", "pinned"  # names of the file that marks what another program uses
@@ -60,7 +60,7 @@ def keep_copy(directory: DataDirectory, version: int) -> None:
     if not copy.exists():
         part = directory.data / f".{copy.name}"
         part.unlink(missing_ok=True)
-        records_file.copy_records(directory.records, part, is_running=True)
+        copy_records(directory.records, part, is_running=True)
         os.rename(part, copy)
     log_event("the records are upgraded", version=version, copy=str(copy))
 

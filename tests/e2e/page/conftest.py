@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.standalone.page import BUILT
+from mangrove.standalone.docs import BUILT
 from tests.support.service import Service, run_service
 
 CHROMIUM = shutil.which("chromium")

@@ -23,9 +23,8 @@ from mangrove.core.aws import AwsSession
 from mangrove.core.problems import TooMany
 from mangrove.identity.passwords import Hasher
 from mangrove.protocols.sftp import flow, handles, server, writing
-from mangrove.protocols.sftp.handles import ConnectionHandles, SftpBudget
+from mangrove.protocols.sftp.handles import READ_BYTES, ConnectionHandles, OpenedFile, SftpBudget
 from mangrove.protocols.sftp.protocol import MAX_PACKET_BYTES
-from mangrove.protocols.sftp.reading import READ_BYTES, OpenedFile
 from mangrove.protocols.sftp.writing import Spool
 from mangrove.records.store.base import Connections
 from mangrove.records.store.encryption import Keyring

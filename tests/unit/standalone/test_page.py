@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from mangrove import configuration
-from mangrove.standalone import page
+from mangrove.standalone import docs
+from mangrove.standalone.docs import open_page
 from mangrove.standalone.gateway import Gateway
-from mangrove.standalone.page import open_page
 from mangrove.standalone.template import ROOT
 from mangrove.web.page import Page
 
@@ -57,7 +57,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     (folder / "@assets" / "app-1.js.br").write_text("brotli")
     (folder / "@assets" / "app-1.js.gz").write_bytes(gzip.compress(b"plain"))
     (tmp_path / "secret").write_text("secret")
-    monkeypatch.setattr(page, "BUILT", folder)
+    monkeypatch.setattr(docs, "BUILT", folder)
     found = open_page("")
     assert found is not None
     return found
@@ -158,7 +158,7 @@ def test_a_page_that_is_built_anew_is_taken_up(settings: Settings, ours: Page, t
 
 def test_the_frame_for_pages_of_users_has_no_origin_and_loads_nothing(ours: Page) -> None:
     source = ROOT / "page" / "public" / "@assets" / "frame.html"
-    (page.BUILT / "@assets" / "frame.html").write_text(source.read_text())
+    (docs.BUILT / "@assets" / "frame.html").write_text(source.read_text())
     answer = send(open_page(""), "/@assets/frame.html", headers={})
     assert answer.headers["content-security-policy"] == "sandbox allow-scripts; frame-ancestors 'self'"
     assert answer.headers["x-frame-options"] == "SAMEORIGIN"
@@ -220,7 +220,7 @@ def test_another_front_end_has_its_placeholders_filled(settings: Settings, tmp_p
 
 
 def test_none_and_a_page_that_is_not_built_leave_the_api_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "BUILT", tmp_path)
+    monkeypatch.setattr(docs, "BUILT", tmp_path)
     assert open_page("") is None
     assert open_page("none") is None
     assert is_no_route(send(None, "/"))

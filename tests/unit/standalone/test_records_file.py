@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.standalone import engine, records_file
+from mangrove.standalone import data_directory, engine
 from mangrove.standalone.data_directory import StartupError
 from tests.support import engine as engines
 
@@ -45,7 +45,7 @@ def test_a_file_from_before_is_changed_once_and_gives_back_what_was_free(tmp_pat
     make_old_file(path)
     before = path.stat().st_size
     for _ in range(2):
-        records_file.prepare(path)
+        data_directory.prepare_records(path)
         with closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA auto_vacuum").fetchone() == (1,)
             assert database.execute("SELECT count(*) FROM kept").fetchone() == (10,)
@@ -53,14 +53,14 @@ def test_a_file_from_before_is_changed_once_and_gives_back_what_was_free(tmp_pat
 
 
 def test_a_new_file_is_for_the_owner_alone(tmp_path: Path) -> None:
-    records_file.prepare(tmp_path / "records.db")
+    data_directory.prepare_records(tmp_path / "records.db")
     assert stat.S_IMODE((tmp_path / "records.db").stat().st_mode) == 0o600
 
 
 def test_what_is_no_file_of_records_is_refused(tmp_path: Path) -> None:
     (tmp_path / "records.db").write_bytes(b"something else " * 1000)
     with pytest.raises(StartupError, match=r"records\.db cannot be read: file is not a database"):
-        records_file.prepare(tmp_path / "records.db")
+        data_directory.prepare_records(tmp_path / "records.db")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_copy_has_all_that_was_written_before_it_and_no_half_of_a_change(clien
             while len(written) == before:
                 ends.wait(0.01)
             acknowledged = written[-1]
-            records_file.copy_records(tmp_path / "records.db", folder / "records.db", is_running=True)
+            data_directory.copy_records(tmp_path / "records.db", folder / "records.db", is_running=True)
             first, second = read_pair(folder)
             assert first == second >= acknowledged
     finally:
@@ -134,18 +134,18 @@ def test_a_copy_has_all_that_was_written_before_it_and_no_half_of_a_change(clien
 
 def test_a_copy_is_for_the_owner_alone_and_replaces_nothing(client: object, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
-    records_file.copy_records(tmp_path / "records.db", copy, is_running=True)
+    data_directory.copy_records(tmp_path / "records.db", copy, is_running=True)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
-        records_file.copy_records(tmp_path / "records.db", copy, is_running=True)
+        data_directory.copy_records(tmp_path / "records.db", copy, is_running=True)
 
 
 def test_damaged_records_are_not_copied_as_if_they_were_whole(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     make_old_file(path)
-    records_file.prepare(path)
+    data_directory.prepare_records(path)
     content = bytearray(path.read_bytes())
     content[5000:9000] = b"?" * 4000
     path.write_bytes(content)
     with pytest.raises(StartupError, match=r"the records in .* (are damaged|cannot be copied)"):
-        records_file.copy_records(path, tmp_path / "copy.db", is_running=False)
+        data_directory.copy_records(path, tmp_path / "copy.db", is_running=False)

@@ -9,8 +9,8 @@ import pytest
 
 from mangrove.core.problems import DataDiskFull, RecordsUnavailable
 from mangrove.records.store.base import make_unavailable
-from mangrove.standalone import reserve
-from mangrove.standalone.reserve import RESERVE_BYTES, DiskReserve
+from mangrove.standalone import data_directory
+from mangrove.standalone.data_directory import RESERVE_BYTES, DiskReserve
 from tests.support.disks import mount_small
 from tests.support.platforms import use_standalone
 
@@ -29,44 +29,44 @@ def fill(folder: Path, left: int) -> None:
 
 
 def test_reserve_is_given_up_on_a_full_disk_and_made_again(small: Path) -> None:
-    file, found = small / reserve.NAME, DiskReserve(small)
-    found.update()
+    file, reserve = small / data_directory.RESERVE_NAME, DiskReserve(small)
+    reserve.update()
     assert file.stat().st_size == RESERVE_BYTES
-    assert not found.is_full() and not found.is_full_for_service()
+    assert not reserve.is_full() and not reserve.is_full_for_service()
     fill(small, 100_000)
-    assert found.is_full()
-    found.update()
+    assert reserve.is_full()
+    reserve.update()
     assert file.stat().st_size == 0
-    assert found.is_full(), "it is for records"
-    assert not found.is_full_for_service()
+    assert reserve.is_full(), "it is for records"
+    assert not reserve.is_full_for_service()
     fill_more = small / "more"
     fill_more.write_bytes(bytes(RESERVE_BYTES * 3 // 4))
-    assert found.is_full_for_service()
+    assert reserve.is_full_for_service()
     for name in ("filler", "more"):
         (small / name).unlink()
-    found.update()
+    reserve.update()
     assert file.stat().st_size == RESERVE_BYTES
-    assert not found.is_full()
+    assert not reserve.is_full()
 
 
 def test_small_disk_has_no_reserve_and_is_full_without_space(tmp_path: Path) -> None:
     with mount_small(tmp_path / "tiny", "8m") as tiny:
-        found = DiskReserve(tiny)
-        found.update()
-        assert not (tiny / reserve.NAME).exists()
-        assert not found.is_full()
+        reserve = DiskReserve(tiny)
+        reserve.update()
+        assert not (tiny / data_directory.RESERVE_NAME).exists()
+        assert not reserve.is_full()
         fill(tiny, 500_000)
-        assert found.is_full()
+        assert reserve.is_full()
 
 
 def test_full_data_disk_refuses_its_own_files_only(small: Path, tmp_path: Path) -> None:
     platform = use_standalone(small)
-    found = DiskReserve(small)
-    found.update()
+    reserve = DiskReserve(small)
+    reserve.update()
     with (small / "here").open("wb") as here, (tmp_path / "elsewhere").open("wb") as elsewhere:
         platform.require_space(here.fileno())
         fill(small, 100_000)
-        found.update()
+        reserve.update()
         with pytest.raises(DataDiskFull, match="the data disk is full"):
             platform.require_space(here.fileno())
         platform.require_space(here.fileno(), is_own=True)

@@ -24,9 +24,7 @@ from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
-from mangrove.protocols.sftp.errors import explain
-from mangrove.protocols.sftp.handles import ConnectionHandles, HandleAccess, OpenedFolder
-from mangrove.protocols.sftp.reading import OpenedFile
+from mangrove.protocols.sftp.handles import ConnectionHandles, HandleAccess, OpenedFile, OpenedFolder, explain
 from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
 from mangrove.tree import access as accesses
 from mangrove.tree import mounts
@@ -190,14 +188,14 @@ class TreeServer(SFTPServer):
     @_logged("")
     async def _take_names(self, listing: AsyncIterator[Entry]) -> list[SFTPName]:
         """The next names of a folder; those that SFTP cannot carry are left out."""
-        found: list[SFTPName] = []
+        names: list[SFTPName] = []
         async for entry in listing:
             name = SFTPName(entry.name.encode(errors="surrogateescape"), attrs=_make_attrs(entry))
             self.format_longname(name)
-            found.append(name)
-            if len(found) == MAX_NAMES_PER_ANSWER:
+            names.append(name)
+            if len(names) == MAX_NAMES_PER_ANSWER:
                 break
-        return found
+        return names
 
     def format_user(self, uid: int | None) -> str:
         return self.session.username

@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 
 from asyncssh.constants import FXP_CLOSE, FXP_EXTENDED_REPLY
 from asyncssh.packet import SSHPacket, String
-from asyncssh.sftp import SFTPBadMessage, SFTPLimits, SFTPServerHandler
+from asyncssh.sftp import (
+    SFTPBadMessage,
+    SFTPLimits,
+    SFTPServerHandler,
+)
 
 from mangrove.protocols.sftp.files import TreeServer
 from mangrove.protocols.sftp.flow import ConnectionFlow
-from mangrove.protocols.sftp.handles import MAX_HANDLES_PER_CONNECTION, OpenedFolder
-from mangrove.protocols.sftp.reading import READ_BYTES
+from mangrove.protocols.sftp.handles import MAX_HANDLES_PER_CONNECTION, READ_BYTES, OpenedFolder
 
 WRITE_BYTES = 256 << 10  # of one packet
 MAX_PACKET_BYTES = WRITE_BYTES + 1024
@@ -40,7 +43,7 @@ class FileHash:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _HashRequest:
     """The end of a request for a checksum: algorithms in the client's order, and which bytes of the file in blocks of
     what size, 0 for all of them as one."""
 
@@ -50,11 +53,11 @@ class _Wanted:
     block_size: int
 
     @classmethod
-    def decode(cls, packet: SSHPacket) -> _Wanted:
+    def decode(cls, packet: SSHPacket) -> _HashRequest:
         names = packet.get_string().decode("ascii", errors="replace").split(",")
-        wanted = cls(tuple(names), packet.get_uint64(), packet.get_uint64(), packet.get_uint32())
+        request = cls(tuple(names), packet.get_uint64(), packet.get_uint64(), packet.get_uint32())
         packet.check_end()
-        return wanted
+        return request
 
 
 class Handler(SFTPServerHandler):
@@ -102,18 +105,18 @@ class Handler(SFTPServerHandler):
         await super()._cleanup(exc)
 
     async def _process_check_file_name(self, packet: SSHPacket) -> FileHash:
-        path, wanted = packet.get_string(), _Wanted.decode(packet)
-        return await self._check(path, wanted)
+        path, request = packet.get_string(), _HashRequest.decode(packet)
+        return await self._check(path, request)
 
     async def _process_check_file(self, packet: SSHPacket) -> FileHash:
-        handle, wanted = packet.get_string(), _Wanted.decode(packet)
-        return await self._check(self._file_handles.get(handle), wanted)
+        handle, request = packet.get_string(), _HashRequest.decode(packet)
+        return await self._check(self._file_handles.get(handle), request)
 
-    async def _check(self, file: object, wanted: _Wanted) -> FileHash:
-        found = await self._server.find_hash(
-            file, wanted.algorithms, wanted.start, wanted.length, wanted.block_size
+    async def _check(self, file: object, request: _HashRequest) -> FileHash:
+        result = await self._server.find_hash(
+            file, request.algorithms, request.start, request.length, request.block_size
         )  # fmt: skip
-        return FileHash(*found)
+        return FileHash(*result)
 
     _packet_handlers: ClassVar[dict[Any, Any]] = {  # type: ignore[misc]  # as above
         **{kind: handle for kind, handle in SFTPServerHandler._packet_handlers.items() if kind not in UNAVAILABLE},

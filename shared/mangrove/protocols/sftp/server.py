@@ -96,7 +96,7 @@ class SftpConnections:
         """End the connections whose account, password, right or key is gone."""
         ended = await sessions.find_ended(list(self._sessions.values()))
         for connection, session in list(self._sessions.items()):
-            if any(session is one for one in ended):
+            if any(session is ended_session for ended_session in ended):
                 log_event("session ended", protocol=session.protocol, user=session.username, client=session.source)
                 self.remove(connection)
                 connection.abort()
@@ -193,10 +193,10 @@ class SftpServer(asyncssh.SSHServer):
         return True
 
     async def validate_public_key(self, username: str, key: SSHKey) -> bool:
-        found = await SFTP.find_key(username, key.get_fingerprint())
-        if found is None:
+        match = await SFTP.find_key(username, key.get_fingerprint())
+        if match is None:
             return False
-        user, credential = found
+        user, credential = match
         try:
             return self._take(SFTP.open_session(user, self._source, credential))
         except Problem as problem:

@@ -22,8 +22,7 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
 from mangrove.drivers.base import BLOCK, Entry, StagedFile, Upload
-from mangrove.protocols.sftp.handles import SPOOL_STEP_BYTES, ConnectionHandles, HandleAccess
-from mangrove.protocols.sftp.reading import READ_BYTES
+from mangrove.protocols.sftp.handles import READ_BYTES, SPOOL_STEP_BYTES, ConnectionHandles, HandleAccess
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath

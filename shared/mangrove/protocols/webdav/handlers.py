@@ -16,7 +16,7 @@ from mangrove.drivers.base import Entry, Upload
 from mangrove.protocols.webdav import bodies, headers, locking, multistatus, verbs
 from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
-from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
+from mangrove.protocols.webdav.verbs import DavRequest, Outcome, Transfer
 from mangrove.records.webdav_locks import Lock
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -46,13 +46,13 @@ class File:
     needs_stat: bool = False  # the link is signed for GET alone: HEAD is answered from the entry
 
 
-async def propfind(visit: Visit, path: str, sent: Headers, body: bytes) -> Answer:
+async def propfind(dav: DavRequest, path: str, sent: Headers, body: bytes) -> Answer:
     """Answer what is at a path and in it, with its properties."""
     depth = headers.parse_depth(sent.get("depth"), ("0", "1", headers.INFINITY), headers.INFINITY)
-    request = bodies.parse_propfind(body)
-    access = await visit.at(path)
-    await visit.conditions.require(access)
-    pieces = await multistatus.propfind(access, visit.conditions.prefix, depth, Renderer(request))
+    query = bodies.parse_propfind(body)
+    access = await dav.at(path)
+    await dav.conditions.require(access)
+    pieces = await multistatus.propfind(access, dav.conditions.prefix, depth, Renderer(query))
     return await _answer_multistatus(pieces)
 
 
@@ -71,20 +71,20 @@ async def _answer_multistatus(pieces: AsyncIterator[bytes]) -> Answer:
     return Answer(207, bytes(body), {"content-type": XML})
 
 
-async def proppatch(visit: Visit, path: str, body: bytes) -> Answer:
+async def proppatch(dav: DavRequest, path: str, body: bytes) -> Answer:
     """Store properties beside an entry."""
     steps = bodies.parse_proppatch(body)
-    access = await visit.at(path)
-    outcome = await verbs.proppatch(visit, access, steps)
-    href = headers.make_href(visit.conditions.prefix, str(access.path.below(access.base)), False)
+    access = await dav.at(path)
+    outcome = await verbs.proppatch(dav, access, steps)
+    href = headers.make_href(dav.conditions.prefix, str(access.path.below(access.base)), False)
     response = f"<D:response><D:href>{href}</D:href>{outcome}</D:response>\n".encode()
     return Answer(207, multistatus.HEAD + response + multistatus.TAIL, {"content-type": XML})
 
 
-async def find_file(visit: Visit, path: str, method: str) -> File | Answer:
+async def find_file(dav: DavRequest, path: str, method: str) -> File | Answer:
     """Return the file that GET or HEAD asks for, or where it is as the `webdav_policy` of its storage says."""
-    access = await visit.at(path)
-    await visit.conditions.require(access)
+    access = await dav.at(path)
+    await dav.conditions.require(access)
     if (await entries.stat(access)).is_dir:
         if method == "HEAD":
             return Answer(200, headers={"content-type": FOLDER_TYPE})
@@ -99,15 +99,15 @@ async def find_file(visit: Visit, path: str, method: str) -> File | Answer:
     return File(download, proxy_url or "")
 
 
-async def put(visit: Visit, path: str, sent: Headers, body: AsyncIterator[bytes], check: Preconditions) -> Answer:
+async def put(dav: DavRequest, path: str, sent: Headers, body: AsyncIterator[bytes], check: Preconditions) -> Answer:
     """Store the body as a file."""
     if "content-range" in sent:
         raise BadRequest("a part of a file cannot be stored")
-    access = await visit.at(path)
+    access = await dav.at(path)
     old = await entries.find_known(access)
     _check_preconditions(sent, old, check)
     upload = _read_upload(sent, access.path.name)
-    await verbs.put(visit, access, old, body, upload)
+    await verbs.put(dav, access, old, body, upload)
     accepted = {"x-oc-mtime": "accepted"} if "x-oc-mtime" in sent else {}
     return Answer(201 if old is None else 204, headers=await _make_validator(access) | accepted)
 
@@ -151,34 +151,34 @@ async def _make_validator(access: PathAccess) -> dict[str, str]:
     return {"etag": entries.format_etag(stored)} if stored is not None else {}
 
 
-async def mkcol(visit: Visit, path: str, body: bytes) -> Answer:
+async def mkcol(dav: DavRequest, path: str, body: bytes) -> Answer:
     """Make a folder."""
     if body:
         raise DavProblem(415, "a folder is made without a body")
-    await verbs.mkcol(visit, await visit.at(path))
+    await verbs.mkcol(dav, await dav.at(path))
     return Answer(201)
 
 
-async def delete(visit: Visit, path: str, sent: Headers, check: Preconditions) -> Answer:
+async def delete(dav: DavRequest, path: str, sent: Headers, check: Preconditions) -> Answer:
     """Remove a file, or a folder with all it holds."""
     headers.parse_depth(sent.get("depth"), (headers.INFINITY,), headers.INFINITY)
-    access = await visit.at(path)
+    access = await dav.at(path)
     if "if-match" in sent:
         _check_preconditions(sent, await entries.find_known(access), check)
-    await verbs.delete(visit, access)
+    await verbs.delete(dav, access)
     return Answer(204)
 
 
-async def copy(visit: Visit, path: str, sent: Headers, base: SplitResult) -> Answer:
+async def copy(dav: DavRequest, path: str, sent: Headers, base: SplitResult) -> Answer:
     """Copy a file or folder; `base`: the address of this service."""
     transfer = _read_transfer(path, sent, base, ("0", headers.INFINITY))
-    return _answer_outcome(await verbs.copy(visit, transfer))
+    return _answer_outcome(await verbs.copy(dav, transfer))
 
 
-async def move(visit: Visit, path: str, sent: Headers, base: SplitResult) -> Answer:
+async def move(dav: DavRequest, path: str, sent: Headers, base: SplitResult) -> Answer:
     """Move a file or folder, or give it another name; `base`: the address of this service."""
     transfer = _read_transfer(path, sent, base, (headers.INFINITY,))
-    return _answer_outcome(await verbs.move(visit, transfer))
+    return _answer_outcome(await verbs.move(dav, transfer))
 
 
 def _read_transfer(path: str, sent: Headers, base: SplitResult, depths: tuple[str, ...]) -> Transfer:
@@ -198,32 +198,32 @@ def _answer_outcome(outcome: Outcome) -> Answer:
     return Answer(202 if not outcome.is_done else 201 if outcome.is_new else 204)
 
 
-async def lock(visit: Visit, path: str, sent: Headers, body: bytes) -> Answer:
+async def lock(dav: DavRequest, path: str, sent: Headers, body: bytes) -> Answer:
     """Lock a file or folder, or have a lock last longer. Where nothing is, an empty file is made."""
     seconds = headers.parse_timeout(sent.get("timeout"))
-    access = await visit.at(path)
+    access = await dav.at(path)
     if not body.strip():
-        refreshed = await locking.refresh(access, visit.conditions, seconds)
-        return await _answer_lock(visit, access, refreshed, 200)
+        refreshed = await locking.refresh(access, dav.conditions, seconds)
+        return await _answer_lock(dav, access, refreshed, 200)
     depth = headers.parse_depth(sent.get("depth"), ("0", headers.INFINITY), headers.INFINITY)
-    request = bodies.parse_lockinfo(body)
-    taken, is_new = await verbs.lock(visit, access, request, depth == headers.INFINITY, seconds)
-    return await _answer_lock(visit, access, taken, 201 if is_new else 200, {"lock-token": f"<{taken.token}>"})
+    lock_request = bodies.parse_lockinfo(body)
+    taken, is_new = await verbs.lock(dav, access, lock_request, depth == headers.INFINITY, seconds)
+    return await _answer_lock(dav, access, taken, 201 if is_new else 200, {"lock-token": f"<{taken.token}>"})
 
 
 async def _answer_lock(
-    visit: Visit, access: PathAccess, taken: Lock, status: int, more: Mapping[str, str] | None = None
+    dav: DavRequest, access: PathAccess, taken: Lock, status: int, more: Mapping[str, str] | None = None
 ) -> Answer:
     """Answer with a lock as a property; `more`: headers."""
     entry = await entries.find_known(access) or Entry(access.path.name, 0, 0.0, False)
-    href = headers.make_href(visit.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
+    href = headers.make_href(dav.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
     shown = format_lock(ShownLock(taken, 0), Resource(href, entry, 0))
     body = f'<D:prop xmlns:D="DAV:"><D:lockdiscovery>{shown}</D:lockdiscovery></D:prop>'
     return Answer(status, XML_HEAD + body.encode(), {"content-type": XML, **(more or {})})
 
 
-async def unlock(visit: Visit, path: str, sent: Headers) -> Answer:
+async def unlock(dav: DavRequest, path: str, sent: Headers) -> Answer:
     """Give a lock up."""
     token = headers.parse_lock_token(sent.get("lock-token", ""))
-    await locking.release(await visit.at(path), token)
+    await locking.release(await dav.at(path), token)
     return Answer(204)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
@@ -68,13 +68,13 @@ def parse_destination(text: str, hosts: Collection[str], prefix: str) -> str:
         raise BadRequest("the header Destination is no address")
     if url.scheme or url.netloc:
         host = _join_host(url.hostname or "", port or _PORTS.get(url.scheme))
-        if url.scheme not in _PORTS or url.username is not None or host not in {_normalize(one) for one in hosts}:
+        if url.scheme not in _PORTS or url.username is not None or host not in set(map(_normalize, hosts)):
             raise DavProblem(502, "the destination is on another server")
     raw = url.path.encode()
-    for one in dict.fromkeys((prefix, "/openlist", "")):
-        path = strip_root(url.path, one)
+    for known_prefix in dict.fromkeys((prefix, "/openlist", "")):
+        path = strip_root(url.path, known_prefix)
         if path is not None:
-            return decode_path(raw[len(one + ROOT) :] or b"/")
+            return decode_path(raw[len(known_prefix + ROOT) :] or b"/")
     raise DavProblem(502, "the destination is not one of WebDAV here")
 
 
@@ -119,10 +119,10 @@ def parse_timeout(text: str | None) -> int:
 
 def parse_lock_token(text: str) -> str:
     """The token of the header Lock-Token; BadRequest."""
-    found = re.fullmatch(r"\s*<([^<>\s]{1,512})>\s*", text)
-    if found is None:
+    match = re.fullmatch(r"\s*<([^<>\s]{1,512})>\s*", text)
+    if match is None:
         raise BadRequest("the header Lock-Token is missing or no token")
-    return found[1]
+    return match[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +149,94 @@ def parse_authorization(text: str) -> Credentials:
     if not colon:
         raise Unauthorized("the header Authorization cannot be read")
     return Credentials(username, password)
+
+
+MAX_IF_CHARACTERS = 16_384
+MAX_CONDITIONS_PER_IF = 256
+UNREADABLE = "the header If cannot be read"
+_TOKEN = re.compile(
+    r"\s*(?:(?P<not>Not)(?=[\s<\[])|<(?P<uri>[^<>\s]+)>|\[(?P<etag>(?:W/)?\"[^\"]*\")\]|(?P<mark>[()]))", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A state token, or (`is_etag`) a validator with its quotes, that is to hold, or `is_negated` not to."""
+
+    value: str
+    is_etag: bool = False
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionList:
+    """All of them hold for a resource: the one of the request, or (`resource`) another one by its address."""
+
+    resource: str
+    conditions: Sequence[Condition]
+
+
+def parse_if(text: str) -> list[ConditionList]:
+    """The lists of the header, one of which has to hold; none for an empty one. BadRequest."""
+    if len(text) > MAX_IF_CHARACTERS:
+        raise BadRequest("the header If is too long")
+    reader = _Reader()
+    for kind, value in _split(text):
+        reader.read(kind, value)
+    return reader.finish()
+
+
+class _Reader:
+    """Takes the header part by part."""
+
+    def __init__(self) -> None:
+        self._lists: list[ConditionList] = []
+        self._resource = ""
+        self._open: list[Condition] | None = None  # the list that has begun and not ended
+        self._is_negated = False
+        self._count = 0
+
+    def read(self, kind: str, value: str) -> None:
+        """The next part; BadRequest for one that cannot stand there."""
+        if self._open is None:
+            self._read_outside(kind, value)
+        elif kind == "not" and not self._is_negated:
+            self._is_negated = True
+        elif kind in ("uri", "etag"):
+            self._open.append(Condition(value, kind == "etag", self._is_negated))
+            self._is_negated, self._count = False, self._count + 1
+        elif value == ")" and self._open and not self._is_negated:
+            self._lists.append(ConditionList(self._resource, tuple(self._open)))
+            self._open = None
+        else:
+            raise BadRequest(UNREADABLE)
+
+    def _read_outside(self, kind: str, value: str) -> None:
+        if value == "(":
+            self._open = []
+        elif kind == "uri" and (not self._lists or self._resource):  # all lists have a resource, or none
+            self._resource = value
+        else:
+            raise BadRequest(UNREADABLE)
+
+    def finish(self) -> list[ConditionList]:
+        """All lists, once nothing more comes."""
+        if self._open is not None or self._count > MAX_CONDITIONS_PER_IF or (self._resource and not self._lists):
+            raise BadRequest(UNREADABLE)
+        return self._lists
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise BadRequest(UNREADABLE)
+        position = match.end()
+        assert match.lastgroup is not None
+        yield match.lastgroup, match[match.lastgroup]
+
+
+def find_tokens(lists: Sequence[ConditionList]) -> frozenset[str]:
+    """The tokens that the client has shown to know."""
+    return frozenset(condition.value for part in lists for condition in part.conditions if not condition.is_etag)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, EntryNotFound, Problem
+from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav.bodies import LockRequest
-from mangrove.protocols.webdav.conditions import ConditionList, find_tokens
 from mangrove.protocols.webdav.errors import DavProblem, LockedResource, PreconditionFailed
-from mangrove.protocols.webdav.headers import decode_path, make_href, strip_root
-from mangrove.protocols.webdav.holders import Holders, may_change, require_writer
+from mangrove.protocols.webdav.headers import ConditionList, decode_path, find_tokens, make_href, strip_root
 from mangrove.protocols.webdav.locked_files import ROOT, CoveringFile, FileLocator
 from mangrove.records import webdav_locks
+from mangrove.records.users import User
 from mangrove.records.webdav_locks import MAX_FILES_PER_LOCK, Lock, LockConflict
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -113,8 +114,8 @@ async def find_covering(access: PathAccess) -> list[PathLock]:
 
 async def _read_covering(access: PathAccess) -> list[PathLock]:
     files = {each.file: each for each in await FileLocator(access.table).find_covering(access.path)}
-    found = await asyncio.to_thread(webdav_locks.read, files)
-    covering = [_make_path_lock(lock, files[file]) for file, held in found.items() for lock in held]
+    locks_by_file = await asyncio.to_thread(webdav_locks.read, files)
+    covering = [_make_path_lock(lock, files[file]) for file, held in locks_by_file.items() for lock in held]
     return [held for held in covering if held.lock.is_deep or not held.is_above]
 
 
@@ -125,30 +126,30 @@ def _make_path_lock(lock: Lock, file: CoveringFile) -> PathLock:
 async def _find_below(access: PathAccess) -> list[PathLock]:
     below: list[PathLock] = []
     for folder in await FileLocator(access.table).find_folders(access.path):
-        found = await asyncio.to_thread(webdav_locks.find_below, folder.file)
+        deeper = await asyncio.to_thread(webdav_locks.find_below, folder.file)
         if folder.is_mount:
-            found += (await asyncio.to_thread(webdav_locks.read, [folder.file])).get(folder.file, [])
-        below += [PathLock(lock, folder.path / TreePath(lock.file[1]).below(folder.file.path)) for lock in found]
+            deeper += (await asyncio.to_thread(webdav_locks.read, [folder.file])).get(folder.file, [])
+        below += [PathLock(lock, folder.path / TreePath(lock.file[1]).below(folder.file.path)) for lock in deeper]
     return await _select_binding(below, Holders(access))
 
 
 async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
     """Return the locks that bind on the entries of a folder, by name."""
-    found: list[PathLock] = []
+    candidates: list[PathLock] = []
     for folder in await FileLocator(access.table).find_files(access.path):
         for lock in await asyncio.to_thread(webdav_locks.find_entries, folder):
-            found.append(PathLock(lock, access.path / TreePath(lock.file[1]).name))
+            candidates.append(PathLock(lock, access.path / TreePath(lock.file[1]).name))
     by_name: dict[str, list[PathLock]] = {}
-    for held in await _select_binding(found, Holders(access)):
+    for held in await _select_binding(candidates, Holders(access)):
         assert held.path is not None
         by_name.setdefault(held.path.name, []).append(held)
     return by_name
 
 
-async def _select_binding(found: Sequence[PathLock], holders: Holders) -> list[PathLock]:
+async def _select_binding(candidates: Sequence[PathLock], holders: Holders) -> list[PathLock]:
     """Return the locks that bind; one whose user may not write at its own path has ended and is removed."""
     binding: list[PathLock] = []
-    for number, held in enumerate(found, 1):
+    for number, held in enumerate(candidates, 1):
         if await holders.binds(held.lock, held.rest):
             binding.append(held)
         elif held.rest == "/" or not await holders.binds(held.lock):
@@ -163,20 +164,20 @@ async def require_unlocked(conditions: Conditions, *accesses: PathAccess, is_dee
     token of each was sent by its user."""
     own_locks: dict[str, Lock] = {}
     for access in accesses:
-        found = await find_covering(access)
+        candidates = await find_covering(access)
         if is_deep:
-            found += await _find_below(access)
+            candidates += await _find_below(access)
         tokens = conditions.tokens
         own = {
             held.lock.token
-            for held in found
+            for held in candidates
             if held.lock.token in tokens and held.lock.user_id == access.caller.user.id
         }
-        for file in {held.lock.file for held in found}:
-            here = [held for held in found if held.lock.file == file]
+        for file in {held.lock.file for held in candidates}:
+            here = [held for held in candidates if held.lock.file == file]
             if not any(held.lock.token in own for held in here):  # of shared ones, one of them is enough
                 raise LockedResource(_make_href(conditions.prefix, access, here[0].path))
-        own_locks |= {held.lock.token: held.lock for held in found if not held.is_above}
+        own_locks |= {held.lock.token: held.lock for held in candidates if not held.is_above}
     return list(own_locks.values())
 
 
@@ -247,8 +248,8 @@ async def refresh(access: PathAccess, conditions: Conditions, seconds: int) -> L
     raise PreconditionFailed("there is no such lock")
 
 
-def _select_own(found: Iterable[PathLock], access: PathAccess) -> list[Lock]:
-    return [held.lock for held in found if held.lock.user_id == access.caller.user.id]
+def _select_own(path_locks: Iterable[PathLock], access: PathAccess) -> list[Lock]:
+    return [held.lock for held in path_locks if held.lock.user_id == access.caller.user.id]
 
 
 async def release(access: PathAccess, token: str) -> None:
@@ -260,3 +261,52 @@ async def release(access: PathAccess, token: str) -> None:
             await asyncio.to_thread(webdav_locks.release, held.lock)
             return
     raise DavProblem(409, "there is no such lock here", "lock-token-matches-request-uri")
+
+
+WEBDAV = Right.WEBDAV_READ | Right.WEBDAV_MANAGE
+
+
+def require_writer(access: PathAccess) -> None:
+    """Raise AccessDenied unless the caller may change what is at a path."""
+    (access if access.path == access.base else access.parent).require(Right.WRITE)
+    if not access.may_write():
+        raise AccessDenied
+
+
+def may_change(access: PathAccess) -> bool:
+    """Return whether the caller may change what is at a path."""
+    try:
+        require_writer(access)
+    except AccessDenied:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The users of locks as they are now, each read once."""
+
+    access: PathAccess  # of somebody else: with the rules and mounts that hold now
+    _users: dict[int, User | None] = field(default_factory=dict)
+
+    async def find_access(self, lock: Lock, rest: TreePath = ROOT) -> PathAccess | None:
+        """Return the access of a lock's user to the locked path, or to `rest` below it; None without the account, the
+        right to write by WebDAV, or the path in what the account may reach."""
+        if lock.user_id not in self._users:
+            self._users[lock.user_id] = await users.find_by_id(lock.user_id)
+        user = self._users[lock.user_id]
+        if user is None or user.disabled or not Caller(user).has(WEBDAV):
+            return None
+        try:
+            path = TreePath(lock.path) / rest
+            if not path.within(TreePath(user.base_path)):
+                return None
+            here = self.access
+            return PathAccess.make(Caller(user, Right.WRITE), path, "", here.settings, here.rules, here.table)
+        except Problem:
+            return None  # the path leads nowhere any more
+
+    async def binds(self, lock: Lock, rest: TreePath = ROOT) -> bool:
+        """Return whether the lock's user may write at the locked path, or at `rest` below it."""
+        access = await self.find_access(lock, rest)
+        return access is not None and may_change(access)

@@ -10,8 +10,7 @@ from mangrove.core.problems import EntryNotFound, NotSupported, Problem, Storage
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.protocols.webdav.errors import XML_HEAD, DavProblem
 from mangrove.protocols.webdav.headers import INFINITY, make_href, quote_name
-from mangrove.protocols.webdav.holders import Holders, may_change
-from mangrove.protocols.webdav.locking import PathLock, find_covering, find_on_entries
+from mangrove.protocols.webdav.locking import Holders, PathLock, find_covering, find_on_entries, may_change
 from mangrove.protocols.webdav.properties import Renderer, Resource, ShownLock, count_names
 from mangrove.records import webdav_properties
 from mangrove.records.webdav_properties import Values
@@ -94,10 +93,10 @@ class _Walk:
         access, renderer = self.access, self.renderer
         href = make_href(self.prefix, self.root, entry.is_dir)
         named = entry._replace(name=access.path.name if self.root != "/" else "")
-        found = await find_covering(access) if renderer.needs_locks else ()
+        covering = await find_covering(access) if renderer.needs_locks else ()
         space = await find_space(access) if renderer.needs_space else None
         dead = await find_dead(access) if renderer.needs_dead else {}
-        shown = [_show(held, 0) for held in found]
+        shown = [_show(held, 0) for held in covering]
         return renderer.render(Resource(href, named, count_names(self.root), dead, shown, space))
 
     async def iterate(self, access: PathAccess, is_deep: bool) -> AsyncIterator[str]:

@@ -23,8 +23,7 @@ from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
 from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
-from mangrove.protocols.webdav.holders import require_writer
-from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, take
+from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
 from mangrove.records import webdav_properties
 from mangrove.records.tasks.model import Task
@@ -43,7 +42,7 @@ LEFT_SECONDS = 3.0  # of a function's time, for the answer that it goes on
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class DavRequest:
     """One request of somebody who signed in. `password`: for folders that have one, which guests type as their own;
     `right`: what the verb declares."""
 
@@ -68,54 +67,56 @@ async def _require_parent(access: PathAccess) -> None:
         raise DavProblem(409, "there is no such folder to put it in") from None
 
 
-async def put(visit: Visit, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload) -> None:
+async def put(
+    dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload
+) -> None:
     """Store a file; `upload.overwrite` is off where it must be a new one."""
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
     await _require_parent(access)
-    await visit.conditions.require(access)
+    await dav.conditions.require(access)
     paths = [access] if old else [access, access.parent]
-    await require_unlocked(visit.conditions, *paths)
-    guarded = _require_unlocked_at_end(visit, body, paths)
+    await require_unlocked(dav.conditions, *paths)
+    guarded = _require_unlocked_at_end(dav, body, paths)
     await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={})
 
 
 async def _require_unlocked_at_end(
-    visit: Visit, body: AsyncIterator[bytes], paths: Sequence[PathAccess]
+    dav: DavRequest, body: AsyncIterator[bytes], paths: Sequence[PathAccess]
 ) -> AsyncIterator[bytes]:
     """Yield the body; LockedResource at its end where somebody locked the path while a slow one was received."""
     began = time.monotonic()
     async for chunk in body:
         yield chunk
     if time.monotonic() - began > LOCKS_FRESH_SECONDS:
-        await require_unlocked(visit.conditions, *paths)
+        await require_unlocked(dav.conditions, *paths)
 
 
-async def mkcol(visit: Visit, access: PathAccess) -> None:
+async def mkcol(dav: DavRequest, access: PathAccess) -> None:
     """Make one folder; EntryExists where something is there, 409 without the folder above it."""
     access.parent.require(Right.WRITE)
     if await entries.find_known(access) is not None:
         raise EntryExists
     await _require_parent(access)
-    await visit.conditions.require(access)
-    await require_unlocked(visit.conditions, access, access.parent)
+    await dav.conditions.require(access)
+    await require_unlocked(dav.conditions, access, access.parent)
     await strict_operations.mkdir(access)
 
 
-async def delete(visit: Visit, access: PathAccess) -> None:
+async def delete(dav: DavRequest, access: PathAccess) -> None:
     """Remove a file, or a folder with all it holds: all of it, or nothing where somebody's lock is in it."""
     access.parent.require(Right.DELETE)
     await entries.stat(access)
     if access.path == access.base or access.is_mount_or_ancestor():
         raise StorageForbidden
-    await visit.conditions.require(access)
-    await _remove(visit, access)
+    await dav.conditions.require(access)
+    await _remove(dav, access)
 
 
-async def _remove(visit: Visit, access: PathAccess) -> None:
-    held = await require_unlocked(visit.conditions, access, is_deep=True)
-    await require_unlocked(visit.conditions, access.parent)
+async def _remove(dav: DavRequest, access: PathAccess) -> None:
+    held = await require_unlocked(dav.conditions, access, is_deep=True)
+    await require_unlocked(dav.conditions, access.parent)
     await changes.remove(access.parent, [access.path.name])
     await forget(held)
     await _forget_properties(access)
@@ -146,19 +147,19 @@ class Outcome:
     is_done: bool = True
 
 
-async def copy(visit: Visit, transfer: Transfer) -> Outcome:
+async def copy(dav: DavRequest, transfer: Transfer) -> Outcome:
     """Copy to another path; within the request, between two storages by a task that it waits for."""
-    source = await visit.at(transfer.path)
+    source = await dav.at(transfer.path)
     entry = await entries.stat(source)
-    target, is_new = await _prepare(visit, transfer, source, entry)
+    target, is_new = await _prepare(dav, transfer, source, entry)
     if entry.is_dir and transfer.is_shallow:
-        await strict_operations.mkdir(await visit.at(transfer.destination, Right.WRITE))
-        await _copy_properties(visit, source, target, is_deep=False)
+        await strict_operations.mkdir(await dav.at(transfer.destination, Right.WRITE))
+        await _copy_properties(dav, source, target, is_deep=False)
         return Outcome(is_new)
     tasks = await submit.transfer(TransferRequest.of_entry(Right.COPY, source, target, transfer.overwrite))
     is_done = await _wait(tasks, transfer.seconds)
     if is_done:
-        await _copy_properties(visit, source, target)
+        await _copy_properties(dav, source, target)
     return Outcome(is_new, is_done)
 
 
@@ -168,18 +169,18 @@ async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
     return not tasks or await submit.wait(tasks[0], seconds)  # of one entry there is no second task
 
 
-async def move(visit: Visit, transfer: Transfer) -> Outcome:
+async def move(dav: DavRequest, transfer: Transfer) -> Outcome:
     """Move to another path, as `copy`. In one folder it takes the right to rename, else the one to move."""
-    is_same_folder = (await visit.at(transfer.path)).path.parent == (await visit.at(transfer.destination)).path.parent
-    visit = replace(visit, right=Right.RENAME if is_same_folder else Right.MOVE)
-    source = await visit.at(transfer.path)
-    source.parent.require(visit.right)
+    is_same_folder = (await dav.at(transfer.path)).path.parent == (await dav.at(transfer.destination)).path.parent
+    dav = replace(dav, right=Right.RENAME if is_same_folder else Right.MOVE)
+    source = await dav.at(transfer.path)
+    source.parent.require(dav.right)
     entry = await entries.stat(source)
     if source.path == source.base or source.is_mount_or_ancestor():
         raise StorageForbidden
-    held = await require_unlocked(visit.conditions, source, is_deep=True)
-    await require_unlocked(visit.conditions, source.parent)
-    target, is_new = await _prepare(visit, transfer, source, entry)
+    held = await require_unlocked(dav.conditions, source, is_deep=True)
+    await require_unlocked(dav.conditions, source.parent)
+    target, is_new = await _prepare(dav, transfer, source, entry)
     if is_same_folder:
         tasks = await submit.rename(source, target.path.name, transfer.overwrite)
     else:
@@ -191,45 +192,45 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
     return Outcome(is_new, is_done)
 
 
-async def _prepare(visit: Visit, transfer: Transfer, source: PathAccess, entry: Entry) -> tuple[PathAccess, bool]:
+async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entry: Entry) -> tuple[PathAccess, bool]:
     """The destination, free for what is to come: a folder there, or what a folder replaces, is removed first.
 
     Everything that can be refused is refused before.
     """
-    target = await visit.at(transfer.destination)
+    target = await dav.at(transfer.destination)
     if target.path == source.path:
         raise AccessDenied("source and destination are the same")
     if target.path == target.base or target.is_mount_or_ancestor():
         raise StorageForbidden
     if target.path.within(source.path) or source.path.within(target.path):
         raise DavProblem(409 if entry.is_dir else 403, "one of source and destination is in the other")
-    target.parent.require(visit.right)
+    target.parent.require(dav.right)
     await _require_parent(target)
     old = await entries.find_known(target)
-    await visit.conditions.require(source)
-    await require_unlocked(visit.conditions, target, is_deep=old is not None)
+    await dav.conditions.require(source)
+    await require_unlocked(dav.conditions, target, is_deep=old is not None)
     if old is None:
-        await require_unlocked(visit.conditions, target.parent)
+        await require_unlocked(dav.conditions, target.parent)
         return target, True
     if not transfer.overwrite:
         raise PreconditionFailed("something is at the destination")
     if old.is_dir or entry.is_dir:
-        await _make_room(visit, transfer.destination, source, target)
+        await _make_room(dav, transfer.destination, source, target)
     return target, False
 
 
-async def _make_room(visit: Visit, destination: str, source: PathAccess, target: PathAccess) -> None:
-    source.require_export(visit.right is not Right.COPY)
+async def _make_room(dav: DavRequest, destination: str, source: PathAccess, target: PathAccess) -> None:
+    source.require_export(dav.right is not Right.COPY)
     if not target.parent.may_replace(target):
         raise AccessDenied
     target.require_import()
-    await _remove(visit, await visit.at(destination, Right.DELETE))
+    await _remove(dav, await dav.at(destination, Right.DELETE))
 
 
-async def _copy_properties(visit: Visit, source: PathAccess, target: PathAccess, is_deep: bool = True) -> None:
+async def _copy_properties(dav: DavRequest, source: PathAccess, target: PathAccess, is_deep: bool = True) -> None:
     mount, inner = source.find_mount()
     other, path = target.find_mount()
-    user_id = visit.session.user_id
+    user_id = dav.session.user_id
     if is_deep:
         await asyncio.to_thread(webdav_properties.copy, mount.storage.id, inner, other.storage.id, path, user_id)
     else:
@@ -243,7 +244,7 @@ async def _move_properties(source: PathAccess, target: PathAccess) -> None:
     await asyncio.to_thread(webdav_properties.move, mount.storage.id, inner, other.storage.id, path)
 
 
-async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
+async def proppatch(dav: DavRequest, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
     """Keep properties beside an entry, all of them or none; the `propstat` elements of the answer."""
     require_writer(access)
     await entries.stat(access)
@@ -251,8 +252,8 @@ async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyCh
         mount, inner = access.find_mount()
     except StorageProblem:
         raise StorageForbidden("this folder is in no storage") from None
-    await visit.conditions.require(access)
-    await require_unlocked(visit.conditions, access)
+    await dav.conditions.require(access)
+    await require_unlocked(dav.conditions, access)
     names = list(dict.fromkeys(step.name for step in steps))
     refused = [name for name in names if name in PROTECTED]
     if refused:
@@ -263,7 +264,7 @@ async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyCh
         dependent = [format_element(name) for name in others]
         return failed + (format_propstat(dependent, "424 Failed Dependency") if others else "")
     try:
-        await _store(mount.storage.id, inner, steps, visit.session.user_id)
+        await _store(mount.storage.id, inner, steps, dav.session.user_id)
     except PropertyQuotaExceeded as problem:
         return format_propstat([format_element(name) for name in names], "507 Insufficient Storage", text=str(problem))
     return format_propstat([format_element(name) for name in names], "200 OK")
@@ -281,16 +282,16 @@ async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChang
 
 
 async def lock(
-    visit: Visit, access: PathAccess, request: LockRequest, is_deep: bool, seconds: int
+    dav: DavRequest, access: PathAccess, lock_request: LockRequest, is_deep: bool, seconds: int
 ) -> tuple[Lock, bool]:
-    """A new lock, and whether an empty file was made for it where nothing was."""
+    """Return a new lock, and True if an empty file was made for it."""
     require_writer(access)
-    await visit.conditions.require(access)
+    await dav.conditions.require(access)
     is_new = await entries.find_known(access) is None
     if is_new:
         await _require_parent(access)
-        await require_unlocked(visit.conditions, access.parent)
-    taken = await take(access, request, is_deep, seconds, visit.conditions.prefix)
+        await require_unlocked(dav.conditions, access.parent)
+    taken = await take(access, lock_request, is_deep, seconds, dav.conditions.prefix)
     if is_new:
         try:
             upload = Upload(0, time.time(), overwrite=False)

@@ -6,8 +6,8 @@ import pytest
 
 from mangrove.core.problems import BadRequest
 from mangrove.protocols.webdav import headers
-from mangrove.protocols.webdav.conditions import Condition, ConditionList, find_tokens, parse_if
 from mangrove.protocols.webdav.errors import DavProblem
+from mangrove.protocols.webdav.headers import Condition, ConditionList, find_tokens, parse_if
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,11 @@ from mangrove.protocols.sessions import ProtocolAccess, Session, sign_in_with_pa
 from mangrove.protocols.webdav.headers import Credentials
 
 WEBDAV = ProtocolAccess("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
-SECONDS = 300.0
-MOST = 4096
+CACHE_SECONDS = 300.0
+MAX_CACHED_SESSIONS = 4096
 
 
-class _Proof(NamedTuple):
+class _CachedSession(NamedTuple):
     """`end`: of the monotonic clock; `generation`: of what was refused to that name and place."""
 
     session: Session
@@ -39,38 +39,39 @@ class _Proof(NamedTuple):
     generation: int
 
 
-class Proofs:
+class CredentialCache:
     """The sessions of this process's last sign-ins, by what proved them."""
 
     def __init__(self) -> None:
         self._key = token_bytes(32)
-        self._sessions: OrderedDict[bytes, _Proof] = OrderedDict()
+        self._sessions: OrderedDict[bytes, _CachedSession] = OrderedDict()
 
     def _digest(self, credentials: Credentials, source: str) -> bytes:
-        parts = [one.encode() for one in (source, credentials.username, credentials.password)]
-        return hmac.digest(self._key, b"".join(len(one).to_bytes(4) + one for one in parts), "sha256")
+        parts = [part.encode() for part in (source, credentials.username, credentials.password)]
+        return hmac.digest(self._key, b"".join(len(part).to_bytes(4) + part for part in parts), "sha256")
 
     async def find(self, credentials: Credentials, source: str) -> Session | None:
         """The session that these credentials opened from there, while it goes on."""
         digest = self._digest(credentials, source)
-        proof = self._sessions.get(digest)
-        if proof is None:
+        cached = self._sessions.get(digest)
+        if cached is None:
             return None
-        is_over = proof.generation != _read_generation(credentials.username, source) or time.monotonic() > proof.end
+        is_over = cached.generation != _read_generation(credentials.username, source) or time.monotonic() > cached.end
         try:
-            await proof.session.find_user()
+            await cached.session.find_user()
         except Unauthorized:
             is_over = True
         if is_over:
             self._sessions.pop(digest, None)
             return None
-        return proof.session
+        return cached.session
 
     def add(self, credentials: Credentials, source: str, session: Session) -> None:
         """Believe these credentials from now on."""
         generation = _read_generation(credentials.username, source)
-        self._sessions[self._digest(credentials, source)] = _Proof(session, time.monotonic() + SECONDS, generation)
-        if len(self._sessions) > MOST:
+        end = time.monotonic() + CACHE_SECONDS
+        self._sessions[self._digest(credentials, source)] = _CachedSession(session, end, generation)
+        if len(self._sessions) > MAX_CACHED_SESSIONS:
             self._sessions.popitem(last=False)
 
     def forget(self, username: str, source: str) -> None:
@@ -90,16 +91,16 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
         guest = await WEBDAV.find_guest(credentials.username)
         if guest is not None:
             return WEBDAV.open_session(guest, source)
-        session = await runtime.get(Proofs).find(credentials, source)
+        session = await runtime.get(CredentialCache).find(credentials, source)
         if session is None:
             session = await sign_in_with_password(credentials.username, credentials.password, WEBDAV, source)
-            runtime.get(Proofs).add(credentials, source, session)
+            runtime.get(CredentialCache).add(credentials, source, session)
             session.log_start()
             if session.credential is not None:
                 await asyncio.to_thread(session.credential.note_use)
         return session
     except Problem as problem:
-        runtime.get(Proofs).forget(credentials.username, source)
+        runtime.get(CredentialCache).forget(credentials.username, source)
         reason = type(problem).__name__
         log_event("sign-in refused", protocol=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
         if isinstance(problem, SecondFactorRequired):
