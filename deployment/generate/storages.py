@@ -22,9 +22,16 @@ FIRST_SENTENCE = re.compile(r"\A# [^\n]*\n\n(.+?\.)(?:\s|\Z)", re.DOTALL)
 
 
 def generate_forms() -> Files:
-    """Derive the file that shows each change of a form: clients know the forms."""
-    forms = {name: registry.build_template(name) for name in registry.list_names()}
-    return {"tests/contract/drivers/templates.json": json.dumps(forms, indent=2) + "\n"}
+    """Derive the file that shows each change of a form, with an item in each line: clients know the forms."""
+    first_names: dict[str, str] = {}  # of the driver that has these common items, as JSON
+    lines: list[str] = []
+    for name in registry.list_names():
+        form = registry.build_template(name)
+        first_name = first_names.setdefault(json.dumps(form["common"]), name)
+        common = map(json.dumps, form["common"]) if first_name == name else [f"as {first_name}"]
+        lines += [name, f"  config {json.dumps(form['config'])}", *(f"  common {item}" for item in common)]
+        lines += [f"  option {json.dumps(item)}" for item in form["additional"]]
+    return {"tests/contract/drivers/forms.txt": "\n".join(lines) + "\n"}
 
 
 def generate_pages() -> Files:
