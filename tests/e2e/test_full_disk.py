@@ -29,7 +29,7 @@ def test_a_full_disk_is_said_and_leaves_no_partial_file(admin: Client, small: Pa
             assert (refusal["code"], refusal["message"]) == (
                 500, f"failed to store [{name}]: no space left on the storage",
             )  # fmt: skip
-        assert [found.name for found in small.iterdir()] == ["kept"]
+        assert [child.name for child in small.iterdir()] == ["kept"]
         assert (small / "kept").read_bytes() == b"old"
         assert admin.put(f"{path}/fits", b"x" * (1 << 19))["code"] == 200
     finally:

@@ -150,7 +150,7 @@ def test_an_upload_in_the_middle_of_which_the_mount_hangs_leaves_no_half_file(
             mount.resume()
         wait_until_back(admin)
         assert admin.bytes("/hung/old.txt").content == b"old"
-        assert holds_within(60, lambda: {one.name for one in mount.source.iterdir()} == {"a.txt", "old.txt"})
+        assert holds_within(60, lambda: {child.name for child in mount.source.iterdir()} == {"a.txt", "old.txt"})
 
 
 LONG = pytest.mark.long

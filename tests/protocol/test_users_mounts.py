@@ -31,8 +31,8 @@ CHANGE_SECONDS = 2.0  # far above the time for which a local folder is fresh wit
 def find_storage(admin: Client, mount: str) -> dict[str, Any]:
     """The record of the storage at a mount path."""
     rows = admin.get("/api/admin/storage/list")["data"]["content"]
-    found: dict[str, Any] = next(row for row in rows if row["mount_path"] == mount)
-    return found
+    mount_row: dict[str, Any] = next(row for row in rows if row["mount_path"] == mount)
+    return mount_row
 
 
 def test_a_change_behind_the_back_is_seen_at_once_without_a_cache(place: Place) -> None:

@@ -13,33 +13,33 @@ def share(processes: int) -> list[ChangeCounters]:
 
 
 def test_counter_bumped_by_a_process_is_read_by_others() -> None:
-    one, two, three = share(3)
+    first, two, three = share(3)
     before = two.read(Topic.FOLDER, (1, "/a"))
-    one.bump(Topic.FOLDER, (1, "/a"))
+    first.bump(Topic.FOLDER, (1, "/a"))
     three.bump(Topic.FOLDER, (1, "/a"))
-    assert two.read(Topic.FOLDER, (1, "/a")) == one.read(Topic.FOLDER, (1, "/a")) == before + 2
+    assert two.read(Topic.FOLDER, (1, "/a")) == first.read(Topic.FOLDER, (1, "/a")) == before + 2
     assert two.read(Topic.TREE, (1, "/a")) == two.read(Topic.CONFIGURATION) == 0
     assert two.read_others(Topic.FOLDER, (1, "/a")) == 2
-    assert one.read_others(Topic.FOLDER, (1, "/a")) == 1
+    assert first.read_others(Topic.FOLDER, (1, "/a")) == 1
 
 
 def test_counter_of_everything_counts_for_each_key() -> None:
-    one, two = share(2)
+    first, two = share(2)
     before = two.read(Topic.SESSIONS), two.read(Topic.FOLDER, (7, "/x"))
-    one.bump_all()
+    first.bump_all()
     assert two.read(Topic.SESSIONS) == before[0] + 1
     assert two.read(Topic.FOLDER, (7, "/x")) == before[1] + 1
     assert two.read_others(Topic.SESSIONS) == 1
-    assert one.read_others(Topic.SESSIONS) == 0
+    assert first.read_others(Topic.SESSIONS) == 0
 
 
 def test_counter_of_a_dead_process_was_not_told() -> None:
-    one, two = share(2)
-    one.bump_all()
+    first, two = share(2)
+    first.bump_all()
     assert two.read_told(Topic.DRIVERS) == 0
-    one.bump(Topic.DRIVERS)
+    first.bump(Topic.DRIVERS)
     assert two.read_told(Topic.DRIVERS) == 1
-    assert one.read_told(Topic.DRIVERS) == 0
+    assert first.read_told(Topic.DRIVERS) == 0
 
 
 def test_counter_in_a_forked_process_has_the_same_place() -> None:

@@ -50,9 +50,9 @@ def test_what_is_stored_is_read_back() -> None:
 
 
 def test_what_is_missing_has_its_default_and_what_is_not_known_is_ignored() -> None:
-    found = structure(Whole, {"must": "m", "share": 2, "kind": "other", "new": [1]})
-    assert found == Whole(must="m", share=2.0) and type(found.share) is float
-    assert found.sums is not structure(Whole, {"must": "m"}).sums
+    whole = structure(Whole, {"must": "m", "share": 2, "kind": "other", "new": [1]})
+    assert whole == Whole(must="m", share=2.0) and type(whole.share) is float
+    assert whole.sums is not structure(Whole, {"must": "m"}).sums
 
 
 @pytest.mark.parametrize(

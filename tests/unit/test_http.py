@@ -95,8 +95,8 @@ def test_one_request_knows_nothing_of_another() -> None:
         return get_forwarded_headers()
 
     async def both() -> None:
-        found = await asyncio.gather(*(asyncio.create_task(request(text)) for text in "ab"))
-        assert found == [{"x-a": "a"}, {"x-a": "b"}]
+        results = await asyncio.gather(*(asyncio.create_task(request(text)) for text in "ab"))
+        assert results == [{"x-a": "a"}, {"x-a": "b"}]
 
     asyncio.run(both())
     assert get_forwarded_headers() == {}

@@ -173,8 +173,8 @@ def test_limiter_shared_by_processes_counts_all_of_them() -> None:
 
 def test_limiter_shared_by_processes_bounds_a_caller_in_all() -> None:
     async def story() -> None:
-        one, two = share(2, 4, 1, 0.05)
-        async with one.hold("caller"):
+        first, two = share(2, 4, 1, 0.05)
+        async with first.hold("caller"):
             with pytest.raises(TooMany):
                 async with two.hold("caller"):
                     raise AssertionError
@@ -195,10 +195,10 @@ def test_limiter_shared_by_processes_lets_each_have_its_turn() -> None:
             await asyncio.sleep(0.002)
 
     async def story() -> None:
-        one, two = share(2, 1, 1)
+        first, two = share(2, 1, 1)
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             for _ in range(40):
-                group.create_task(use(one, "same"))
+                group.create_task(use(first, "same"))
             await asyncio.sleep(0)
             group.create_task(use(two, "same"))
             group.create_task(use(two, "another"))

@@ -42,7 +42,7 @@ def test_joining_and_taking_apart() -> None:
     assert not TreePath("/team/ab").within(TreePath("/team/a"))
     assert path.below(TreePath("/team/a")) == "/x/y"
     assert path.below(TreePath("/")) == path
-    assert [str(one) for one in path.ancestors()] == ["/team/a/x/y", "/team/a/x", "/team/a", "/team", "/"]
+    assert [str(ancestor) for ancestor in path.ancestors()] == ["/team/a/x/y", "/team/a/x", "/team/a", "/team", "/"]
     assert TreePath("/").parent == "/"
 
 

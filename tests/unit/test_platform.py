@@ -58,6 +58,6 @@ def test_shared_folder_is_private_and_refused_in_the_cloud(tmp_path: Path) -> No
 
 
 def test_boot_id_is_constant_and_empty_in_the_cloud(tmp_path: Path) -> None:
-    found = use_standalone(tmp_path)
-    assert found.read_boot_id() == found.read_boot_id() != ""
+    standalone = use_standalone(tmp_path)
+    assert standalone.read_boot_id() == standalone.read_boot_id() != ""
     assert use_cloud().read_boot_id() == ""

@@ -29,15 +29,15 @@ class Broken:
 
 def test_a_slot_is_made_once_whatever_thread_asks_first() -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: runtime.get(Slow), range(16)))
-    assert len({id(one) for one in found}) == 1
-    assert found[0].other is runtime.get(Other)
+        instances = list(pool.map(lambda _: runtime.get(Slow), range(16)))
+    assert len({id(instance) for instance in instances}) == 1
+    assert instances[0].other is runtime.get(Other)
 
 
 def test_a_slot_can_be_filled_with_what_was_made_elsewhere() -> None:
-    mine = Other()
-    runtime.put(Other, mine)
-    assert runtime.get(Other) is mine
+    own = Other()
+    runtime.put(Other, own)
+    assert runtime.get(Other) is own
 
 
 def test_a_slot_that_cannot_be_made_is_tried_again() -> None:

@@ -12,19 +12,19 @@ from tests.support.sharing import share_memory, share_runtimes
 
 
 def make_counts(processes: int) -> list[Counts]:
-    found = []
-    for one in share_runtimes(processes):
-        with runtime.use(one):
-            found.append(Counts(Region.CONNECTIONS))
-    return found
+    counts = []
+    for process_runtime in share_runtimes(processes):
+        with runtime.use(process_runtime):
+            counts.append(Counts(Region.CONNECTIONS))
+    return counts
 
 
 def test_regions_do_not_overlap() -> None:
-    one, two = share_memory(2)
+    first, two = share_memory(2)
     for number, region in enumerate(Region, 1):
-        numbers = one.get_numbers(region)
+        numbers = first.get_numbers(region)
         assert len(numbers) == 2 * region.value
-        one.add(numbers, 0, number)
+        first.add(numbers, 0, number)
         two.add(two.get_numbers(region), region.value - 1, 10 * number)
     for number, region in enumerate(Region, 1):
         numbers = two.get_numbers(region)
@@ -34,22 +34,22 @@ def test_regions_do_not_overlap() -> None:
 
 
 def test_what_a_process_has_the_others_count() -> None:
-    one, two, three = make_counts(3)
-    one.add("10.0.0.1", 2)
+    first, two, three = make_counts(3)
+    first.add("10.0.0.1", 2)
     two.add("10.0.0.1", 1)
-    one.add(None, 2)
-    assert [counts.read_others("10.0.0.1") for counts in (one, two, three)] == [1, 2, 3]
-    one.add("10.0.0.1", -2)
+    first.add(None, 2)
+    assert [counts.read_others("10.0.0.1") for counts in (first, two, three)] == [1, 2, 3]
+    first.add("10.0.0.1", -2)
     assert three.read_others("10.0.0.1") == 1
-    assert [counts.read_others(None) for counts in (one, two, three)] == [0, 2, 2]
+    assert [counts.read_others(None) for counts in (first, two, three)] == [0, 2, 2]
 
 
 def test_what_a_process_leaves_behind_is_cleared() -> None:
-    one, two = share_memory(2)
-    for memory in (one, two):
+    first, two = share_memory(2)
+    for memory in (first, two):
         for region in Region:
             memory.add(memory.get_numbers(region), 1, 5)
-    one.clear(Region.CONNECTIONS)
+    first.clear(Region.CONNECTIONS)
     assert list(two.read(two.get_numbers(Region.CONNECTIONS), 1)) == [0, 5]
     assert list(two.read(two.get_numbers(Region.TIMES), 1)) == [5, 5]
 
@@ -58,8 +58,8 @@ def test_processes_are_active_for_a_while(monkeypatch: pytest.MonkeyPatch) -> No
     now = 1e9
     monkeypatch.setattr(time, "monotonic_ns", lambda: int(now * 1e9))
     times = []
-    for one in share_runtimes(2):
-        with runtime.use(one):
+    for process_runtime in share_runtimes(2):
+        with runtime.use(process_runtime):
             times.append(activity_times())
     first, second = times
     assert second.count_active(Activity.CLIENT_UPLOADS) == 0

@@ -75,7 +75,7 @@ def test_a_metric_is_a_line_that_cloudwatch_reads(
     assert (first["service"], first["code"], first["Requests"]) == ("stack", "404", [1.0])
     (directive,) = second["_aws"]["CloudWatchMetrics"]
     assert directive["Dimensions"] == [["service"]]
-    assert {one["Unit"] for one in directive["Metrics"]} == {"Bytes"}
+    assert {metric["Unit"] for metric in directive["Metrics"]} == {"Bytes"}
     assert (second["BytesReceived"], second["BytesSent"]) == ([0.0], [7.0])
 
 
@@ -144,9 +144,9 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(file: Path) -> AccessLog:
-    found = AccessLog()
-    found.open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
-    return found
+    log = AccessLog()
+    log.open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    return log
 
 
 def read(file: Path) -> list[dict[str, Any]]:

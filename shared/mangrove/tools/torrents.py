@@ -41,13 +41,13 @@ def list_servers(content: bytes) -> list[str]:
         torrent = _Decoder(content).decode()
     except (ValueError, IndexError, TypeError):  # a key that is a list is a TypeError
         raise BrokenTorrent from None
-    found: set[str] = set()
+    trackers: set[str] = set()
     for key in (b"announce", b"announce-list", b"url-list", b"httpseeds"):
-        found |= {text.decode("latin-1") for text in _flatten(torrent.get(key))}
+        trackers |= {text.decode("latin-1") for text in _flatten(torrent.get(key))}
     for node in _as_list(torrent.get(b"nodes")):
         if isinstance(node, list) and node and isinstance(node[0], bytes):
-            found.add(f"udp://{node[0].decode('latin-1')}")
-    return sorted(found - {""})
+            trackers.add(f"udp://{node[0].decode('latin-1')}")
+    return sorted(trackers - {""})
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -58,7 +58,7 @@ def _flatten(value: Any) -> list[bytes]:
     """The texts in a text, a list of them, or a list of lists of them."""
     if isinstance(value, bytes):
         return [value]
-    return [text for one in _as_list(value) for text in ([one] if isinstance(one, bytes) else _flatten(one))]
+    return [text for item in _as_list(value) for text in ([item] if isinstance(item, bytes) else _flatten(item))]
 
 
 class _Decoder:
@@ -70,10 +70,10 @@ class _Decoder:
         self._left = MAX_VALUES
 
     def decode(self) -> dict[bytes, Any]:
-        found = self._read(MAX_DEPTH)
-        if not isinstance(found, dict):
+        decoded = self._read(MAX_DEPTH)
+        if not isinstance(decoded, dict):
             raise ValueError("no dictionary")
-        return found
+        return decoded
 
     def _read(self, depth: int) -> Any:
         self._left -= 1
@@ -91,10 +91,10 @@ class _Decoder:
         self._at += 1
         if kind == b"l":
             return values
-        found = dict(zip(values[::2], values[1::2], strict=True))
-        if len(found) * 2 != len(values):
+        pairs = dict(zip(values[::2], values[1::2], strict=True))
+        if len(pairs) * 2 != len(values):
             raise ValueError("a key is there twice: another program may read the other one")
-        return found
+        return pairs
 
     def _read_text(self) -> bytes:
         size = int(self._read_until(b":", 0))

@@ -292,17 +292,17 @@ def test_a_backup_is_put_back_into_a_fresh_service_record_by_record(
         fixtures.settings(admin, site_title=f"Title {mark}", link_expiration="5"),
         _someone(admin, mark),
     ):  # fmt: skip
-        kept = json.loads(json.dumps(_backup(admin)))
-    answer = empty.envelope(empty.http.post("/api/admin/setting/save", json=kept["setting"]))
+        exported = json.loads(json.dumps(_backup(admin)))
+    answer = empty.envelope(empty.http.post("/api/admin/setting/save", json=exported["setting"]))
     assert (answer["code"], answer["data"]) == (200, None)
     for kind in ("user", "meta", "storage"):
-        for row in kept[kind]:
+        for row in exported[kind]:
             if mark in row[KEYS[kind]]:
                 empty.ok(f"/api/admin/{kind}/create", **row)
     backup = _backup(empty)
     for kind, key in KEYS.items():
         now = {row[key]: row for row in backup[kind]}
-        expected = {row[key]: row for row in kept[kind] if kind == "setting" or mark in row[key]}
+        expected = {row[key]: row for row in exported[kind] if kind == "setting" or mark in row[key]}
         assert expected
         for name, row in expected.items():
             assert now[name] | {"id": 0, "modified": ""} == row | {"id": 0, "modified": ""}, (kind, name)

@@ -47,8 +47,8 @@ def on_disk(folder: Path, restart: Callable[[], None] | None = None, many: int =
         filled.mkdir(exist_ok=True)
         first = filled / names[0]
         first.write_bytes(b"x")
-        for one in (filled, first):
-            os.chown(one, owner.st_uid, owner.st_gid)
+        for created in (filled, first):
+            os.chown(created, owner.st_uid, owner.st_gid)
         for name in names[1:]:  # links are made in a fraction of the time
             os.link(first, filled / name)
 

@@ -103,8 +103,8 @@ async def a_file_goes_to_a_socket_in_parts_that_the_socket_takes(driver: Any) ->
 async def many_readers_at_once_each_get_their_bytes(driver: Any) -> None:
     written = os.urandom(LONG)
     files = {"/f": written, "/g": written[::-1]}
-    for path, one in files.items():
-        await put(driver, path, one)
+    for path, body_sent in files.items():
+        await put(driver, path, body_sent)
     ranges = [(path, random.randrange(LONG)) for path in files for _ in range(6)]
     contents_read = await asyncio.gather(*(content(driver, path, offset) for path, offset in ranges))
     assert contents_read == [files[path][offset:] for path, offset in ranges]

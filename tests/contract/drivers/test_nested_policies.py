@@ -27,7 +27,7 @@ WRITE_POLICIES: dict[str, tuple[Outcome, Outcome, Outcome]] = {
 }
 # the same of an upload into a folder: which of the storages have the file afterwards; ? one of them
 PUT_POLICIES: dict[str, tuple[Outcome, Outcome, Outcome]] = {
-    **{policy: (none or EntryNotFound, one, two) for policy, (none, one, two) in WRITE_POLICIES.items()},
+    **{policy: (none or EntryNotFound, first, two) for policy, (none, first, two) in WRITE_POLICIES.items()},
     "random": (EntryNotFound, "1", "?"),
     "quota": (EntryNotFound, "1", "?"),
     "quota_strict": (EntryNotFound, "1", "?"),

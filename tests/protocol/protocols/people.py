@@ -47,8 +47,8 @@ class Place:
 
     def find_user(self, name: str) -> dict[str, Any]:
         users = self.admin.get("/api/admin/user/list")["data"]["content"]
-        found: dict[str, Any] = next(user for user in users if user["username"] == name)
-        return found
+        user_found: dict[str, Any] = next(user for user in users if user["username"] == name)
+        return user_found
 
     def write_key(self, name: str) -> Path:
         """The private half of a user's key, as OpenSSH wants it."""

@@ -79,10 +79,10 @@ def test_no_verb_leads_out_of_the_base_path(home: Place, verb: str) -> None:
         async with await home.connect("lea") as connection, connection.start_sftp_client() as client:
             for path in OUTSIDE:
                 try:
-                    found = await (CHANGES | READS)[verb](client, path)
+                    result = await (CHANGES | READS)[verb](client, path)
                 except asyncssh.SFTPError:
                     continue
-                assert verb in CHANGES or not found or b"secret" not in repr(found).encode(), (path, found)
+                assert verb in CHANGES or not result or b"secret" not in repr(result).encode(), (path, result)
 
     asyncio.run(main())
     assert read_tree(home.root / "secret") == before

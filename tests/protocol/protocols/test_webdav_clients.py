@@ -26,8 +26,8 @@ LEAST_KB = 60_000  # that 100,000 entries may cost, what the interpreter keeps o
 
 
 def need(program: str) -> pytest.MarkDecorator:
-    found = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
-    return pytest.mark.skipif(found is None, reason=f"{program} is not here")
+    executable = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
+    return pytest.mark.skipif(executable is None, reason=f"{program} is not here")
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_rclone_copies_checks_moves_and_clears(place: Place, dav: HttpClient, tm
     ):  # fmt: skip
         done = run([RCLONE, "--config", "/dev/null", *words])
         assert done.returncode == 0, done.stderr
-    one = next((place.root / "rclone-moved").rglob("file 7*"))
-    assert int(one.stat().st_mtime) == int((tmp_path / "folder 1" / one.name).stat().st_mtime)
+    moved = next((place.root / "rclone-moved").rglob("file 7*"))
+    assert int(moved.stat().st_mtime) == int((tmp_path / "folder 1" / moved.name).stat().st_mtime)
     done = run([RCLONE, "--config", "/dev/null", "purge", f"{remote}-moved"])
     assert done.returncode == 0 and not (place.root / "rclone-moved").exists(), done.stderr
 

@@ -46,8 +46,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def list_executions(client: Any) -> list[str]:
     (machine,) = client.list_state_machines()["stateMachines"]
-    found = client.list_executions(stateMachineArn=machine["stateMachineArn"])["executions"]
-    return sorted(one["name"] for one in found)
+    executions = client.list_executions(stateMachineArn=machine["stateMachineArn"])["executions"]
+    return sorted(execution["name"] for execution in executions)
 
 
 def test_in_the_cloud_every_run_of_a_task_is_one_execution(cloud: Any) -> None:
@@ -100,7 +100,7 @@ def test_on_one_machine_tasks_wait_for_the_runner_and_then_go_to_it(monkeypatch:
         use_dispatcher(runner)
         platform().dispatcher.start(make_task(attempt=3))
         platform().dispatcher.expedite(make_task(attempt=4))
-    assert ([one.attempt for one in runner.started], [one.attempt for one in runner.expedited]) == ([3], [4])
+    assert ([task.attempt for task in runner.started], [task.attempt for task in runner.expedited]) == ([3], [4])
 
 
 def test_every_kind_names_its_machine_and_its_setting() -> None:

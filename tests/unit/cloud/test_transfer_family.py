@@ -43,7 +43,7 @@ def mount(tree: TreeEnv, path: str, root: str = "/", driver: str = "S3", **optio
 
 
 def show(tree: TreeEnv) -> list[tuple[str, str]]:
-    return [(one.entry, one.prefix) for one in tree.run(find_shown(tree.user))]
+    return [(shown.entry, shown.prefix) for shown in tree.run(find_shown(tree.user))]
 
 
 def ask(tree: TreeEnv, **event: Any) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permi
         "Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws-cn:s3:::{BUCKET}",
         "Condition": {"StringLike": {"s3:prefix": ["deep/a", "deep/a/*"]}},
     }  # fmt: skip
-    assert {action for one in others for action in one["Action"]} == actions
-    assert {place for one in others for place in one["Resource"]} == {f"arn:aws-cn:s3:::{BUCKET}/deep/a/*"}
+    assert {action for statement in others for action in statement["Action"]} == actions
+    assert {place for statement in others for place in statement["Resource"]} == {f"arn:aws-cn:s3:::{BUCKET}/deep/a/*"}
     assert (answer["Role"], answer["HomeDirectoryType"]) == (ROLE, "LOGICAL")
     assert json.loads(answer["HomeDirectoryDetails"]) == [{"Entry": "/a", "Target": f"/{BUCKET}/deep/a"}]
 
@@ -143,8 +143,8 @@ def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permi
 def test_where_a_rule_keeps_the_user_from_writing_everything_is_for_reading(tree: TreeEnv) -> None:
     mount(tree, "/a", "/a")
     tree.add_rule("/a/b", write_users=[999])
-    (one,) = tree.run(find_shown(tree.user))
-    assert not one.may_write and not one.may_delete
+    (shown,) = tree.run(find_shown(tree.user))
+    assert not shown.may_write and not shown.may_delete
 
 
 def test_a_policy_is_never_longer_than_aws_takes(tree: TreeEnv) -> None:

@@ -15,8 +15,8 @@ from mangrove.records import settings, storages, users
 pytestmark = pytest.mark.usefixtures("records")
 
 
-def start(folder: Path, given: str = "") -> str | None:
-    return first_start.run(folder, given, lambda plain: f"<{plain}>", 0x71FF)
+def start(folder: Path, password: str = "") -> str | None:
+    return first_start.run(folder, password, lambda plain: f"<{plain}>", 0x71FF)
 
 
 def find_names() -> tuple[list[str], list[str]]:
@@ -26,7 +26,7 @@ def find_names() -> tuple[list[str], list[str]]:
 
 def test_of_first_starts_at_once_one_returns_the_password(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        passwords = [one for one in pool.map(lambda _: start(tmp_path), range(4)) if one is not None]
+        passwords = [password for password in pool.map(lambda _: start(tmp_path), range(4)) if password is not None]
     assert len(passwords) == 1
     assert find_names() == (["admin", "guest"], ["/files"])
     assert users.get(next(user.id for user in users.all() if user.role == 2)).password_hash == f"<{passwords[0]}>"

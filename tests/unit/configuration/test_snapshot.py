@@ -99,7 +99,7 @@ def test_what_another_process_wrote_is_seen_when_the_snapshot_is_old_or_refreshe
 
 def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
     trust(0.0)
-    kept = metas.create(path="/kept")
+    rule = metas.create(path="/kept")
     meta = metas.create(path="/a")
     settings.save({"site_title": "Mine", "old": "1"})
     before = configuration.get_sync()
@@ -113,7 +113,7 @@ def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
     assert count_calls() - calls == 3, "the version, what changed, and those rules"
     assert list(now.metas) == ["/kept", "/b", "/new"]
     assert now.metas["/kept"] is before.metas["/kept"]
-    assert now.metas["/kept"] == kept
+    assert now.metas["/kept"] == rule
     assert (now.storages, now.settings) == (before.storages, before.settings)
     settings.save({"site_title": "Ours"})
     settings.delete("old")

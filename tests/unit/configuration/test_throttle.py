@@ -77,8 +77,8 @@ def test_who_has_gone_does_not_keep_others_waiting() -> None:
         await bucket.take(PIECE)
         waiting = [asyncio.create_task(bucket.take(PIECE)) for _ in range(100)]
         await asyncio.sleep(0)
-        for one in waiting:
-            one.cancel()
+        for task in waiting:
+            task.cancel()
         await asyncio.wait(waiting)
         began = time.monotonic()
         await bucket.take(PIECE)
@@ -156,8 +156,8 @@ def test_without_a_configuration_there_is_no_limit() -> None:
 
 def test_processes_with_streams_have_equal_parts_of_a_limit() -> None:
     buckets = []
-    for one in share_runtimes(2):
-        with runtime.use(one):
+    for process_runtime in share_runtimes(2):
+        with runtime.use(process_runtime):
             buckets.append(TokenBucket(lambda: RATE, activity=Activity.CLIENT_DOWNLOADS))
     first, second = buckets
     assert first.rate() == RATE

@@ -29,11 +29,11 @@ def test_everybody_sees_what_the_document_lists_and_no_secret() -> None:
 
 
 def test_stored_values_cover_defaults_except_for_the_version() -> None:
-    found = Settings({"site_title": "Mine", "version": "v999", "unknown": "x"})
-    assert found["site_title"] == "Mine"
-    assert found["version"] == DECLARED["version"].default
-    assert found["default_page_size"] == "30"
-    assert len(found) == len(DECLARED) + 1
+    settings = Settings({"site_title": "Mine", "version": "v999", "unknown": "x"})
+    assert settings["site_title"] == "Mine"
+    assert settings["version"] == DECLARED["version"].default
+    assert settings["default_page_size"] == "30"
+    assert len(settings) == len(DECLARED) + 1
 
 
 def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
@@ -61,38 +61,38 @@ def test_stored_number_out_of_bounds_counts_as_the_nearest() -> None:
 
 
 def test_typed_values() -> None:
-    found = Settings(
+    settings = Settings(
         {"sign_all": "1", "link_expiration": "", "text_types": " MD, ,txt ", "hide_storage_details": "false"}
     )
-    assert found.sign_all
-    assert not found.hide_storage_details
-    assert found.link_expiration == 0
-    assert found.text_types == {"md", "txt"}
+    assert settings.sign_all
+    assert not settings.hide_storage_details
+    assert settings.link_expiration == 0
+    assert settings.text_types == {"md", "txt"}
 
 
 def test_every_new_token_is_another_one() -> None:
-    one, other = values.make_token(), values.make_token()
-    assert one != other
-    assert re.fullmatch(r"mangrove-[0-9a-f-]{36}[0-9A-Za-z]{64}", one)
+    first, other = values.make_token(), values.make_token()
+    assert first != other
+    assert re.fullmatch(r"mangrove-[0-9a-f-]{36}[0-9A-Za-z]{64}", first)
     tokens = [row["value"] for _ in range(2) for row in values.make_default_records() if row["key"] == "token"]
-    assert len({*tokens, one}) == 3
+    assert len({*tokens, first}) == 3
 
 
 def test_sizes_are_bytes_and_lists_are_sets() -> None:
-    found = Settings(
+    settings = Settings(
         {
             "archive_max_size": "3", "offline_download_max_size": "2", "ignore_direct_link_params": "sign, a",
             "offline_download_ready": "aria2,,SimpleHttp", "qbittorrent_seedtime": "-1",
         }
     )  # fmt: skip
-    assert (found.archive_max_size, found.offline_download_max_size) == (3 << 20, 2 << 20)
-    assert found.ignore_direct_link_params == {"sign", "a"}
-    assert found.offline_download_ready == {"aria2", "SimpleHttp"}
-    assert found.qbittorrent_seedtime == -1
+    assert (settings.archive_max_size, settings.offline_download_max_size) == (3 << 20, 2 << 20)
+    assert settings.ignore_direct_link_params == {"sign", "a"}
+    assert settings.offline_download_ready == {"aria2", "SimpleHttp"}
+    assert settings.qbittorrent_seedtime == -1
 
 
 def test_of_two_settings_that_name_an_extension_the_first_decides() -> None:
-    found = Settings(
+    settings = Settings(
         {"audio_types": "ogg", "video_types": "ogg,MKV", "image_types": "mkv,png", "text_types": "png,txt"}
     )
-    assert found.type_codes == {"ogg": 3, "mkv": 2, "png": 5, "txt": 4}
+    assert settings.type_codes == {"ogg": 3, "mkv": 2, "png": 5, "txt": 4}

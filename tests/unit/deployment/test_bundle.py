@@ -100,14 +100,16 @@ def test_libraries_stay_as_they_are_where_nothing_can_strip_them(
 
 def find_services() -> set[str]:
     """The services of AWS that the code makes clients of."""
-    found = {"dynamodb"}  # by pynamodb
+    services = {"dynamodb"}  # by pynamodb
     for root in ("shared", "functions"):
         for file in (template.ROOT / root).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
                 is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
                 if is_call and node.func.attr in ("client", "create_client") and node.args:
-                    found |= {str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)}
-    return found
+                    services |= {
+                        str(argument.value) for argument in node.args[:1] if isinstance(argument, ast.Constant)
+                    }
+    return services
 
 
 def test_the_services_that_are_kept_are_those_in_use() -> None:
@@ -115,17 +117,17 @@ def test_the_services_that_are_kept_are_those_in_use() -> None:
 
 
 def test_byte_code_is_valid_for_a_copy_of_its_source_and_the_same_wherever_it_is_made(tmp_path: Path) -> None:
-    found = []
+    compiled = []
     for place in ("here", "there"):
         folder = tmp_path / place
         write(folder, {"some.py": "VALUE = 'compiled'\n", "other/broken.py": "{{ template }}"})
         bundle.compile_sources(folder)
-        found.append(Path(importlib.util.cache_from_source(str(folder / "some.py"))).read_bytes())
+        compiled.append(Path(importlib.util.cache_from_source(str(folder / "some.py"))).read_bytes())
         (folder / "some.py").write_text("VALUE = 'a copy of another time'\n")
         command = [sys.executable, "-c", "import some; print(some.VALUE)"]
         done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True)
         assert done.stdout == "compiled\n"
-    assert found[0] == found[1]
+    assert compiled[0] == compiled[1]
 
 
 def test_a_size_is_that_of_the_files_and_of_their_archive(tmp_path: Path) -> None:
@@ -197,7 +199,10 @@ def test_functions_that_may_work_on_files_have_the_library_of_clouds_and_no_othe
     working = {"StoragesFunction"}  # which has the forms of all drivers
     for name, function in template.iter_resources("AWS::Serverless::Function"):
         for policy in function["Properties"]["Policies"]:
-            if any("${Files.Arn}" in str(one) or "Files.Arn" in str(one) for one in policy.get("Statement", ())):
+            if any(
+                "${Files.Arn}" in str(statement) or "Files.Arn" in str(statement)
+                for statement in policy.get("Statement", ())
+            ):
                 working.add(name)
     working -= {"SearchFunction"}
     assert {name for name, layers in read_layers().items() if "CloudsLayer" in layers} == working

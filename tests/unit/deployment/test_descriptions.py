@@ -63,8 +63,8 @@ def describe_operation(operation: OperationModel) -> list[Any]:
 @pytest.mark.parametrize("service", sorted(SERVICES))
 def test_every_operation_that_is_called_is_written_and_read_as_before(trimmed: Path, service: str) -> None:
     before, after = (ServiceModel(load(data, service), service) for data in (INSTALLED, trimmed))
-    wanted = OPERATIONS.get(before.metadata["serviceId"], frozenset(before.operation_names))
-    assert before.metadata == after.metadata and set(after.operation_names) == wanted
+    expected = OPERATIONS.get(before.metadata["serviceId"], frozenset(before.operation_names))
+    assert before.metadata == after.metadata and set(after.operation_names) == expected
     for name in after.operation_names:
         assert describe_operation(before.operation_model(name)) == describe_operation(after.operation_model(name))
 
@@ -100,8 +100,8 @@ def test_the_endpoints_of_the_services_in_use_are_those_of_before_in_every_regio
             regions = before.get_available_endpoints(prefix, partition, allow_non_regional=True)
             assert regions == after.get_available_endpoints(prefix, partition, allow_non_regional=True)
             for region in regions:
-                found = after.construct_endpoint(prefix, region, partition)
-                assert found == before.construct_endpoint(prefix, region, partition)
+                endpoint = after.construct_endpoint(prefix, region, partition)
+                assert endpoint == before.construct_endpoint(prefix, region, partition)
 
 
 def test_what_only_people_read_is_gone_and_a_member_of_that_name_is_not(trimmed: Path, tmp_path: Path) -> None:

@@ -32,9 +32,15 @@ def test_architecture_mixed_or_unknown_is_refused(tmp_path: Path, machines: tupl
 
 
 def test_release_differs_with_each_parameter() -> None:
-    given: list[dict[str, str]] = [{}, {"Stage": "dev"}, {"DomainName": ""}, {"Tracing": "Active"}, {"SnapStart": "on"}]
-    releases = [make_parameters(changed, PRESENT, "build", "x86_64")["Release"] for changed in given]
-    assert len(set(releases)) == len(given)
+    changes: list[dict[str, str]] = [
+        {},
+        {"Stage": "dev"},
+        {"DomainName": ""},
+        {"Tracing": "Active"},
+        {"SnapStart": "on"},
+    ]
+    releases = [make_parameters(changed, PRESENT, "build", "x86_64")["Release"] for changed in changes]
+    assert len(set(releases)) == len(changes)
     assert make_parameters({}, PRESENT, "other", "x86_64")["Release"] not in releases
 
 

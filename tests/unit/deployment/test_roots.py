@@ -18,7 +18,7 @@ BUNDLE = Path(certifi.where())
 def test_the_roots_are_certificates_that_python_trusts_and_no_others() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=choose_roots(BUNDLE.read_text()))
-    names = {dict(part[0] for part in one["subject"])["commonName"] for one in context.get_ca_certs()}
+    names = {dict(part[0] for part in certificate["subject"])["commonName"] for certificate in context.get_ca_certs()}
     assert names == set(NAMES)
 
 

@@ -9,15 +9,15 @@ from mangrove.drivers.connections import parse_address
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("nas", ("nas", 22)), (" nas.example.org:2222 ", ("nas.example.org", 2222)), ("192.0.2.7:1", ("192.0.2.7", 1)),
         ("192.0.2.7", ("192.0.2.7", 22)), ("2001:db8::7", ("2001:db8::7", 22)), ("[2001:db8::7]", ("2001:db8::7", 22)),
         ("[2001:db8::7]:2222", ("2001:db8::7", 2222)), ("fe80::1%eth0", ("fe80::1%eth0", 22)), ("[::1]", ("::1", 22)),
     ],
 )  # fmt: skip
-def test_an_address_is_a_host_and_maybe_a_port(text: str, wanted: tuple[str, int]) -> None:
-    assert parse_address(text, 22) == wanted
+def test_an_address_is_a_host_and_maybe_a_port(text: str, expected: tuple[str, int]) -> None:
+    assert parse_address(text, 22) == expected
 
 
 @pytest.mark.parametrize(

@@ -291,8 +291,8 @@ def test_the_earlier_line_wins_a_name(disks: dict[str, Path]) -> None:
     (disks["b"] / "both" / "y").write_text("")
 
     async def work(alias: Any) -> None:
-        found = {entry.name: entry.size for entry in await base.list_all(alias, P("/both"))}
-        assert found == {"x": 5, "y": 0}
+        sizes = {entry.name: entry.size for entry in await base.list_all(alias, P("/both"))}
+        assert sizes == {"x": 5, "y": 0}
         assert b"".join([block async for block in await alias.read(P("/both/x"))]) == b"first"
         assert (await alias.stat(P("/both/y"))).size == 0
         with pytest.raises(EntryNotFound):

@@ -40,14 +40,14 @@ def ask(resolver: MountResolver, work: Callable[[Alias], Awaitable[Any]], **opti
 
 
 async def read_often(alias: Alias) -> set[bytes]:
-    found: set[bytes] = set()
+    contents: set[bytes] = set()
     for _ in range(100):
-        found.add(b"".join([block async for block in await alias.read(FILE)]))
-    return found
+        contents.add(b"".join([block async for block in await alias.read(FILE)]))
+    return contents
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "expected"),
     [
         ({}, {b"a"}),
         ({"read_conflict_policy": "first"}, {b"a"}),
@@ -56,13 +56,13 @@ async def read_often(alias: Alias) -> set[bytes]:
         ({"read_conflict_policy": "random", "file_consistency_check": True}, {b"a", b"b"}),
     ],
 )
-def test_which_file_is_read(resolver: MountResolver, options: dict[str, Any], found: set[bytes]) -> None:
-    assert ask(resolver, read_often, **options) == found
+def test_which_file_is_read(resolver: MountResolver, options: dict[str, Any], expected: set[bytes]) -> None:
+    assert ask(resolver, read_often, **options) == expected
 
 
 def test_the_provider_of_a_file_is_told_where_that_is_wanted(resolver: MountResolver) -> None:
     async def list_providers(alias: Alias) -> set[str]:
-        return {(await alias.stat(FILE)).provider} | {one.provider for one in await list_all(alias, TreePath("/"))}
+        return {(await alias.stat(FILE)).provider} | {entry.provider for entry in await list_all(alias, TreePath("/"))}
 
     assert ask(resolver, list_providers) == {""}
     assert ask(resolver, list_providers, provider_pass_through=True) == {"Local"}

@@ -118,9 +118,9 @@ def test_a_reader_who_leaves_ends_all_ranges() -> None:
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_file_that_grew_shows_more_bytes_than_it_should_have_and_is_not_kept_whole(concurrency: int) -> None:
     driver = Ranges(CONTENT + bytes(1000))
-    found = asyncio.run(read(driver, RangePlan(concurrency, 100)))
-    assert found.startswith(CONTENT)
-    assert len(found) > len(CONTENT)
+    content_read = asyncio.run(read(driver, RangePlan(concurrency, 100)))
+    assert content_read.startswith(CONTENT)
+    assert len(content_read) > len(CONTENT)
 
 
 def test_the_options_give_a_plan_that_memory_holds() -> None:
@@ -130,5 +130,5 @@ def test_the_options_give_a_plan_that_memory_holds() -> None:
     assert make_plan(0, 100, False) == RangePlan(1, 100 << 10)
     assert make_plan(1, 1, False) == RangePlan(1, SMALLEST)
     for concurrency, part in ((10**9, 10**9), (64, 10**9), (7, 10**6)):
-        found = make_plan(concurrency, part, False)
-        assert found is not None and found.concurrency * found.part <= HELD
+        plan = make_plan(concurrency, part, False)
+        assert plan is not None and plan.concurrency * plan.part <= HELD

@@ -12,7 +12,7 @@ MANY = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")
 
 
 @pytest.mark.parametrize(
-    ("redirects", "target", "found"),
+    ("redirects", "target", "expected"),
     [
         (ONE, "/a/b", {"/"}),
         (ONE, "/a/b/x/y", {"/x/y"}),
@@ -26,10 +26,10 @@ MANY = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")
     ],
 )
 def test_a_folder_of_the_tree_is_shown_wherever_its_sources_say(
-    redirects: AliasRedirects, target: str, found: set[str]
+    redirects: AliasRedirects, target: str, expected: set[str]
 ) -> None:
     sources = redirects.find_sources(TreePath(target))
-    assert set(sources) == found
+    assert set(sources) == expected
     assert all(target in redirects.find_targets(source) for source in sources)
 
 

@@ -166,11 +166,11 @@ def driven(
     work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable: bool = True, head_size: bool = False
 ) -> list[str]:
     """Run changes on a started tree; every text it wanted to be kept."""
-    kept: list[str] = []
+    structures: list[str] = []
 
     async def save_options(options: Options) -> None:
         assert isinstance(options, UrlTreeOptions)
-        kept.append(options.url_structure)
+        structures.append(options.url_structure)
 
     async def go() -> None:
         options = UrlTreeOptions(url_structure=text, head_size=head_size, writable=writable, allowed_hosts="127.0.0.1")
@@ -179,7 +179,7 @@ def driven(
         await work(driver)
 
     asyncio.run(go())
-    return kept
+    return structures
 
 
 def test_changes_are_kept_as_text() -> None:
@@ -192,9 +192,9 @@ def test_changes_are_kept_as_text() -> None:
         await driver.remove(P("/copy/two"))
         assert (await driver.stat(P("/one/c"))).url == URL
 
-    kept = driven(work)
-    assert len(kept) == 6
-    assert names(parse(kept[-1])) == {"one": {"c": URL}, "copy": {"a b": URL}, "two": {}}
+    structures = driven(work)
+    assert len(structures) == 6
+    assert names(parse(structures[-1])) == {"one": {"c": URL}, "copy": {"a b": URL}, "two": {}}
 
 
 @pytest.mark.parametrize("name", ["a:b", "a:5", " a", "  a", "a\u2028b", "a\x85b", "x:http"])

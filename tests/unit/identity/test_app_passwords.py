@@ -25,7 +25,7 @@ def create_user(name: str = "ann") -> User:
 
 
 def find_digests(user_id: int) -> Mapping[int, str]:
-    return {one.id: one.digest for one in records.find_by_user(user_id)}
+    return {password.id: password.digest for password in records.find_by_user(user_id)}
 
 
 def enter(password: str, name: str = "ann", code: str = "") -> tuple[User, int | None]:
@@ -89,16 +89,16 @@ def test_a_wrong_one_costs_the_same_calls_whether_there_is_such_a_user(monkeypat
 
     monkeypatch.setattr(passwords, "verify", note)
     ann = create_user()
-    asked: list[int] = []
+    user_ids: list[int] = []
 
     def find(user_id: int) -> Mapping[int, str]:
-        asked.append(user_id)
+        user_ids.append(user_id)
         return find_digests(user_id)
 
     for name in ("ann", "nobody"):
         with pytest.raises(Unauthorized):
             accounts.authenticate_protocol_login(name, WRONG, "", SOURCE, users.find, find)
-    assert asked == [ann.id, accounts.NO_USER_ID] and len(hashed) == 2
+    assert user_ids == [ann.id, accounts.NO_USER_ID] and len(hashed) == 2
 
 
 def test_titles_are_the_users_own_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,5 +127,5 @@ def test_finding_those_of_one_user_reads_no_others() -> None:
     for user_id in range(1, 40):
         app_passwords.add(user_id, "phone")
     before = count_calls()
-    assert [one.user_id for one in records.find_by_user(20)] == [20]
+    assert [password.user_id for password in records.find_by_user(20)] == [20]
     assert count_calls() - before == 2

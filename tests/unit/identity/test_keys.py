@@ -51,7 +51,7 @@ def test_only_the_owner_removes_a_key(records: None) -> None:
     key = keys.add(7, "mine", ED25519)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(8, key.id)
-    assert [one.id for one in ssh_keys.find_by_user(7)] == [key.id]
+    assert [key_found.id for key_found in ssh_keys.find_by_user(7)] == [key.id]
     keys.delete_own(7, key.id)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(7, key.id)

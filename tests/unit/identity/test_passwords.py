@@ -47,8 +47,13 @@ def test_an_unknown_user_and_a_broken_record_match_nothing(stored: str | None) -
 
 
 def test_hashes_take_what_owasp_asks_for() -> None:
-    found = extract_parameters(passwords.hash_password("pass"))
-    assert (found.type, found.memory_cost, found.time_cost, found.parallelism) == (Type.ID, 19_456, 2, 1)
+    parameters = extract_parameters(passwords.hash_password("pass"))
+    assert (parameters.type, parameters.memory_cost, parameters.time_cost, parameters.parallelism) == (
+        Type.ID,
+        19_456,
+        2,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

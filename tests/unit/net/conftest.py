@@ -20,8 +20,8 @@ class Names:
         known = self.answers.get(host)
         if known is None:
             return self._real(host, port, *more, **how)
-        found = known.pop(0) if len(known) > 1 else known[0]
-        return [entry for address in found for entry in self._real(address, port, *more, **how)]
+        addresses = known.pop(0) if len(known) > 1 else known[0]
+        return [entry for address in addresses for entry in self._real(address, port, *more, **how)]
 
 
 @pytest.fixture

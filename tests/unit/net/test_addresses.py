@@ -77,8 +77,8 @@ def test_what_is_blocked_stays_so_although_its_name_is_allowed() -> None:
 
 def test_a_host_is_resolved_in_the_resolvers_order_and_in_any_spelling(names: Names) -> None:
     names.answers["several.example"] = [["10.0.0.2", "10.0.0.1"]]
-    assert [str(one) for one in asyncio.run(resolve_host("several.example", 80))] == ["10.0.0.2", "10.0.0.1"]
-    assert [str(one) for one in asyncio.run(resolve_host("0x7f.1", 80))] == ["127.0.0.1"]
+    assert [str(address) for address in asyncio.run(resolve_host("several.example", 80))] == ["10.0.0.2", "10.0.0.1"]
+    assert [str(address) for address in asyncio.run(resolve_host("0x7f.1", 80))] == ["127.0.0.1"]
     for host in ("nowhere.invalid", "a" * 300, "x\0y"):
         with pytest.raises(Unreachable, match=r"^the host .{1,100} was not found$"):
             asyncio.run(resolve_host(host, 80))

@@ -40,8 +40,8 @@ def fetch(url: str, policy: AddressPolicy = HERE) -> bytes:
 @pytest.fixture
 def both() -> Iterator[tuple[Origin, Origin]]:
     """A server at the one address that counts as public, and one with the same port at one that does not."""
-    with origin.neighbors("127.0.0.2", "127.0.0.1") as found:
-        yield found
+    with origin.neighbors("127.0.0.2", "127.0.0.1") as neighbors:
+        yield neighbors
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def inside(both: tuple[Origin, Origin]) -> Origin:
 
 @pytest.fixture
 def private() -> Iterator[Origin]:
-    with origin.origin("127.0.0.1") as found:
-        found.at("/", origin.file(b"secret"))
-        yield found
+    with origin.origin("127.0.0.1") as server:
+        server.at("/", origin.file(b"secret"))
+        yield server
 
 
 @pytest.mark.parametrize("host", SPELLINGS.split())
@@ -197,8 +197,8 @@ def get(url: str) -> httpx.Response:
     """What `client.request` answers."""
 
     async def send() -> httpx.Response:
-        async with client.make_client(LOCAL_POLICY) as one:
-            return await client.request(one, "GET", url)
+        async with client.make_client(LOCAL_POLICY) as client_made:
+            return await client.request(client_made, "GET", url)
 
     return asyncio.run(send())
 

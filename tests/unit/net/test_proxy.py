@@ -27,9 +27,9 @@ def proxy() -> Iterator[GuardedProxy]:
 @pytest.fixture
 def both() -> Iterator[tuple[Origin, Origin]]:
     """One that may be reached and one that may not, with the same port."""
-    with origin.neighbors("127.0.0.2", "127.0.0.1") as found:
-        found[0].at("/", origin.file(b"public"))
-        yield found
+    with origin.neighbors("127.0.0.2", "127.0.0.1") as neighbors:
+        neighbors[0].at("/", origin.file(b"public"))
+        yield neighbors
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def send(access: ProxyAccess, request: str, *, password: str | None = None, more
     host, port = access.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), 10) as connection:
         connection.sendall(head.encode())
-        found = b""
+        received = b""
         while block := connection.recv(65536):
-            found += block
-            if more and b" 200 " in found and found.endswith(b"\r\n\r\n"):
+            received += block
+            if more and b" 200 " in received and received.endswith(b"\r\n\r\n"):
                 connection.sendall(more)
                 more = b""
-        return found
+        return received
 
 
 def get(access: ProxyAccess, target: str) -> bytes:
@@ -63,8 +63,8 @@ def find_target(web: Origin) -> str:
 
 
 def test_what_the_policy_permits_is_reached(proxy: GuardedProxy, web: Origin) -> None:
-    found = get(proxy.open(HERE), find_target(web))
-    assert found.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 ") and found.endswith(b"public")
+    answer = get(proxy.open(HERE), find_target(web))
+    assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 ") and answer.endswith(b"public")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "169.254.169.254", "10.0.0.1"])

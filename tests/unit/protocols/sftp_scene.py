@@ -33,8 +33,8 @@ Verb = Callable[[Client, bytes], Awaitable[Any]]
 async def _open(client: Client, path: bytes, mode: str) -> bytes:
     async with client.open(path, mode) as file:
         if mode == "rb":
-            found = await file.read()
-            return bytes(found)
+            content = await file.read()
+            return bytes(content)
         await file.write(b"overwritten")
     return b""
 
@@ -154,12 +154,12 @@ class Scene:
 
     def find_without(self, *names: str) -> dict[Path, bytes]:
         """Every file that is neither the user's own nor below `names` in their folder, and what is in it."""
-        mine = [self.home / name for name in names]
+        own = [self.home / name for name in names]
         return {
             path: path.read_bytes()
             for place in (self.root, self.outside)
             for path in sorted(place.rglob("*"))
-            if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(one) for one in mine)
+            if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(own_path) for own_path in own)
         }
 
 

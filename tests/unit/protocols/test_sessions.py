@@ -40,9 +40,9 @@ async def open_all(ann: User) -> list[Session]:
     """One session by the account's password, one by an application password, one by a key."""
     _, text = await asyncio.to_thread(app_passwords.add, ann.id, "phone")
     key = await asyncio.to_thread(keys.add, ann.id, "laptop", ED25519)
-    found = await DOOR.find_key("ann", key.fingerprint)
-    assert found is not None
-    by_key = DOOR.open_session(found[0], SOURCE, found[1])
+    login = await DOOR.find_key("ann", key.fingerprint)
+    assert login is not None
+    by_key = DOOR.open_session(login[0], SOURCE, login[1])
     return [await sign_in_with_password("ann", each, DOOR, SOURCE) for each in (PASSWORD, text)] + [by_key]
 
 

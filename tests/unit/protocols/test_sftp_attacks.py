@@ -68,11 +68,11 @@ async def try_all(scene: Scene, verbs: Sequence[Verb], paths: Sequence[bytes]) -
         for verb in verbs:
             for path in paths:
                 scene.reset()
-                found = await attempt(verb, client, path)
+                result = await attempt(verb, client, path)
                 if verb is ALL_VERBS["realpath"]:
                     continue  # tells what was asked
-                assert SECRET not in repr(found).encode() and SECRET_NAME not in repr(found), (path, found)
-                assert getattr(found, "size", None) != len(SECRET), (path, found)
+                assert SECRET not in repr(result).encode() and SECRET_NAME not in repr(result), (path, result)
+                assert getattr(result, "size", None) != len(SECRET), (path, result)
 
 
 def attack(scene: Scene, verbs: Sequence[Verb], paths: Sequence[bytes], *own: str) -> None:

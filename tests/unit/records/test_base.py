@@ -106,8 +106,8 @@ def test_a_change_that_meets_another_is_tried_again_and_not_for_ever(conflicts: 
 )
 def test_a_table_is_named_after_a_prefix_or_as_the_deployment_says(tables: str, name: str) -> None:
     with runtime.use(Runtime()), patch.dict(os.environ, MANGROVE_TABLES=tables):
-        found = base.table_name("users")
-        assert (found, found.kind) == (name, "users")
+        table = base.table_name("users")
+        assert (table, table.kind) == (name, "users")
 
 
 def test_a_table_that_the_deployment_does_not_name_is_told() -> None:

@@ -21,9 +21,9 @@ def create(user_id: int, title: str) -> SshKey:
 
 
 def test_keys_are_found_by_their_user_in_the_order_of_their_ids() -> None:
-    mine = [create(7, title) for title in ("c", "a", "b")]
+    own_keys = [create(7, title) for title in ("c", "a", "b")]
     create(8, "a")
-    assert ssh_keys.find_by_user(7) == mine
+    assert ssh_keys.find_by_user(7) == own_keys
     assert ssh_keys.find_by_user(9) == []
 
 

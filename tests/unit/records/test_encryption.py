@@ -77,10 +77,10 @@ MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 def change(value: dict[str, Any]) -> dict[str, Any]:
     """Another value of the same type."""
-    ((kind, one),) = value.items()
+    ((kind, field),) = value.items()
     if kind == "BOOL":
-        return {kind: not one}
-    return {kind: one[:-1] + bytes([one[-1] ^ 1]) if kind == "B" else {"N": "77", "S": f"{one}x"}[kind]}
+        return {kind: not field}
+    return {kind: field[:-1] + bytes([field[-1] ^ 1]) if kind == "B" else {"N": "77", "S": f"{field}x"}[kind]}
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -92,12 +92,16 @@ def test_a_record_in_which_any_attribute_was_changed_removed_or_added_is_refused
     table, before = open_table(kind), read_all()
     (item,) = table.read()
     forged = [item | {name: change(value)} for name, value in item.items() if name not in ("id", "key")]
-    forged += [{one: value for one, value in item.items() if one != name} for name in item if name not in ("id", "key")]
+    forged += [
+        {variant: value for variant, value in item.items() if variant != name}
+        for name in item
+        if name not in ("id", "key")
+    ]
     forged += [item | {"new": {"S": ""}}, item | {"mac": {"S": "x"}}, item | {"mac": {"B": b""}}]
-    for one in forged:
-        table.write(one)
-        found = read_all()
-        assert not found or (kind == "metas" and found[0].read_users == metas.NO_USERS), one
+    for variant in forged:
+        table.write(variant)
+        rows_read = read_all()
+        assert not rows_read or (kind == "metas" and rows_read[0].read_users == metas.NO_USERS), variant
     table.write(item)
     assert read_all() == before
 
@@ -214,7 +218,7 @@ def test_sealed_text_is_never_written_open() -> None:
 
 def test_what_grants_something_is_protected() -> None:
     def list_models(base: type[Record]) -> set[str]:
-        return {name for one in base.__subclasses__() for name in {one.__name__, *list_models(one)}}
+        return {name for model in base.__subclasses__() for name in {model.__name__, *list_models(model)}}
 
     protected = {"UserRecord", "PathRuleRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
     protected |= {SchemaVersion.__name__}

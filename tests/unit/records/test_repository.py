@@ -144,7 +144,7 @@ def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
 def test_new_names_given_at_once_to_one_record_all_count() -> None:
     user = users.create(username="u", password_hash="x")
     for number in range(6):
-        names = [f"{number}-{one}" for one in range(3)]
+        names = [f"{number}-{index}" for index in range(3)]
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(lambda name: users.change(user.id, username=name), names))
         assert users.get(user.id).username in names

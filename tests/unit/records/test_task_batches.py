@@ -25,13 +25,13 @@ def finish(task: Task) -> Task:
 def test_many_tasks_are_stored_in_their_order_all_or_none() -> None:
     new = make_new(100)
     made = task_batches.create(new)
-    assert [task.id for task in made] == [one.view.id for one in new]
+    assert [task.id for task in made] == [new_task.view.id for new_task in new]
     assert sorted(ids("copy", False)) == sorted(task.id for task in made)
     with pytest.raises(RecordConflict):
         task_batches.create([*make_new(1), new[5]])
     assert len(ids("copy", False)) == 100
-    found = {task.id: task for task in task_batches.read([*(task.id for task in made[:99]), "none"])}
-    assert found == {task.id: task for task in made[:99]}
+    tasks_by_id = {task.id: task for task in task_batches.read([*(task.id for task in made[:99]), "none"])}
+    assert tasks_by_id == {task.id: task for task in made[:99]}
 
 
 def test_deleting_what_is_done_leaves_what_was_reopened() -> None:

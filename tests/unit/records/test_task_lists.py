@@ -33,8 +33,8 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def create(count: int, kind: str = "copy", owner: int = 7) -> list[Task]:
     made: list[Task] = []
-    for some in task_batches.split(range(count)):
-        made += task_batches.create([NewTask(kind, owner, make_view(), {}) for _ in some])
+    for batch in task_batches.split(range(count)):
+        made += task_batches.create([NewTask(kind, owner, make_view(), {}) for _ in batch])
     return made
 
 
@@ -55,10 +55,10 @@ def test_rows_of_what_is_not_done_are_read_oldest_first_from_any_place_page_by_p
 
 
 def test_an_owner_pages_through_what_is_his() -> None:
-    mine = {task.id for _ in range(8) for task in (*create(3, owner=1), *create(2, owner=2)) if task.owner == 2}
+    own = {task.id for _ in range(8) for task in (*create(3, owner=1), *create(2, owner=2)) if task.owner == 2}
     for _ in range(2):
-        assert {id for start in range(0, 20, 3) for id in page(start, 3, owner=2)} == mine
-        assert len([id for start in range(0, 20, 3) for id in page(start, 3, owner=2)]) == len(mine)
+        assert {id for start in range(0, 20, 3) for id in page(start, 3, owner=2)} == own
+        assert len([id for start in range(0, 20, 3) for id in page(start, 3, owner=2)]) == len(own)
 
 
 def test_pages_stay_right_while_tasks_come_end_and_go() -> None:
@@ -78,16 +78,16 @@ def test_pages_stay_right_while_tasks_come_end_and_go() -> None:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine answered to queries."""
-    found: list[Any] = []
+    results: list[Any] = []
     connection = base.get_connection(tasks.TaskRecord)
     query = connection.query
 
-    def note(*args: object, **given: object) -> object:
-        found.append(query(*args, **given))
-        return found[-1]
+    def note(*args: object, **options: object) -> object:
+        results.append(query(*args, **options))
+        return results[-1]
 
     monkeypatch.setattr(connection, "query", note)
-    return found
+    return results
 
 
 def test_a_page_far_down_counts_no_more_than_the_rows_from_the_mark_before_it(answers: list[Any]) -> None:
@@ -119,8 +119,8 @@ def test_of_all_owners_nearly_all_rows_before_a_page_are_counted_and_not_brought
 def test_an_owners_rows_are_found_among_those_of_others_by_one_query(answers: list[Any]) -> None:
     for owner in (1, 2, 3):
         create(150, owner=owner)
-    (mine,) = create(1, owner=4)
-    assert page(0, 50, owner=4) == [mine.id]
+    (own,) = create(1, owner=4)
+    assert page(0, 50, owner=4) == [own.id]
     assert [answer["Count"] for answer in answers] == [1]
 
 
@@ -192,9 +192,9 @@ def test_unfinished_tasks_are_read_page_by_page_those_removed_last() -> None:
     tasks.mark_removed(made[0])
     tasks.save(made[1], "one", 0, done=True)
     page = task_lists.list_unfinished("copy", limit=5)
-    found, following = page.ids, page.next_start
+    ids, following = page.ids, page.next_start
     while following is not None:
         page = task_lists.list_unfinished("copy", following, limit=5)
-        found, following = found + page.ids, page.next_start
-    assert sorted(found[:-1]) == sorted(task.id for task in made[2:])
-    assert found[-1] == made[0].id
+        ids, following = ids + page.ids, page.next_start
+    assert sorted(ids[:-1]) == sorted(task.id for task in made[2:])
+    assert ids[-1] == made[0].id

@@ -79,12 +79,12 @@ def test_a_lease_that_was_watched_is_taken_over_unless_it_was_renewed_meanwhile(
 
 
 def test_the_first_write_of_a_worker_takes_over_the_lease_it_has_found() -> None:
-    found = tasks.acquire_lease(create().id, "of a process that is dead", 30)
+    leased = tasks.acquire_lease(create().id, "of a process that is dead", 30)
     with pytest.raises(RecordConflict):
-        tasks.save(replace(found, lease=Lease()), "ours", 30)
-    saved = tasks.save(found, "ours", 30, cursor={"at": 1})
+        tasks.save(replace(leased, lease=Lease()), "ours", 30)
+    saved = tasks.save(leased, "ours", 30, cursor={"at": 1})
     assert (saved.lease.token, saved.cursor) == ("ours", {"at": 1})
-    assert tasks.save(found, "ours", 30).lease.token == "ours"  # once more: the first answer was lost
+    assert tasks.save(leased, "ours", 30).lease.token == "ours"  # once more: the first answer was lost
     tasks.reopen(saved, saved.view)
     with pytest.raises(RecordConflict):
         tasks.save(saved, "ours", 30)

@@ -27,8 +27,8 @@ def find(path: str, storage: str = DISK) -> set[str]:
     return {lock.token for lock in webdav_locks.read([file]).get(file, ())}
 
 
-def list_tokens(found: list[Lock]) -> list[str]:
-    return sorted(lock.token for lock in found)
+def list_tokens(locks: list[Lock]) -> list[str]:
+    return sorted(lock.token for lock in locks)
 
 
 @pytest.mark.parametrize("path", ["/a/b", LONG, "/"])

@@ -23,9 +23,9 @@ from tests.unit.tree.builders import meta
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
 
 NAMES = ("a", "b")
-FOLDERS = [f"{one}/{two}/{three}" for one in NAMES for two in NAMES for three in NAMES]
+FOLDERS = [f"{outer}/{two}/{three}" for outer in NAMES for two in NAMES for three in NAMES]
 DEEP = [f"{folder}/{name}" for folder in FOLDERS for name in ("x.txt", "secret.txt")]
-WIDE = [f"{one}/{two}.txt" for one in NAMES for two in ("x", "secret")]
+WIDE = [f"{outer}/{two}.txt" for outer in NAMES for two in ("x", "secret")]
 SHALLOW = ("x.txt", "secret.txt", "b/x.txt", "b/secret.txt")
 PLACES = (
     "/", "/disk", "/disk/a", "/disk/a/b", "/disk/a/b/a", "/disk/b", "/disk/b/a", "/disk/a/nested", "/disk/a/nested/b",

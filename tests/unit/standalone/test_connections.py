@@ -92,13 +92,13 @@ def serve(app: Any = None, descriptors: int = 10_000, **limits: Any) -> Iterator
 
 def read_all(connection: socket.socket) -> bytes:
     """What comes until the other side closes."""
-    found = bytearray()
+    received = bytearray()
     try:
         while block := connection.recv(1 << 16):
-            found += block
+            received += block
     except ConnectionResetError:
         pass  # closed with something unread
-    return bytes(found)
+    return bytes(received)
 
 
 def send_slowly(connection: socket.socket, data: bytes) -> float:
@@ -368,15 +368,15 @@ def test_an_idle_connection_gives_way_to_a_new_one_of_its_address() -> None:
         idle = [server.connect() for _ in range(10)]
         assert is_served(server)
         assert read_all(idle[0]) == b""
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
 
 def test_connections_under_way_are_kept_and_further_ones_of_their_address_refused_with_503() -> None:
     with serve(per_source=3) as server:
         busy = [server.connect() for _ in range(3)]
-        for one in busy:
-            one.sendall(UPLOAD)
+        for connection in busy:
+            connection.sendall(UPLOAD)
         end = time.monotonic() + SECONDS
         while len(server.server.server_state.tasks) < 3:
             assert time.monotonic() < end
@@ -384,21 +384,21 @@ def test_connections_under_way_are_kept_and_further_ones_of_their_address_refuse
         with server.connect() as other:
             assert read_all(other).startswith(b"HTTP/1.1 503")
         assert is_served(server, "127.0.0.2")
-        for one in busy:
-            one.sendall(b"x" * 100_000)
-            assert one.recv(100).startswith(b"HTTP/1.1 200")
-            one.close()
+        for connection in busy:
+            connection.sendall(b"x" * 100_000)
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+            connection.close()
 
 
 def test_a_trusted_proxy_may_have_as_many_connections_as_there_are() -> None:
     runtime.put(Config, Config(trusted_proxies=("127.0.0.2/31",)))
     with serve(per_source=3) as server:
         idle = [server.connect("127.0.0.3") for _ in range(10)]
-        for one in idle:
-            one.sendall(HEAD)
-            assert one.recv(100).startswith(b"HTTP/1.1 200")
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.sendall(HEAD)
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        for connection in idle:
+            connection.close()
 
 
 def test_clients_get_half_of_the_descriptors_and_idle_ones_give_way() -> None:
@@ -406,5 +406,5 @@ def test_clients_get_half_of_the_descriptors_and_idle_ones_give_way() -> None:
         idle = [server.connect(f"127.0.0.{number}") for number in range(10, 30)]
         assert is_served(server)
         assert len(server.server.server_state.connections) <= 6
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()

@@ -55,8 +55,8 @@ def iter_described() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def test_every_operation_parameter_and_field_has_a_sentence() -> None:
-    found = list(iter_described())
-    assert [exact for exact, _, shown in found if not shown.get("description", "").endswith((".", ")"))] == []
+    described = list(iter_described())
+    assert [exact for exact, _, shown in described if not shown.get("description", "").endswith((".", ")"))] == []
 
 
 def test_the_introduction_says_how_to_get_a_token() -> None:

@@ -182,7 +182,7 @@ def test_an_engine_that_cannot_run_is_tried_ever_less_often_and_the_log_says_why
         os.kill(child, signal.SIGKILL)
         wait_for(lambda: len(caplog.records) >= 5)
     facts = [record.__dict__["facts"] for record in caplog.records]
-    delays = [one["seconds"] for one in facts]
+    delays = [fact["seconds"] for fact in facts]
     assert delays == sorted(delays)
     assert delays[-1] >= 4 * engine.FIRST_DELAY
     assert facts[-1] == {"status": 1, "seconds": delays[-1], "reason": f"see {tmp_path / 'engine.log'}"}

@@ -132,7 +132,11 @@ def test_a_helper_that_is_stopped_keeps_those_waiting_who_ask_and_loses_none(run
 
 @needs_namespaces
 def test_the_helper_is_small(running: Engine) -> None:
-    (line,) = [one for one in Path(f"/proc/{get_helper(running)}/status").read_text().splitlines() if "VmRSS" in one]
+    (line,) = [
+        line_found
+        for line_found in Path(f"/proc/{get_helper(running)}/status").read_text().splitlines()
+        if "VmRSS" in line_found
+    ]
     assert int(line.split()[1]) < 20_000  # kB; half of it is shared with every other Python
 
 

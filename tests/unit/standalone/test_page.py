@@ -58,9 +58,9 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     (folder / "@assets" / "app-1.js.gz").write_bytes(gzip.compress(b"plain"))
     (tmp_path / "secret").write_text("secret")
     monkeypatch.setattr(docs, "BUILT", folder)
-    found = open_page("")
-    assert found is not None
-    return found
+    page_made = open_page("")
+    assert page_made is not None
+    return page_made
 
 
 def make_front_end(folder: Path, index: str) -> Path:
@@ -178,7 +178,7 @@ def test_custom_scripts_run_by_a_nonce_of_one_answer(settings: Settings, ours: P
     settings["customize_body"] = '<SCRIPT src="https://stats.example/x.js"></SCRIPT><scripture>'
     answers = [send(ours, "/"), send(ours, "/")]
     nonces = [re.findall(r'<script nonce="([^"]+)"', answer.text, re.I) for answer in answers]
-    assert [len(found) for found in nonces] == [3, 3]  # two of the administrator, one of ours
+    assert [len(values) for values in nonces] == [3, 3]  # two of the administrator, one of ours
     assert len(set(nonces[0])) == 1 and nonces[0] != nonces[1]
     policy = parse_policy(answers[0])
     assert policy["script-src"] == f"'self' 'nonce-{nonces[0][0]}' 'strict-dynamic'"

@@ -101,7 +101,7 @@ def write_pairs(client: Any, ends: threading.Event, written: list[int]) -> None:
     while not ends.is_set():
         number = len(written) + 1
         items = [{"key": {"S": key}, "value": {"N": f"{number}"}, "more": {"S": "x" * 20_000}} for key in "ab"]
-        client.transact_write_items(TransactItems=[{"Put": {"TableName": COUNTERS, "Item": one}} for one in items])
+        client.transact_write_items(TransactItems=[{"Put": {"TableName": COUNTERS, "Item": item}} for item in items])
         written.append(number)
 
 

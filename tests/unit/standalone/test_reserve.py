@@ -24,8 +24,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 def fill(folder: Path, left: int) -> None:
     """Leave `left` bytes free."""
-    found = DiskReserve(folder)
-    (folder / "filler").write_bytes(bytes(found._find_free() - left))
+    reserve = DiskReserve(folder)
+    (folder / "filler").write_bytes(bytes(reserve._find_free() - left))
 
 
 def test_reserve_is_given_up_on_a_full_disk_and_made_again(small: Path) -> None:

@@ -93,8 +93,8 @@ def start(task_env: TaskEnv) -> Iterator[Callable[..., Machinery]]:
         return started[-1]
 
     yield begin
-    for one in started:
-        one.stop()
+    for machinery in started:
+        machinery.stop()
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = MANY) -> 
     for name in names:
         ends[0].put(name, b"m")
     requests = (names[start : start + MAX_SINGLE_TASKS] for start in range(0, count, MAX_SINGLE_TASKS))
-    return [task for some in requests for task in task_env.transfer("copy", ends[0].mount, ends[1].mount, *some)]
+    return [task for batch in requests for task in task_env.transfer("copy", ends[0].mount, ends[1].mount, *batch)]
 
 
 def open_one(task_env: TaskEnv, ends: tuple[Disk, Disk], content: bytes = b"1") -> Task:
@@ -116,7 +116,7 @@ def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     users.change(owner.id, permission=ALL_RIGHTS)
     queue.retry("copy", crowd.one.id, Caller(users.get(owner.id), Right.READ))
     wait(lambda: task_env.read(crowd.one).view.state == State.SUCCEEDED)
-    assert not any(task_env.read(one).done for one in crowd.many[-20:])
+    assert not any(task_env.read(task_of_many).done for task_of_many in crowd.many[-20:])
     assert machinery.started.count(crowd.one.id) == 2
 
 
@@ -130,11 +130,11 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
     for task in (*crowd.many, crowd.one):
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
     chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.one)]
-    first, one = (task for task in chained if task is not None)
-    wait(lambda: count_waiting(machinery, one) == MANY + 1)
+    first, last = (task for task in chained if task is not None)
+    wait(lambda: count_waiting(machinery, last) == MANY + 1)
     task_env.set(decompress_upload_task_threads_num="1")
-    wait(done(task_env, one))
-    assert machinery.started[:2] == [first.id, one.id]
+    wait(done(task_env, last))
+    assert machinery.started[:2] == [first.id, last.id]
     task_env.set(decompress_upload_task_threads_num="0")
 
 

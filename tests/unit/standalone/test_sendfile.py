@@ -98,7 +98,7 @@ def test_answers_of_one_connection_stay_in_order(files: Files) -> None:
     with serve(files) as server:
         answers = fetch(server, GET, part, small, head, part, LAST)
     bodies = [CONTENT, CONTENT[1_000_001:4_000_001], b"small", b"", CONTENT[1_000_001:4_000_001], CONTENT]
-    assert [body == wanted for (_, body), wanted in zip(answers, bodies, strict=True)] == [True] * 6
+    assert [body == expected for (_, body), expected in zip(answers, bodies, strict=True)] == [True] * 6
     assert [head.split()[1] for head, _ in answers] == [b"200", b"206", b"200", b"200", b"206", b"200"]
     assert sum(files.sent) == 2 * len(CONTENT) + 2 * 3_000_000
 

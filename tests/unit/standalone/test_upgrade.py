@@ -95,8 +95,8 @@ def test_records_of_0_3_0_are_upgraded_once_after_a_copy(own: Records) -> None:
     assert [path.name for path in (own.directory.data / "staging" / "task").iterdir()] == ["pinned"]
     assert own.done == ["step", "other"]
     assert own.copies() == ["records-version-3.db"]
-    kept = dump(own.directory.data / "records-version-3.db")
-    assert "from before" in kept and "other" not in kept
+    records_before = dump(own.directory.data / "records-version-3.db")
+    assert "from before" in records_before and "other" not in records_before
     own.open("step", "other")
     assert own.done == ["step", "other"]
     assert (versions.read_version(), own.directory.read_schema()) == (VERSION, VERSION)

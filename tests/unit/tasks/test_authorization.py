@@ -89,7 +89,7 @@ def test_a_target_storage_that_is_gone_midway_fails_the_task(task_env: TaskEnv) 
 
     def before(name: str, nth: int) -> None:
         if name == "Move":
-            gone = next(one for one in storages.all() if one.mount_path == target.mount)
+            gone = next(storage for storage in storages.all() if storage.mount_path == target.mount)
             storages.delete(gone.id)
 
     task_env.run(task, before)

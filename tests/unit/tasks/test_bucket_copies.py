@@ -27,14 +27,14 @@ def aws(task_env: TaskEnv) -> Iterator[Proxy]:
 
     def find_etag(place: str) -> str:
         bucket, _, key = unquote(place).lstrip("/").partition("/")
-        found = backend.head_object(bucket, key)
-        return str(found.etag) if found else ""
+        stored = backend.head_object(bucket, key)
+        return str(stored.etag) if stored else ""
 
     def decide(exchange: Exchange) -> None:
         if exchange.operation != "copy_object":
             return
-        wanted = exchange.headers.get("x-amz-copy-source-if-match")
-        is_other = wanted and find_etag(exchange.headers["x-amz-copy-source"]) != wanted
+        expected_etag = exchange.headers.get("x-amz-copy-source-if-match")
+        is_other = expected_etag and find_etag(exchange.headers["x-amz-copy-source"]) != expected_etag
         if is_other or ("if-none-match" in exchange.headers and find_etag(exchange.target)):
             exchange.respond(412, "PreconditionFailed")
 
@@ -60,7 +60,7 @@ def count(aws: Proxy, task_env: TaskEnv, task: Task) -> Counter[str]:
     del aws.seen[:]
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
-    return Counter(one.operation for one in aws.seen if ".mangrove-" not in one.target)
+    return Counter(exchange.operation for exchange in aws.seen if ".mangrove-" not in exchange.target)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_each_object_costs_one_call(
     made = count(aws, task_env, task_env.copy(source.mount, target.mount, "d", overwrite=overwrite))
     assert made["copy_object"] == len(names)
     assert made.total() - len(names) <= max(16, 0.1 * len(names)), made
-    found = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[target.name].keys
-    assert {name: found[f"d/{name}"].value for name in names} == {name: name.encode() for name in names}
+    keys = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[target.name].keys
+    assert {name: keys[f"d/{name}"].value for name in names} == {name: name.encode() for name in names}
 
 
 def test_what_changed_since_it_was_planned_or_is_there_by_then_is_left_by_name(

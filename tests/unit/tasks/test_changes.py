@@ -86,7 +86,7 @@ class Watch:
         if driver.context.resolver is None:
             return
         mount = str(driver.context.mount_path)
-        self._ids = self._ids if mount in self._ids else {one.mount_path: one.id for one in storages.all()}
+        self._ids = self._ids if mount in self._ids else {storage.mount_path: storage.id for storage in storages.all()}
         self.verbs.add(verb)
         intents = find_intents(self._ids[mount])
         for path in paths:
@@ -101,7 +101,7 @@ def find_intents(storage_id: int) -> set[tuple[str, bool]]:
 
 
 def is_among(intents: set[tuple[str, bool]], folder: TreePath) -> bool:
-    return (folder, False) in intents or any((one, True) in intents for one in folder.ancestors())
+    return (folder, False) in intents or any((ancestor, True) in intents for ancestor in folder.ancestors())
 
 
 def has_intent(storage_id: int, folder: TreePath) -> bool:
@@ -145,7 +145,7 @@ def test_what_is_done_at_once_is_announced_when_it_is_done(task_env: TaskEnv, wa
     act_in_one_storage(task_env, source)
     assert watch.unannounced == set()
     assert watch.verbs == {"write", "makedirs", "rename", "move", "remove", "remove_empty"}
-    assert all(has_intent(*one) for one in watch.changed)
+    assert all(has_intent(*change) for change in watch.changed)
 
 
 @pytest.mark.parametrize("kind", ["copy", "move", "merge", "within"])
@@ -162,7 +162,7 @@ def test_what_a_transfer_changes_is_announced_when_it_is_changed(
     task_env.run_all()
     assert watch.unannounced == set()
     assert "makedirs" in watch.verbs and (kind == "within" or "finish" in watch.verbs)
-    assert all(has_intent(*one) for one in watch.changed)
+    assert all(has_intent(*change) for change in watch.changed)
     assert (kind == "move") == ({"remove_unchanged", "remove_empty"} <= watch.verbs)
     assert "d/x/y/i" in target.files() or "new/d/x/y/i" in target.files()
     assert watch.writes <= 40
@@ -181,7 +181,7 @@ def test_what_tasks_bring_from_elsewhere_is_announced_when_it_arrives(
         task_env.run_all()
     assert target.files() == {"a/in/a": b"a", "a/in/deep/b": b"bb", "sent/f": b"x", "got/f.bin": b"abc"}
     assert watch.unannounced == set()
-    assert all(has_intent(*one) for one in watch.changed)
+    assert all(has_intent(*change) for change in watch.changed)
 
 
 def test_many_small_files_in_one_folder_cost_few_writes(task_env: TaskEnv, watch: Watch) -> None:
@@ -190,7 +190,7 @@ def test_many_small_files_in_one_folder_cost_few_writes(task_env: TaskEnv, watch
         source.put(f"d/{number}", b"x")
     task_env.copy(source.mount, target.mount, "d")
     task_env.run_all()
-    (storage,) = [one.id for one in storages.all() if one.mount_path == target.mount]
+    (storage,) = [storage_found.id for storage_found in storages.all() if storage_found.mount_path == target.mount]
     rows = index_changes.read_of(storage)
     assert {entry.name for row in rows if row.path == "/d" for entry in row.entries} == {str(n) for n in range(300)}
     assert not [row for row in rows if row.kind is ChangeKind.READ]

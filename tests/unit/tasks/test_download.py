@@ -28,8 +28,8 @@ def web(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that downloads may reach; what it sends is stored in small parts."""
     task_env.set(offline_download_allowed_hosts="127.0.0.1")
     monkeypatch.setattr(download, "IN_FLIGHT_BYTES", PART)
-    with origin.origin() as found:
-        yield found
+    with origin.origin() as server:
+        yield server
 
 
 @pytest.mark.parametrize("ranges", [True, False])

@@ -74,16 +74,16 @@ def test_buckets_of_one_name_on_two_servers_are_two_places(task_env: TaskEnv, mo
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [(b"", b"", True), (b"abc", b"abc", True), (b"abc", b"abd", False), (b"abc", b"abcd", False), (b"a", None, False)],
 )
 @pytest.mark.parametrize("sized", [True, False])
 def test_files_are_the_same_when_their_bytes_are(
-    tmp_path: Path, one: bytes, other: bytes | None, same: bool, sized: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, first: bytes, other: bytes | None, same: bool, sized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether or not the storage knows their sizes."""
     driver = Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())
-    (tmp_path / "one").write_bytes(one)
+    (tmp_path / "one").write_bytes(first)
     if other is not None:
         (tmp_path / "other").write_bytes(other)
     if not sized:
@@ -105,18 +105,18 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     disk.put("one", LARGE)
     disk.put("other", LARGE)
     driver = task_env.driver(disk.mount)
-    asked: list[int] = []
+    lengths: list[int] = []
     read_range = files.read_range
 
     async def watch(path: FilePath, offset: int, length: int, if_match: Entry | None = None) -> bytes:
-        asked.append(length)
+        lengths.append(length)
         return await read_range(path, offset, length, if_match)
 
     monkeypatch.setattr(files, "read_range", watch)
-    one, other, nothing = (StagedPath(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
-    assert task_env.do(files.have_same_bytes(one, other))
-    assert max(asked) <= PART
-    assert not task_env.do(files.have_same_bytes(one, nothing))
+    first, other, nothing = (StagedPath(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
+    assert task_env.do(files.have_same_bytes(first, other))
+    assert max(lengths) <= PART
+    assert not task_env.do(files.have_same_bytes(first, nothing))
     with pytest.raises(EntryNotFound):
         task_env.do(driver.stat(nothing.path))
 

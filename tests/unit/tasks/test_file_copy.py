@@ -28,8 +28,8 @@ def test_a_file_of_the_same_size_with_other_bytes_is_never_taken_for_ours(
     task_env: TaskEnv, target: Side, verb: str, content: bytes
 ) -> None:
     source = task_env.disk()
-    mine = content[:-1] + bytes([content[-1] ^ 1])
-    source.put("f", mine)
+    changed = content[:-1] + bytes([content[-1] ^ 1])
+    source.put("f", changed)
     task = getattr(task_env, verb)(source.mount, target.mount, "f")
 
     def before(name: str, nth: int) -> None:
@@ -38,7 +38,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_never_taken_for_ours(
 
     task_env.run(task, before)
     assert task_env.view(task) == (State.FAILED, "1 of 1 items failed: f: file exists")
-    assert (source.files(), target.files()) == ({"f": mine}, {"f": content})
+    assert (source.files(), target.files()) == ({"f": changed}, {"f": content})
 
 
 @pytest.mark.parametrize("size", [7, len(LARGE)])
@@ -172,10 +172,10 @@ def test_copies_between_buckets_of_one_server_stay_in_the_server(
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
     assert (target.files(), source.files()) == (files, files if verb == "copy" else {})
-    asked = [name for watch in watches for name in watch.asked]
+    operations = [name for watch in watches for name in watch.asked]
     # moto refuses to replace by uploads alone: each object but the empty one is an upload, the large one of two parts
-    assert asked.count("UploadPartCopy") == 4
-    assert "GetObject" not in asked
+    assert operations.count("UploadPartCopy") == 4
+    assert "GetObject" not in operations
     assert sum(watch.bytes for watch in watches) == 0  # PutObject only marks empty folders
     assert target.unfinished() == []
 

@@ -91,13 +91,13 @@ def test_two_copies_to_one_key_at_once_do_not_drop_each_others_uploads(
 def test_only_the_part_file_of_the_lost_attempt_is_dropped(task_env: TaskEnv) -> None:
     disk = task_env.disk()
     driver = task_env.driver(disk.mount)
-    mine, other = make_parts_key(), make_parts_key()
-    for key in (mine, other):
+    own, other = make_parts_key(), make_parts_key()
+    for key in (own, other):
         task_env.do(driver.begin(TreePath("/f"), Upload(9, 0.0), key))
-    task_env.do(driver.abort_by_key(TreePath("/f"), mine))
+    task_env.do(driver.abort_by_key(TreePath("/f"), own))
     assert len(disk.unfinished()) == 1
     assert other in disk.unfinished()[0]
-    task_env.do(driver.abort_by_key(TreePath("/nowhere/f"), mine))
+    task_env.do(driver.abort_by_key(TreePath("/nowhere/f"), own))
 
 
 def test_an_item_that_failed_before_a_worker_died_is_not_forgotten(

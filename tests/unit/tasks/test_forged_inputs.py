@@ -78,4 +78,4 @@ def test_a_task_that_cannot_be_read_fails_once_and_for_all(
     (row,) = task_lists.list_rows("copy", True)
     assert (row.id, row.view.state, bool(row.view.error)) == (task.id, State.FAILED, True)
     assert task_lists.list_unfinished("copy").ids == []
-    assert [one.id for one in task_batches.read([task.id])] == ([] if flaw == "spec" else [task.id])
+    assert [task_found.id for task_found in task_batches.read([task.id])] == ([] if flaw == "spec" else [task.id])

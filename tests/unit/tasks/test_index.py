@@ -99,9 +99,9 @@ def test_a_bucket_is_indexed_as_a_disk_is(indexed: TaskEnv, disk: Disk) -> None:
     for name in FILES:
         bucket.put(name, b"x")
     build(indexed)
-    found = read(indexed, bucket)
-    assert found is not None
-    assert {path for path, size in found.items() if size is not None} == {f"/{name}" for name in FILES}
+    index_rows = read(indexed, bucket)
+    assert index_rows is not None
+    assert {path for path, size in index_rows.items() if size is not None} == {f"/{name}" for name in FILES}
 
 
 @pytest.mark.parametrize("batch", [1, 2, 64])
@@ -154,12 +154,12 @@ def test_an_alias_that_shows_itself_ends(indexed: TaskEnv, disk: Disk) -> None:
     alias = indexed.mount("Alias", {"paths": "/"})
     build(indexed)
     (id,) = (storage.id for storage in storages.all() if storage.mount_path == alias)
-    found = indexed.do(read_index(id))
-    assert found is not None
-    assert {path for path in found if path.startswith(disk.mount)} == {
+    index_rows = indexed.do(read_index(id))
+    assert index_rows is not None
+    assert {path for path in index_rows if path.startswith(disk.mount)} == {
         disk.mount, *(f"{disk.mount}{path}" for path in read_disk(disk.root))
     }  # fmt: skip
-    assert not [path for path in found if path.count(alias) > 1]
+    assert not [path for path in index_rows if path.count(alias) > 1]
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def break_listing(monkeypatch: pytest.MonkeyPatch, path: str, problem: Exception
     """That folder of every disk cannot be listed."""
     make_scan = Local.make_scan
 
-    def fail(self: Local, wanted: TreePath) -> FolderScan:
-        if wanted == path and "index" not in self.root.real:
+    def fail(self: Local, requested_path: TreePath) -> FolderScan:
+        if requested_path == path and "index" not in self.root.real:
             raise problem
-        return make_scan(self, wanted)
+        return make_scan(self, requested_path)
 
     monkeypatch.setattr(Local, "make_scan", fail)
 
@@ -254,9 +254,9 @@ def test_a_folder_that_cannot_be_read_keeps_what_the_index_says_of_it(
     (disk.root / "a").unlink()
     break_listing(monkeypatch, "/one", StorageForbidden())
     build(indexed)
-    wanted = before | {"/two/seen": 0}
-    del wanted["/a"]
-    assert read(indexed, disk) == wanted
+    expected = before | {"/two/seen": 0}
+    del expected["/a"]
+    assert read(indexed, disk) == expected
     assert "1 folder is not read: /one: permission denied" in get_error(indexed)
 
 
@@ -322,12 +322,12 @@ def test_update_merges_changes_without_reading_a_folder(
     )
     indexed.do(changes.remove(at("/two", Right.DELETE), ["d"]))
     indexed.do(changes.remove(at("/", Right.DELETE), ["日本"]))
-    wanted = read_disk(disk.root)
+    expected = read_disk(disk.root)
     with monkeypatch.context() as patch:
         for path in ("/", "/new", "/new/deep", "/one", "/one/high", "/two"):
             break_listing(patch, path, AssertionError("a folder is read"))
         merge(indexed, patch)
-    assert read(indexed, disk) == wanted
+    assert read(indexed, disk) == expected
     assert [change.kind for change in index_changes.read_of(find_id(disk)) if change.kind != "intent"] == ["index"]
     indexed.run_all()
     build(indexed)
@@ -357,7 +357,7 @@ def test_move_during_a_walk_has_its_folders_read(indexed: TaskEnv, disk: Disk, m
 
     indexed.do(indexing.build_all())
     indexed.run_all(move)
-    assert [one.path for one in index_changes.read() if one.kind is ChangeKind.READ] == ["/one", "/three"]
+    assert [change.path for change in index_changes.read() if change.kind is ChangeKind.READ] == ["/one", "/three"]
     merge(indexed, monkeypatch)
     assert read(indexed, disk) == read_disk(disk.root)
 

@@ -54,16 +54,16 @@ class Many(Single):
 
 
 async def read(reader: FolderReader, paths: Sequence[TreePath] = PATHS) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    names_by_number: dict[int, list[str]] = {}
 
     async def take(batch: Sequence[FolderBatch]) -> None:
-        for one in batch:
-            found.setdefault(one.number, []).extend(entry.name for entry in one.entries)
-            if one.problem is not None:
-                found[one.number].append(one.problem.message)
+        for page in batch:
+            names_by_number.setdefault(page.number, []).extend(entry.name for entry in page.entries)
+            if page.problem is not None:
+                names_by_number[page.number].append(page.problem.message)
 
     await reader.read(paths, take)
-    return found
+    return names_by_number
 
 
 def make_reader(storage: Single) -> FolderReader:

@@ -117,7 +117,7 @@ def test_an_update_asks_each_storage_for_its_own_paths(task_env: TaskEnv, disk: 
     end(task_env, disk)
     task_env.do(indexing.update(["/"]))
     assert list_opened(task_env) == [(True, ["/"])] * 2
-    assert {task.id for task in task_env.started} == {indexing.make_task_id(find_id(one)) for one in (disk, other)}
+    assert {task.id for task in task_env.started} == {indexing.make_task_id(find_id(mount)) for mount in (disk, other)}
 
 
 def test_a_storage_without_an_index_gets_one_by_itself_and_once(task_env: TaskEnv, disk: Disk) -> None:

@@ -42,8 +42,8 @@ def fill(side: Any, folder: str = "d", names: list[str] = NAMES) -> dict[str, by
     return files
 
 
-def rename_all(task_env: TaskEnv, folder: str, **wanted: str) -> list[Task]:
-    return task_env.do(submit.rename_all(task_env.access(folder, Right.RENAME), wanted))
+def rename_all(task_env: TaskEnv, folder: str, **new_names: str) -> list[Task]:
+    return task_env.do(submit.rename_all(task_env.access(folder, Right.RENAME), new_names))
 
 
 @pytest.mark.parametrize("verb", ["copy", "move"])
@@ -54,8 +54,8 @@ def test_many_names_are_one_task_that_carries_them_all(task_env: TaskEnv, verb: 
     (task,) = task_env.transfer(verb, f"{source.mount}/d", target.mount, *NAMES, "deep")
     assert task.view.name == f"{verb} [{source.mount}](/d/f00 and 30 more) to [{target.mount}](/)"
     task_env.run(task)
-    wanted = {name: name.encode() for name in NAMES} | {"deep/er/x": b"x"}
-    assert (task_env.view(task), target.files()) == (SUCCEEDED, wanted)
+    expected = {name: name.encode() for name in NAMES} | {"deep/er/x": b"x"}
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, expected)
     assert len(source.files()) == (31 if verb == "copy" else 0)
     assert (source.root / "d").is_dir() and (source.root / "d/deep").exists() is (verb == "copy")
     assert task_env.list_staged() == []
@@ -120,8 +120,8 @@ def test_what_there_is_no_time_for_the_storage_moves_in_the_task(
     assert len(disk.files()) == 32 and "to/f00" not in disk.files()
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
-    wanted = {f"to/{name}": name.encode() for name in NAMES}
-    assert disk.files() == wanted | {"to/deep/x": b"x", "to/other": b"other"}
+    expected = {f"to/{name}": name.encode() for name in NAMES}
+    assert disk.files() == expected | {"to/deep/x": b"x", "to/other": b"other"}
 
 
 @pytest.mark.usefixtures("no_time")
@@ -232,12 +232,12 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
         )
 
     task = task_env.do(enqueue.enqueue_list("copy", access, "copy", rows, make_spec))
-    found = list[str]()
+    paths = list[str]()
 
     async def read() -> None:
         async for part in staging.read_requested(task.id, MAX_NAMES_PER_REQUEST, 0):
-            found.extend(row.path for row in part)
+            paths.extend(row.path for row in part)
 
     task_env.do(read())
-    assert found == names and len(task.spec) < 20
+    assert paths == names and len(task.spec) < 20
     assert worker.MAX_PLANNED_BATCH < MAX_NAMES_PER_REQUEST

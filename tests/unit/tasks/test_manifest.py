@@ -48,10 +48,10 @@ async def fill(made: Manifest[ManifestEntry], start: int, stop: int) -> None:
 
 async def numbers(made: Manifest[ManifestEntry], start: int = 0) -> list[int]:
     """The numbers of all rows from `start`, read chunk by chunk."""
-    found: list[int] = []
-    while rows := await made.read_rows(start + len(found)):
-        found += [row.size or 0 for row in rows]
-    return found
+    sizes: list[int] = []
+    while rows := await made.read_rows(start + len(sizes)):
+        sizes += [row.size or 0 for row in rows]
+    return sizes
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 19, 20, 21, 35])
@@ -60,9 +60,9 @@ def test_rows_come_back_from_any_place_also_over_chunk_borders(small: str, count
         made = open_list(small, "rows", 0)
         await fill(made, 0, count)
         assert made.count == count
-        for one in (made, open_list(small, "rows", count)):
+        for rows_list in (made, open_list(small, "rows", count)):
             for start in range(count + 2):
-                assert await numbers(one, start) == list(range(start, count))
+                assert await numbers(rows_list, start) == list(range(start, count))
         if count:
             last = ManifestEntry(f"näme\n{count - 1}", count - 1, 1.5, False, "")
             assert (await made.read_rows(count - 1))[-1] == last
@@ -89,8 +89,8 @@ def test_rows_that_were_stored_and_not_counted_are_written_over(small: str, coun
         later = open_list(small, "rows", counted)
         assert await numbers(later) == list(range(counted))
         await fill(later, 100, 105)
-        wanted = [*range(counted), *range(100, 105)]
-        assert await numbers(later) == await numbers(open_list(small, "rows", counted + 5)) == wanted
+        expected = [*range(counted), *range(100, 105)]
+        assert await numbers(later) == await numbers(open_list(small, "rows", counted + 5)) == expected
 
     asyncio.run(work())
 

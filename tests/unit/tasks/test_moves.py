@@ -103,7 +103,7 @@ def test_what_is_put_at_the_target_while_a_move_gives_up_stays(
 class RemovingLocal(Local):
     """Decides together with the removal whether a file is the one that was meant."""
 
-    asked: list[Entry]
+    entries_seen: list[Entry]
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         self.asked.append(entry)
@@ -201,9 +201,9 @@ def test_what_changes_between_the_look_and_the_copy_is_not_copied(
     look = OpenFolders.open_target
 
     def look_then_change(folders: OpenFolders, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
-        found = look(folders, path, overwrite)
+        entry = look(folders, path, overwrite)
         source.put("tree/b", b"newer")
-        return found
+        return entry
 
     monkeypatch.setattr(OpenFolders, "open_target", look_then_change)
     task_env.run(task)
@@ -231,7 +231,7 @@ def test_moves_are_durable_always_and_copies_as_the_setting_says(
 
 def note_upload(method: Any, seen: list[bool]) -> Any:
     async def call(*args: Any) -> Any:
-        seen.append(next(one.durable for one in args if isinstance(one, Upload)))
+        seen.append(next(argument.durable for argument in args if isinstance(argument, Upload)))
         return await method(*args)
 
     return call

@@ -65,9 +65,9 @@ def send(task_env: TaskEnv, session: Session, content: bytes = b"bytes", index: 
 
 
 def complete(task_env: TaskEnv, session: Session) -> Session:
-    found = load(task_env, session)
-    task_env.do(completion.complete(task_env.caller(Right.WRITE), found, ""))
-    return found
+    upload = load(task_env, session)
+    task_env.do(completion.complete(task_env.caller(Right.WRITE), upload, ""))
+    return upload
 
 
 def abort(task_env: TaskEnv, session: Session) -> None:
@@ -100,7 +100,7 @@ def test_a_begin_that_was_cut_off_is_gone_on_with(
         begin(task_env, f"{side.mount}/f")
     session = begin(task_env, f"{side.mount}/f")  # the intent was recorded: there is one session
     place = records.make_file_key(task_env.user.id, f"{side.mount}/f", 5)
-    assert [one.id for one in records.find(place)] == [session.id]
+    assert [upload_found.id for upload_found in records.find(place)] == [session.id]
     send(task_env, session)
     assert complete(task_env, session).is_completed
     task_env.run_all()
@@ -169,9 +169,9 @@ def test_an_abort_wins_over_a_completion_that_has_not_reached_the_storage(
         cut_at(patch, completion, "_finish")
         complete(task_env, session)
     abort(task_env, session)
-    for one in (late, load(task_env, session)):
+    for upload in (late, load(task_env, session)):
         with pytest.raises(BadRequest, match=r"upload failed \(aborted\)"):
-            task_env.do(completion.complete(task_env.caller(Right.WRITE), one, ""))
+            task_env.do(completion.complete(task_env.caller(Right.WRITE), upload, ""))
     assert (side.files(), side.unfinished(), task_env.list_staged(), task_env.started) == ({}, [], [], [])
 
 
@@ -222,10 +222,10 @@ def test_another_storage_at_the_path_does_not_get_the_parts(task_env: TaskEnv) -
     bucket = task_env.bucket(enable_direct_upload=True)
     session = begin(task_env, f"{bucket.mount}/f")
     send(task_env, session)
-    (storage,) = [one for one in storages.all() if one.mount_path == bucket.mount]
+    (storage,) = [storage_found for storage_found in storages.all() if storage_found.mount_path == bucket.mount]
     storages.delete(storage.id)
     other = task_env.bucket(enable_direct_upload=True)
-    (replacing,) = [one for one in storages.all() if one.mount_path == other.mount]
+    (replacing,) = [storage_found for storage_found in storages.all() if storage_found.mount_path == other.mount]
     storages.change(replacing.id, mount_path=bucket.mount)
     with pytest.raises(StorageProblem, match="another storage is mounted there"):
         complete(task_env, session)
@@ -246,7 +246,7 @@ def test_who_was_moved_to_another_base_completes_nothing_outside_of_it(task_env:
 
 @pytest.mark.parametrize("reason", ["age", "user"])
 def test_what_was_abandoned_is_swept(task_env: TaskEnv, side: Side, reason: str) -> None:
-    kept = begin(task_env, f"{side.mount}/kept")
+    active = begin(task_env, f"{side.mount}/kept")
     owner = task_env.user
     task_env.user = users.create(username="other", password_hash="x", role=0, permission=0xFFFF)
     lost = begin(task_env, f"{side.mount}/lost")
@@ -261,8 +261,8 @@ def test_what_was_abandoned_is_swept(task_env: TaskEnv, side: Side, reason: str)
     task_env.do(sweep.sweep())
     task_env.user = owner
     assert (exists(lost.id), records.list_receipts(lost.id)) == (False, [])
-    send(task_env, kept)
-    complete(task_env, kept)
+    send(task_env, active)
+    complete(task_env, active)
     task_env.run_all()
     assert (side.files(), side.unfinished(), task_env.list_staged()) == ({"kept": b"bytes"}, [], [])
 
@@ -279,7 +279,7 @@ def test_a_session_in_use_is_no_orphan_of_staging(task_env: TaskEnv, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("size", "wanted", "most", "is_direct", "length"),
+    ("size", "requested_size", "most", "is_direct", "length"),
     [
         (100 * MIB, None, 10 * MIB, False, 10 * MIB),
         (100 * MIB, 1, 10 * MIB, False, MIB),
@@ -291,9 +291,9 @@ def test_a_session_in_use_is_no_orphan_of_staging(task_env: TaskEnv, monkeypatch
     ],
 )
 def test_chunks_are_as_wanted_within_their_bounds(
-    size: int, wanted: int | None, most: int, is_direct: bool, length: int
+    size: int, requested_size: int | None, most: int, is_direct: bool, length: int
 ) -> None:
-    assert multipart.plan_chunk_size(size, wanted, most, is_direct) == length
+    assert multipart.plan_chunk_size(size, requested_size, most, is_direct) == length
 
 
 def test_more_than_fits_into_chunks_is_refused() -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 def find_storage(mount: str) -> Any:
-    return next(one for one in storages.all() if one.mount_path == mount)
+    return next(storage for storage in storages.all() if storage.mount_path == mount)
 
 
 def delete(side: Side) -> None:
@@ -113,7 +113,7 @@ def test_parts_in_a_storage_that_does_not_answer_when_the_task_ends_are_dropped_
     task_env.do(sweep.sweep())
     assert target.unfinished() == []
     folder = task_env.folder / "staging" / partials.ABANDONED
-    assert [one.name for one in folder.iterdir()] == ["pinned"]
+    assert [child.name for child in folder.iterdir()] == ["pinned"]
 
 
 def cut_off(broken: pytest.MonkeyPatch, driver: Any, refuse: Any, task_env: TaskEnv) -> None:
@@ -138,7 +138,7 @@ def test_what_can_never_be_reached_again_is_given_up_after_a_month(
     task_env.run(task, look_between(task_env, task, vanish))
     folder = task_env.folder / "staging" / partials.ABANDONED
     task_env.do(sweep.sweep())
-    (left,) = [one for one in folder.iterdir() if one.name != "pinned"]
+    (left,) = [child for child in folder.iterdir() if child.name != "pinned"]
     os.utime(left, (0, left.stat().st_mtime - partials.MAX_ABANDONED_SECONDS))
     task_env.do(sweep.sweep())
-    assert [one.name for one in folder.iterdir()] == ["pinned"]
+    assert [child.name for child in folder.iterdir()] == ["pinned"]

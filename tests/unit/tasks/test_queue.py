@@ -73,7 +73,7 @@ def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task
         "id": task.id, "name": "copy [/a](/b) to [/c](/d)", "creator": "ann", "creator_role": 0, "state": 0,
         "status": "uploading", "progress": 0.0, "start_time": None, "end_time": None, "total_bytes": 7, "error": "",
     }  # fmt: skip
-    assert [(one.id, one.attempt) for one in started] == [(task.id, 0)]
+    assert [(start.id, start.attempt) for start in started] == [(task.id, 0)]
     assert queue.get("upload", task.id, ANN) == task
 
 
@@ -100,10 +100,10 @@ def test_the_owner_and_administrators_see_a_task_and_nobody_else() -> None:
 @pytest.mark.parametrize("verb", [queue.cancel, queue.retry, queue.delete])
 def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> None:
     undone, done = open_task(), settle(open_task())
-    before = [queue.get("copy", one.id, ANN) for one in (undone, done)]
-    for one in (undone, done):
-        expect_missing(lambda one=one: verb("copy", one.id, BOB))
-    assert [queue.get("copy", one.id, ANN) for one in (undone, done)] == before
+    before = [queue.get("copy", task.id, ANN) for task in (undone, done)]
+    for task in (undone, done):
+        expect_missing(lambda task=task: verb("copy", task.id, BOB))
+    assert [queue.get("copy", task.id, ANN) for task in (undone, done)] == before
     assert len(started) == 2
 
 
@@ -149,7 +149,7 @@ def test_retrying_a_task_that_is_done_begins_its_next_run(state: State, started:
     assert (again.attempt, again.done, again.cancel) == (1, False, False)
     view = queue.view(again)
     assert (view.state, view.error, view.end_time) == (State.WAITING_RETRY, "", None)
-    assert [(one.id, one.attempt) for one in started] == [(task.id, 0), (task.id, 1)]
+    assert [(start.id, start.attempt) for start in started] == [(task.id, 0), (task.id, 1)]
     assert ids("copy", False, ANN) == [task.id]
     assert ids("copy", True, ANN) == []
 
@@ -176,7 +176,7 @@ def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: queue.retry("copy", task.id, ANN), range(8)))
     assert queue.get("copy", task.id, ANN).attempt == 1
-    assert {one.attempt for one in started} == {0, 1}  # starting a run twice is one run
+    assert {start.attempt for start in started} == {0, 1}  # starting a run twice is one run
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -215,14 +215,14 @@ def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
     queue.retry("copy", task.id, ANN)
     assert ids("copy", False, ANN) == [task.id]
-    assert [one.attempt for one in started] == [0, 2]
+    assert [start.attempt for start in started] == [0, 2]
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED])
 def test_deleting_what_did_not_succeed_starts_a_run_that_cleans_up(state: State, started: list[Task]) -> None:
     task = settle(open_task(), state, "why")
     queue.delete("copy", task.id, ANN)
-    assert [(one.attempt, one.removed, one.cancel) for one in started[1:]] == [(1, True, True)]
+    assert [(start.attempt, start.removed, start.cancel) for start in started[1:]] == [(1, True, True)]
     expect_missing(lambda: queue.get("copy", task.id, ADMIN))
     expect_missing(lambda: queue.delete("copy", task.id, ANN))
     assert len(started) == 2
@@ -239,7 +239,7 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
         task = settle(open_task(), State.FAILED, "why")
         with ThreadPoolExecutor(2) as pool:
             done = [pool.submit(verb, "copy", task.id, ANN) for verb in (queue.retry, queue.delete)]
-        assert [one.exception() for one in done if not isinstance(one.exception(), ResourceNotFound)] in (
+        assert [future.exception() for future in done if not isinstance(future.exception(), ResourceNotFound)] in (
             [None],
             [None] * 2,
         )
@@ -270,7 +270,7 @@ def test_chaining_twice_opens_one_transfer_for_each_run(started: list[Task]) -> 
     assert (chained.owner, chained.view.total_bytes, chained.spec) == (11, 9, spec.dump())
     assert (chained.view.creator, chained.view.name) == ("ann", "upload a to [/c](/d)")
     assert id == queue.get_chained_id(queue.get_stage(task))
-    assert {one.id for one in started} == {task.id, id}
+    assert {start.id for start in started} == {task.id, id}
     settle(chained)
     queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
     assert (len(started), ids("decompress_upload", False, ANN)) == (4, [])
@@ -303,24 +303,24 @@ def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingDispatche
 def test_many_tasks_are_opened_and_deleted_as_one_would_be(starter: RecordingDispatcher) -> None:
     requests = [TaskRequest(f"copy {number}", SPEC) for number in range(250)]
     made = queue.enqueue_many("copy", ANN.user, requests)
-    assert [task.view.name for task in made] == [one.name for one in requests]
+    assert [task.view.name for task in made] == [request.name for request in requests]
     assert starter.started == made
     others = open_task(BOB)
     for task in made[:30]:
         settle(task, State.FAILED if int(task.view.name.split()[1]) % 2 else State.SUCCEEDED)
-    asked = [*(task.id for task in made), others.id, "x", made[0].id]
-    assert queue.delete_many("copy", asked, ANN) == [others.id, "x"]
+    requested_ids = [*(task.id for task in made), others.id, "x", made[0].id]
+    assert queue.delete_many("copy", requested_ids, ANN) == [others.id, "x"]
     assert ids("copy", False, ADMIN) == [others.id]
     assert ids("copy", True, ADMIN) == []
     assert len([task for task in starter.started if task.removed]) == 15
 
 
 def test_clearing_takes_what_is_done_in_the_states_and_leaves_the_others() -> None:
-    kept = {open_task().id, settle(open_task(BOB)).id, settle(open_task(), State.FAILED).id}
+    expected = {open_task().id, settle(open_task(BOB)).id, settle(open_task(), State.FAILED).id}
     for _ in range(3):
         settle(open_task())
     queue.clear("copy", {State.SUCCEEDED}, ANN)
-    assert {*ids("copy", True, ADMIN), *ids("copy", False, ADMIN)} == kept
+    assert {*ids("copy", True, ADMIN), *ids("copy", False, ADMIN)} == expected
     queue.clear("copy", {State.SUCCEEDED, State.FAILED}, ADMIN)
     assert ids("copy", True, ADMIN) == []
 

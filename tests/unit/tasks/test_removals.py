@@ -62,7 +62,7 @@ def move_files(task_env: TaskEnv, source: str, target: str, policy: str = "cance
 
 
 def list_folders(disk: Disk) -> set[str]:
-    return {str(one.relative_to(disk.root)) for one in disk.root.rglob("*") if one.is_dir()}
+    return {str(folder.relative_to(disk.root)) for folder in disk.root.rglob("*") if folder.is_dir()}
 
 
 def test_what_there_is_time_for_is_removed_at_once(task_env: TaskEnv, disk: Disk) -> None:
@@ -205,8 +205,8 @@ def test_files_that_are_not_found_in_time_are_gathered_by_a_task(
     if policy == "overwrite":
         assert (state, files["to/x"]) == (State.SUCCEEDED, b"x") and files["to/f00"] in (b"f00", b"second")
         return
-    kept = {files["to/f00"], *(files[name] for name in ("d/f00", "d/deep/f00") if name in files)}
-    assert (files["to/x"], files["d/deep/er/x"], kept) == (b"taken", b"x", {b"f00", b"second"})
+    left_names = {files["to/f00"], *(files[name] for name in ("d/f00", "d/deep/f00") if name in files)}
+    assert (files["to/x"], files["d/deep/er/x"], left_names) == (b"taken", b"x", {b"f00", b"second"})
     assert state == (State.FAILED if policy == "cancel" else State.SUCCEEDED)
     assert error.startswith("2 of 2 items failed: ") is (policy == "cancel")
 
@@ -223,6 +223,6 @@ def test_more_files_than_a_request_may_hold_are_gathered_by_a_task(
     with monkeypatch.context() as patched:
         patched.setattr(Local, "read", None)  # nothing is copied
         task_env.run(task)
-    wanted = {f"d/to/{name}": name.encode() for name in NAMES}
+    expected = {f"d/to/{name}": name.encode() for name in NAMES}
     assert task_env.view(task) == SUCCEEDED
-    assert disk.files() == wanted | {"d/to/y": b"y", "d/deep/er/x": b"x", "other": b"other"}
+    assert disk.files() == expected | {"d/to/y": b"y", "d/deep/er/x": b"x", "other": b"other"}

@@ -55,7 +55,7 @@ def count(proxy: Proxy, task_env: TaskEnv, task: Task) -> Counter[str]:
     del proxy.seen[:]
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
-    return Counter(one.operation for one in proxy.seen if ".mangrove" not in one.target)
+    return Counter(exchange.operation for exchange in proxy.seen if ".mangrove" not in exchange.target)
 
 
 @pytest.mark.parametrize(("verb", "overwrite"), [("copy", False), ("copy", True), ("move", False)])
@@ -90,9 +90,9 @@ def test_what_is_there_or_changed_is_left_by_name_and_the_same_bytes_count(
     assert state == State.FAILED
     assert error.startswith("4 of 41 items failed: ")
     assert "0004: the source changed since the task began" in error
-    kept = {"d/0001": b"theirs", "d/0003/below": b"theirs"}
+    existing = {"d/0001": b"theirs", "d/0003/below": b"theirs"}
     gone = {"d/0003", "d/0004", "d/0005"}
-    assert bucket.files() == {key: content for key, content in FILES.items() if key not in gone} | kept
+    assert bucket.files() == {key: content for key, content in FILES.items() if key not in gone} | existing
 
 
 def test_a_file_that_comes_there_meanwhile_stays(

@@ -72,7 +72,7 @@ def test_one_thing_can_be_removed_alone(folder: Path) -> None:
 
 def test_the_storage_is_started_once_for_many_at_once(task_env: TaskEnv) -> None:
     async def work() -> set[int]:
-        return {id(one) for one in await asyncio.gather(*(staging.driver() for _ in range(9)))}
+        return {id(driver) for driver in await asyncio.gather(*(staging.driver() for _ in range(9)))}
 
     assert len(task_env.do(work())) == 1
     assert (task_env.folder / "staging").is_dir()

@@ -226,9 +226,9 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
             return 100_000
 
     handler = workers.make_worker(SCHEMA, work)
-    wanted = {"tid": task.id, "more": True, "seconds": 7}
-    assert handler({"tid": task.id}, None) == wanted
-    assert handler({"tid": task.id}, Context()) == wanted
+    expected = {"tid": task.id, "more": True, "seconds": 7}
+    assert handler({"tid": task.id}, None) == expected
+    assert handler({"tid": task.id}, Context()) == expected
     states: list[State] = []
 
     async def clean(run: CountRun, state: State) -> None:
@@ -237,7 +237,7 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
     assert workers.make_settler(SCHEMA, clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
     assert states == [State.SUCCEEDED]
     assert read(task).view.state == State.SUCCEEDED
-    assert handler({"tid": task.id}, None) == wanted | {"more": False, "seconds": 0}
+    assert handler({"tid": task.id}, None) == expected | {"more": False, "seconds": 0}
 
 
 def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task_env: TaskEnv) -> None:

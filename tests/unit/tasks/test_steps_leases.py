@@ -122,8 +122,8 @@ def test_of_many_workers_at_once_one_gets_the_task(task: Task) -> None:
         return await asyncio.gather(*(hold() for _ in range(12)), return_exceptions=True)
 
     results = asyncio.run(race())
-    assert sum(isinstance(one, Run) for one in results) == 1
-    assert sum(isinstance(one, Busy) for one in results) == 11
+    assert sum(isinstance(result, Run) for result in results) == 1
+    assert sum(isinstance(result, Busy) for result in results) == 11
 
 
 def test_a_worker_that_sleeps_through_its_lease_and_wakes_late_changes_nothing(

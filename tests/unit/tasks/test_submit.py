@@ -143,7 +143,7 @@ def test_a_storage_of_addresses_stores_them_without_a_task(task_env: TaskEnv) ->
     mount = task_env.mount("UrlTree", {"url_structure": "a:https://example.com/a", "writable": True})
     access = task_env.access(f"{mount}/new", Right.OFFLINE_DOWNLOAD)
     assert task_env.do(submit.download(access, ["https://example.com/dir/b.txt"], "SimpleHttp", "")) == []
-    (storage,) = [one for one in storages.all() if one.mount_path == mount]
+    (storage,) = [storage_found for storage_found in storages.all() if storage_found.mount_path == mount]
     lines = [line.strip() for line in json.loads(storage.addition)["url_structure"].splitlines()]
     assert lines == ["https://example.com/a", "new:", "https://example.com/dir/b.txt"]
 

@@ -123,37 +123,37 @@ def test_what_a_task_has_staged_stays_however_old_it_is(task_env: TaskEnv, done:
         if done
         else queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC))
     )
-    kept = [stage(task_env, task.id, 30), stage(task_env, f"{task.id}.0", 30)]
+    staged = [stage(task_env, task.id, 30), stage(task_env, f"{task.id}.0", 30)]
     run_sweep(task_env)
-    assert all(path.exists() for path in kept)
+    assert all(path.exists() for path in staged)
     records.delete(task.id)
     run_sweep(task_env)
-    assert not any(path.exists() for path in kept)
+    assert not any(path.exists() for path in staged)
 
 
 def test_what_was_brought_stays_as_long_as_the_task_that_goes_on_with_it(task_env: TaskEnv) -> None:
     """Its stage is named after the task that brought it, which may be swept long before."""
     first = queue.enqueue("decompress", task_env.user, TaskRequest("a task", SPEC))
     queue.chain("decompress_upload", first, "its transfer", SPEC, 1)
-    kept = stage(task_env, queue.get_stage(first), 30)
+    staged = stage(task_env, queue.get_stage(first), 30)
     records.delete(first.id)
     run_sweep(task_env)
-    assert kept.exists()
+    assert staged.exists()
     records.delete(queue.get_chained_id(queue.get_stage(first)))
     run_sweep(task_env)
-    assert not kept.exists()
+    assert not staged.exists()
 
 
 def test_what_is_pinned_for_another_program_stays(task_env: TaskEnv) -> None:
     name = f"{queue.make_id()}.0"
     task_env.do(staging.pin(name))
-    kept = stage(task_env, name, 365, "body/shared.iso")
+    staged = stage(task_env, name, 365, "body/shared.iso")
     old = time.time() - 365 * DAY
-    os.utime(kept.parent.parent / staging.PINNED, (old, old))
+    os.utime(staged.parent.parent / staging.PINNED, (old, old))
     run_sweep(task_env)
-    assert kept.exists()
+    assert staged.exists()
     task_env.do(staging.clear(name))
-    assert kept.exists()
+    assert staged.exists()
 
 
 def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) -> None:
@@ -187,10 +187,10 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     assert task_env.started == []
     monkeypatch.setattr(sweep, "STALLED_SECONDS", -1)
     run_sweep(task_env)
-    assert [one.id for one in task_env.started] == [deleted.id]
+    assert [task_started.id for task_started in task_env.started] == [deleted.id]
     monkeypatch.setattr(sweep, "NEVER_STARTED_SECONDS", -1)
     run_sweep(task_env)
-    assert {one.id for one in task_env.started} == {task.id, deleted.id}
+    assert {task_started.id for task_started in task_env.started} == {task.id, deleted.id}
     task_env.run_all()
     assert (task_env.view(task), target.files()) == ((State.SUCCEEDED, ""), {"f": b"f"})
     assert not exists(deleted)
@@ -256,6 +256,6 @@ def test_a_download_that_is_done_again_is_chained_to_a_new_transfer(task_env: Ta
         queue.retry("offline_download", task.id, task_env.caller())
         task_env.run_all()
     transfers = list(queue.list_views("offline_download_transfer", True, task_env.caller()))
-    assert [one.state for one in transfers] == [State.SUCCEEDED] * 2
-    assert len({one.id for one in transfers}) == 2
+    assert [transfer.state for transfer in transfers] == [State.SUCCEEDED] * 2
+    assert len({transfer.id for transfer in transfers}) == 2
     assert (target.files(), task_env.list_staged()) == ({"f.txt": b"second"}, [])

@@ -63,9 +63,9 @@ class PagedLocal(Local):
         self.asked.append((path, start))
         if len(self.asked) == self.failing:
             raise Unreachable
-        found = sorted(await list_all(self, path), key=lambda entry: entry.name)
+        entries_sorted = sorted(await list_all(self, path), key=lambda entry: entry.name)
         at = int(start or 0)
-        return EntriesPage(found[at : at + 2], str(at + 2) if at + 2 < len(found) else "")
+        return EntriesPage(entries_sorted[at : at + 2], str(at + 2) if at + 2 < len(entries_sorted) else "")
 
 
 def open_local(folder: Path, kind: type[Local] = Local) -> Local:
@@ -103,7 +103,7 @@ def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awa
 
 
 def shape(root: Path) -> list[tuple[str, int, bool]]:
-    below = [(str(one.relative_to(root)), 0 if one.is_dir() else one.stat().st_size, one.is_dir()) for one in
+    below = [(str(child.relative_to(root)), 0 if child.is_dir() else child.stat().st_size, child.is_dir()) for child in
              root.rglob("*")]  # fmt: skip
     return sorted([("", 0, True), *below])
 
@@ -133,8 +133,8 @@ def read_plan(task: Task) -> list[tuple[str, int | None, bool]]:
     async def read() -> list[ManifestEntry]:
         rows: list[ManifestEntry] = []
         entries = staging.open_entries(task.id, 0, TransferCursor.load(task.cursor).entry_count)
-        while found := await entries.read_rows(len(rows)):
-            rows += found
+        while batch := await entries.read_rows(len(rows)):
+            rows += batch
         return rows
 
     rows = asyncio.run(read())
@@ -276,9 +276,9 @@ def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) 
 
 def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_success(task_env: TaskEnv) -> None:
     target, stage = task_env.disk(), f"{uuid4().hex}.0"
-    kept = task_env.folder / "staging" / stage / "body"
-    kept.mkdir(parents=True)
-    (kept / "f").write_bytes(b"content")
+    staged = task_env.folder / "staging" / stage / "body"
+    staged.mkdir(parents=True)
+    (staged / "f").write_bytes(b"content")
     spec = TransferSpec(
         source=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=model.DELETE_NEVER
     )

@@ -76,8 +76,8 @@ def test_what_is_no_answer_of_aria2_is_told(rpc: Rpc, tool: Aria2, answer: bytes
 
 
 def test_states_and_exit_codes_become_ours(rpc: Rpc, tool: Aria2) -> None:
-    found = status(rpc, tool, totalLength="10", completedLength="4")
-    assert found == Status("g", False, 4, 10, "[aria2]: aria2: active", "")
+    status_found = status(rpc, tool, totalLength="10", completedLength="4")
+    assert status_found == Status("g", False, 4, 10, "[aria2]: aria2: active", "")
     assert status(rpc, tool, status="complete").done
     assert status(rpc, tool, status="removed").error == "the download was removed from aria2"
     assert status(rpc, tool, status="error", errorCode="3").error == ERRORS[3]
@@ -90,7 +90,7 @@ def test_the_same_key_is_the_same_download_and_the_secret_goes_first(rpc: Rpc, t
     first, second, other = (asyncio.run(tool.add(policy_allows, "/f", key)) for key in ("key", "key", "other"))
     assert first == second != other
     added = [parameters for method, parameters in rpc.calls if method == "addUri"]
-    assert next((one[0], one[1], one[2]["gid"], one[2]["dir"]) for one in added) == (
+    assert next((call[0], call[1], call[2]["gid"], call[2]["dir"]) for call in added) == (
         "token:hush", [policy_allows], first, "/f",
     )  # fmt: skip
     with pytest.raises(ForbiddenAddress):

@@ -26,8 +26,8 @@ AGO = origin.date(time.time() - 3600)
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    with origin.origin() as found:
-        yield found
+    with origin.origin() as server:
+        yield server
 
 
 class FetchedFile:
@@ -44,29 +44,29 @@ class FetchedFile:
 def fetch_file(url: str, offset: int = 0, validator: str = "") -> FetchedFile:
     async def fetch() -> FetchedFile:
         async with http.fetch(url, HERE, offset, validator) as answer:
-            found, blocks = FetchedFile(answer), []
+            fetched, blocks = FetchedFile(answer), []
             try:
                 async for block in answer.iter_blocks():
                     blocks.append(block)
             except Problem as problem:
-                found.failed = problem
-            found.content, found.blocks = b"".join(blocks), [len(block) for block in blocks]
-            return found
+                fetched.failed = problem
+            fetched.content, fetched.blocks = b"".join(blocks), [len(block) for block in blocks]
+            return fetched
 
     return asyncio.run(fetch())
 
 
 def test_a_file_comes_whole_in_blocks_of_a_measure(web: Origin) -> None:
-    found = fetch_file(web.at("/files/a%20b.bin", file(CONTENT)))
-    assert found.content == CONTENT
-    assert (found.name, found.size, found.offset, found.resumable) == ("a b.bin", len(CONTENT), 0, True)
-    assert max(found.blocks) <= http.BLOCK_SIZE
-    assert found.failed is None
+    fetched = fetch_file(web.at("/files/a%20b.bin", file(CONTENT)))
+    assert fetched.content == CONTENT
+    assert (fetched.name, fetched.size, fetched.offset, fetched.resumable) == ("a b.bin", len(CONTENT), 0, True)
+    assert max(fetched.blocks) <= http.BLOCK_SIZE
+    assert fetched.failed is None
 
 
 def test_an_empty_file_is_a_file(web: Origin) -> None:
-    found = fetch_file(web.at("/empty", file(b"")))
-    assert (found.content, found.size, found.failed) == (b"", 0, None)
+    fetched = fetch_file(web.at("/empty", file(b"")))
+    assert (fetched.content, fetched.size, fetched.failed) == (b"", 0, None)
 
 
 def test_nothing_of_ours_is_sent(web: Origin) -> None:
@@ -83,15 +83,15 @@ def test_redirects_are_followed_and_the_last_address_names_the_file(web: Origin)
     web.at("/one", origin.redirect("two?x=1"))
     web.at("/two", origin.redirect(f"{web.address}/three/named.txt#part", 307))
     web.at("/three/named.txt", file(b"content"))
-    found = fetch_file(f"{web.address}/one")
-    assert (found.content, found.name) == (b"content", "named.txt")
+    fetched = fetch_file(f"{web.address}/one")
+    assert (fetched.content, fetched.name) == (b"content", "named.txt")
 
 
 def test_redirects_without_an_end_are_given_up(web: Origin) -> None:
-    asked = len(web.requests)
+    requests_before = len(web.requests)
     with pytest.raises(Problem, match=r"^more than 10 redirects$"):
         fetch_file(web.at("/round", origin.redirect("/round")))
-    assert len(web.requests) - asked == http.MAX_REDIRECTS + 1
+    assert len(web.requests) - requests_before == http.MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503, 204, 304, 300])
@@ -125,17 +125,17 @@ def test_a_file_is_continued_where_it_was_cut_off(web: Origin, headers: dict[str
 def test_a_server_that_cannot_continue_starts_over(web: Origin) -> None:
     url = web.at("/plain", file(CONTENT, ranges=False))
     assert not fetch_file(url).resumable
-    found = fetch_file(url, 1000, '"tag"')
-    assert (found.offset, found.content, found.resumable) == (0, CONTENT, False)
+    fetched = fetch_file(url, 1000, '"tag"')
+    assert (fetched.offset, fetched.content, fetched.resumable) == (0, CONTENT, False)
 
 
 def test_a_file_that_changed_meanwhile_starts_over(web: Origin) -> None:
     url = web.at("/changed", file(CONTENT))
     before = fetch_file(url)
     web.at("/changed", file(CONTENT[::-1]))
-    found = fetch_file(url, 1000, before.validator)
-    assert (found.offset, found.content) == (0, CONTENT[::-1])
-    assert found.validator != before.validator
+    fetched = fetch_file(url, 1000, before.validator)
+    assert (fetched.offset, fetched.content) == (0, CONTENT[::-1])
+    assert fetched.validator != before.validator
 
 
 def test_a_changed_file_whose_server_minds_no_condition_starts_over(web: Origin) -> None:
@@ -147,10 +147,10 @@ def test_a_changed_file_whose_server_minds_no_condition_starts_over(web: Origin)
         request.head(206 if start else 200, headers)
         request.wfile.write(CONTENT[start:])
 
-    found = fetch_file(web.at("/careless", careless), 1000, '"old"')
-    assert (found.offset, found.content) == (0, CONTENT)
-    found = fetch_file(web.at("/careless", careless), 1000, '"new"')
-    assert (found.offset, found.content) == (1000, CONTENT[1000:])
+    fetched = fetch_file(web.at("/careless", careless), 1000, '"old"')
+    assert (fetched.offset, fetched.content) == (0, CONTENT)
+    fetched = fetch_file(web.at("/careless", careless), 1000, '"new"')
+    assert (fetched.offset, fetched.content) == (1000, CONTENT[1000:])
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_part_that_is_not_the_one_asked_for_is_not_taken(web: Origin, headers:
         request.head(206, {"content-length": 900, "etag": '"a"', "content-range": headers})
         request.wfile.write(b"b" * 900)
 
-    found = fetch_file(web.at("/parts", answer), 100, '"a"')
-    assert (found.offset, found.content) == (0, b"a" * 1000)
+    fetched = fetch_file(web.at("/parts", answer), 100, '"a"')
+    assert (fetched.offset, fetched.content) == (0, b"a" * 1000)
 
 
 def test_a_part_that_nobody_asked_for_is_not_taken(web: Origin) -> None:
@@ -176,10 +176,10 @@ def test_a_part_that_nobody_asked_for_is_not_taken(web: Origin) -> None:
 
 def test_when_nothing_is_left_to_fetch_the_rest_is_empty(web: Origin) -> None:
     url = web.at("/done", file(CONTENT))
-    found = fetch_file(url, len(CONTENT), fetch_file(url).validator)
-    assert (found.offset, found.size, found.content, found.failed) == (len(CONTENT), len(CONTENT), b"", None)
-    found = fetch_file(url, len(CONTENT) + 5, found.validator)
-    assert (found.offset, found.content) == (0, CONTENT)
+    fetched = fetch_file(url, len(CONTENT), fetch_file(url).validator)
+    assert (fetched.offset, fetched.size, fetched.content, fetched.failed) == (len(CONTENT), len(CONTENT), b"", None)
+    fetched = fetch_file(url, len(CONTENT) + 5, fetched.validator)
+    assert (fetched.offset, fetched.content) == (0, CONTENT)
 
 
 @pytest.mark.parametrize("headers", [{"etag": 'W/"weak"'}, {"etag": ""}, {"etag": "naked"}, {"accept_ranges": "none"}])
@@ -194,8 +194,8 @@ def test_a_date_of_this_very_second_does_not_tell_files_apart(web: Origin) -> No
 
 
 def test_without_a_validator_a_fetch_begins_at_the_beginning(web: Origin) -> None:
-    found = fetch_file(web.at("/unsure", file(CONTENT)), 1000)
-    assert (found.offset, found.content) == (0, CONTENT)
+    fetched = fetch_file(web.at("/unsure", file(CONTENT)), 1000)
+    assert (fetched.offset, fetched.content) == (0, CONTENT)
     assert "range" not in web.requests[-1].headers
 
 
@@ -203,28 +203,28 @@ def test_without_a_validator_a_fetch_begins_at_the_beginning(web: Origin) -> Non
 
 
 def test_a_body_that_is_shorter_than_announced_fails_at_its_end(web: Origin) -> None:
-    found = fetch_file(web.at("/short", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")))
-    assert found.content == b"hello"
-    assert isinstance(found.failed, Unreachable)
+    fetched = fetch_file(web.at("/short", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")))
+    assert fetched.content == b"hello"
+    assert isinstance(fetched.failed, Unreachable)
     page = b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 5-14/15\r\nContent-Length: 5\r\n\r\nhello'
-    found = fetch_file(web.at("/short", origin.raw(page)), 5, '"a"')
-    assert (found.offset, found.content, str(found.failed)) == (5, b"hello", "the server sent 5 of 10 bytes")
+    fetched = fetch_file(web.at("/short", origin.raw(page)), 5, '"a"')
+    assert (fetched.offset, fetched.content, str(fetched.failed)) == (5, b"hello", "the server sent 5 of 10 bytes")
 
 
 def test_a_body_that_is_longer_than_announced_fails(web: Origin) -> None:
     page = b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 5-9/10\r\nTransfer-Encoding: chunked\r\n\r\n'
     page += b"5\r\nhello\r\n5\r\nagain\r\n0\r\n\r\n"
-    found = fetch_file(web.at("/long", origin.raw(page)), 5, '"a"')
-    assert str(found.failed) == "the server sends more than the 5 bytes it announced"
-    found = fetch_file(web.at("/long", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello again")))
-    assert (found.content, found.failed) == (b"hello", None)
+    fetched = fetch_file(web.at("/long", origin.raw(page)), 5, '"a"')
+    assert str(fetched.failed) == "the server sends more than the 5 bytes it announced"
+    fetched = fetch_file(web.at("/long", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello again")))
+    assert (fetched.content, fetched.failed) == (b"hello", None)
 
 
 def test_a_body_in_chunks_that_breaks_off_fails(web: Origin) -> None:
     page = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
-    found = fetch_file(web.at("/chunks", origin.raw(page)))
-    assert (found.content, found.size) == (b"hello", None)
-    assert isinstance(found.failed, Unreachable)
+    fetched = fetch_file(web.at("/chunks", origin.raw(page)))
+    assert (fetched.content, fetched.size) == (b"hello", None)
+    assert isinstance(fetched.failed, Unreachable)
 
 
 @pytest.mark.parametrize(
@@ -256,15 +256,15 @@ def test_an_endless_body_is_left_as_soon_as_nobody_wants_more(web: Origin) -> No
 
 def test_a_silent_server_is_given_up(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "READ_TIMEOUT", 0.2)
-    found = fetch_file(web.at("/silent", origin.endless(b"x" * 10, pause=2)))
-    assert isinstance(found.failed, Unreachable)
-    assert str(found.failed) == "127.0.0.1: no answer within the time allowed"
+    fetched = fetch_file(web.at("/silent", origin.endless(b"x" * 10, pause=2)))
+    assert isinstance(fetched.failed, Unreachable)
+    assert str(fetched.failed) == "127.0.0.1: no answer within the time allowed"
 
 
 def test_a_server_that_drips_is_given_up(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "RATE_WINDOW", 0.2)
-    found = fetch_file(web.at("/drips", origin.endless(b"x", pause=0.02)))
-    assert str(found.failed) == "127.0.0.1: sends less than 1024 bytes per second"
+    fetched = fetch_file(web.at("/drips", origin.endless(b"x", pause=0.02)))
+    assert str(fetched.failed) == "127.0.0.1: sends less than 1024 bytes per second"
 
 
 def test_the_time_a_slow_reader_takes_is_not_the_servers(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,29 +289,29 @@ def test_the_time_a_slow_reader_takes_is_not_the_servers(web: Origin, monkeypatc
 )
 def test_a_body_sent_compressed_is_unpacked(web: Origin, coding: str, packed: Any) -> None:
     text = b"hello again " * 500_000
-    found = fetch_file(web.at("/page.html", file(packed(text), content_encoding=coding)))
-    assert (found.content == text, found.size, found.resumable) == (True, None, False)
-    assert max(found.blocks) <= content_encoding.BLOCK_SIZE
+    fetched = fetch_file(web.at("/page.html", file(packed(text), content_encoding=coding)))
+    assert (fetched.content == text, fetched.size, fetched.resumable) == (True, None, False)
+    assert max(fetched.blocks) <= content_encoding.BLOCK_SIZE
 
 
 def test_an_archive_that_is_labelled_as_encoded_stays_an_archive(web: Origin) -> None:
     packed = gzip.compress(CONTENT)
-    found = fetch_file(web.at("/a.tar.gz", file(packed, content_encoding="x-gzip")))
-    assert (found.content, found.size, found.resumable) == (packed, len(packed), True)
+    fetched = fetch_file(web.at("/a.tar.gz", file(packed, content_encoding="x-gzip")))
+    assert (fetched.content, fetched.size, fetched.resumable) == (packed, len(packed), True)
 
 
 def test_a_bomb_is_refused(web: Origin) -> None:
     bomb = gzip.compress(bytes(200 << 20), 9)
-    found = fetch_file(web.at("/bomb", file(bomb, content_encoding="gzip")))
-    assert str(found.failed) == "the file unpacks to far more than is sent"
-    assert len(found.content) <= content_encoding.RATIO_EXEMPT
-    assert max(found.blocks) <= content_encoding.BLOCK_SIZE
+    fetched = fetch_file(web.at("/bomb", file(bomb, content_encoding="gzip")))
+    assert str(fetched.failed) == "the file unpacks to far more than is sent"
+    assert len(fetched.content) <= content_encoding.RATIO_EXEMPT
+    assert max(fetched.blocks) <= content_encoding.BLOCK_SIZE
 
 
 @pytest.mark.parametrize("content", [gzip.compress(CONTENT)[:-9], b"nonsense", gzip.compress(CONTENT)[:1000], b""])
 def test_a_broken_encoding_is_told(web: Origin, content: bytes) -> None:
-    found = fetch_file(web.at("/broken", file(content, content_encoding="gzip")))
-    assert str(found.failed) in ("the file is sent in a broken encoding", "the file was cut off on its way")
+    fetched = fetch_file(web.at("/broken", file(content, content_encoding="gzip")))
+    assert str(fetched.failed) in ("the file is sent in a broken encoding", "the file was cut off on its way")
 
 
 def test_an_encoding_that_nobody_asked_for_is_refused(web: Origin) -> None:

@@ -82,8 +82,8 @@ def test_the_version_is_told_without_blanks(ui: WebUi) -> None:
 
 
 def test_states_become_ours(ui: WebUi) -> None:
-    found = status(ui, size=10, amount_left=4)
-    assert found == Status(TAG, False, 6, 10, "[qBittorrent]: [qBittorrent] downloading")
+    status_found = status(ui, size=10, amount_left=4)
+    assert status_found == Status(TAG, False, 6, 10, "[qBittorrent]: [qBittorrent] downloading")
     assert not status(ui, state="metaDL", size=-1, amount_left=0).done
     assert status(ui, state="error").error == "qBittorrent reports an error"
     assert status(ui, state="missingFiles").error == "files of the torrent are missing"

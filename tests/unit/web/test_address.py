@@ -67,8 +67,8 @@ def test_in_the_cloud_the_domain_of_the_gateway_says_it(monkeypatch: pytest.Monk
     configure()
     request = make_request(host="evil", x_forwarded_host="evil")
     request.scope["aws.event"] = {"requestContext": {"domainName": "x.execute-api.eu-central-1.amazonaws.com"}}
-    found = asyncio.run(find_base_url(request, ApiFlavour.NATIVE))
-    assert found == "https://x.execute-api.eu-central-1.amazonaws.com"
+    url = asyncio.run(find_base_url(request, ApiFlavour.NATIVE))
+    assert url == "https://x.execute-api.eu-central-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("host", ["a/b", 'a"b', "a b", "x" * 300, "user@b"])

@@ -108,8 +108,8 @@ def test_a_body_that_does_not_fit_is_an_envelope(content: bytes, code: int, mess
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"page": "x"}', b"x" * (9 << 20)])
 def test_a_body_is_looked_at_only_after_the_gate(content: bytes) -> None:
-    wanted = {"code": 403, "message": "not you", "data": None, "problem": "Denied"}
-    assert send("POST", "/api/closed", content=content).json() == wanted
+    expected = {"code": 403, "message": "not you", "data": None, "problem": "Denied"}
+    assert send("POST", "/api/closed", content=content).json() == expected
 
 
 @pytest.mark.parametrize("path", ["a", "a/b", "line\nbreak", "\n", "end\n", "a\r\n/b"])
@@ -174,6 +174,6 @@ def test_the_access_log_has_the_code_of_the_envelope_beside_the_status(caplog: p
         for method, path in (("POST", "/api/echo"), ("POST", "/api/closed"), ("GET", "/api/broken"), ("GET", "/f/a")):
             send(method, path, **({"json": {}} if method == "POST" else {}))
     lines = [record.__dict__["facts"] for record in caplog.records if record.message == "request"]
-    found = [(one["path"], one["status"], one.get("code")) for one in lines]
-    assert found == [("/api/echo", 200, 200), ("/api/closed", 200, 403), ("/api/broken", 200, 500), ("/f/a", 200, None)]
-    assert not any("caller" in one for one in lines)
+    facts = [(line["path"], line["status"], line.get("code")) for line in lines]
+    assert facts == [("/api/echo", 200, 200), ("/api/closed", 200, 403), ("/api/broken", 200, 500), ("/f/a", 200, None)]
+    assert not any("caller" in line for line in lines)

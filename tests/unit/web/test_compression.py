@@ -118,9 +118,9 @@ def test_what_no_function_can_carry_is_refused_and_says_what_helps(
     configure(CLOUD)
     with runtime.use(runtime.current().keep(Config)):
         _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
-        found = json.loads(body)
-        assert (found["code"], found["problem"], found["data"]) == (413, TooLarge.__name__, None)
-        assert "per_page" in found["message"]
+        envelope = json.loads(body)
+        assert (envelope["code"], envelope["problem"], envelope["data"]) == (413, TooLarge.__name__, None)
+        assert "per_page" in envelope["message"]
         configure(LOCAL)
         _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
         assert json.loads(gzip.decompress(body) if accept == "gzip" else body)["code"] == 200
@@ -135,9 +135,9 @@ def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused
     configure(CLOUD)
     with runtime.use(runtime.current().keep(Config)):
         headers, body = asyncio.run(send(build("streamed", MAX_SORTED_ENTRIES, noise), accept))
-    found = json.loads(gzip.decompress(body) if "content-encoding" in headers else body)
-    assert found["code"] == (code if accept == "gzip" else 413)
-    assert "per_page" in found["message"] or len(found["data"]["content"]) == MAX_SORTED_ENTRIES
+    envelope = json.loads(gzip.decompress(body) if "content-encoding" in headers else body)
+    assert envelope["code"] == (code if accept == "gzip" else 413)
+    assert "per_page" in envelope["message"] or len(envelope["data"]["content"]) == MAX_SORTED_ENTRIES
 
 
 @pytest.mark.parametrize("kind", ["whole", "streamed"])
@@ -171,12 +171,12 @@ def test_a_function_answers_compressed_bytes_and_never_more_than_it_may(monkeypa
     try:
         for kind in ("whole", "streamed"):
             for accept in ("gzip", "identity"):
-                for wanted in (21_904, 65_000):
-                    url = f"https://here/api/rows?kind={kind}&rows={wanted}"
+                for row_count in (21_904, 65_000):
+                    url = f"https://here/api/rows?kind={kind}&rows={row_count}"
                     answer = handler(make_event("GET", url, {"accept-encoding": accept}), None)
                     assert len(json.dumps(answer, ensure_ascii=False).encode()) < 5_600_000
                     body = gzip.decompress(base64.b64decode(answer["body"])) if accept == "gzip" else answer["body"]
-                    expected = 413 if (accept, wanted) == ("identity", 65_000) else 200
+                    expected = 413 if (accept, row_count) == ("identity", 65_000) else 200
                     assert json.loads(body)["code"] == expected
     finally:
         asyncio.set_event_loop(None)

@@ -90,8 +90,8 @@ def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPa
     answer = ask(path, 0.2)
     assert time.monotonic() - began < 30  # of the 60 that it would take
     if path.startswith("/api"):
-        found = json.loads(answer["body"])
-        assert (answer["statusCode"], found["code"], found["problem"]) == (200, 500, "OutOfTime")
+        envelope = json.loads(answer["body"])
+        assert (answer["statusCode"], envelope["code"], envelope["problem"]) == (200, 500, "OutOfTime")
         assert answer["headers"]["access-control-allow-origin"] == "*"
     else:
         assert answer["statusCode"] == 500
@@ -100,8 +100,8 @@ def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("loop")
 def test_what_is_done_in_time_knows_how_much_it_has() -> None:
     assert json.loads(ask("/api/slow?seconds=0", 5)["body"])["data"] is True
-    found = json.loads(ask("/api/failing", 5)["body"])
-    assert found["message"].startswith("internal error"), "a time of another kind"
+    envelope = json.loads(ask("/api/failing", 5)["body"])
+    assert envelope["message"].startswith("internal error"), "a time of another kind"
     assert (
         json.loads(make_handler()(make_event("GET", "https://here/api/slow?seconds=0"), None)["body"])["data"] is False
     )

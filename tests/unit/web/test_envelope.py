@@ -20,9 +20,9 @@ from mangrove.web.flavours import ApiFlavour
 
 def read(reply: Response) -> dict[str, Any]:
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
-    found: dict[str, Any] = json.loads(bytes(reply.body))
-    assert list(found)[:3] == ["code", "message", "data"]
-    return found
+    envelope: dict[str, Any] = json.loads(bytes(reply.body))
+    assert list(envelope)[:3] == ["code", "message", "data"]
+    return envelope
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_rows_are_put_into_the_answer_while_it_is_sent(pieces: list[bytes]) -> N
         for data in ({"before": "\0", "content": Rows(iterate(*pieces)), "after": None}, Rows(iterate(*pieces))):
             reply = stream(data)
             assert reply.headers["content-type"] == "application/json; charset=utf-8"
-            found = json.loads(await collect(reply))
+            envelope = json.loads(await collect(reply))
             rows = json.loads(b"[" + b",".join(pieces) + b"]")
             shown = {"before": "\0", "content": rows, "after": None} if isinstance(data, dict) else rows
-            assert found == {"code": 200, "message": "success", "data": shown}
+            assert envelope == {"code": 200, "message": "success", "data": shown}
 
     asyncio.run(go())
 

@@ -51,8 +51,8 @@ def test_the_part_is_the_same_in_chunks_of_any_size(size: int) -> None:
 
 
 def test_the_part_is_the_same_wherever_the_form_is_cut_in_two() -> None:
-    found = {read(WHOLE[:cut], WHOLE[cut:]) for cut in range(len(WHOLE) + 1)}
-    assert found == {("text/x-mine", FILE)}
+    results = {read(WHOLE[:cut], WHOLE[cut:]) for cut in range(len(WHOLE) + 1)}
+    assert results == {("text/x-mine", FILE)}
 
 
 def test_a_form_that_ends_early_never_looks_whole() -> None:
@@ -129,20 +129,25 @@ def upload(**headers: str) -> IncomingUpload:
 
 
 def test_what_is_not_said_has_a_default(on_one_machine: None) -> None:
-    found = upload(file_path="/a.png")
-    assert (found.overwrite, found.as_task, found.hashes) == (True, False, {})
-    assert (found.mime, found.length, found.file_size) == ("image/png", None, None)
-    assert abs(found.modified - time.time()) < 5
+    upload_made = upload(file_path="/a.png")
+    assert (upload_made.overwrite, upload_made.as_task, upload_made.hashes) == (True, False, {})
+    assert (upload_made.mime, upload_made.length, upload_made.file_size) == ("image/png", None, None)
+    assert abs(upload_made.modified - time.time()) < 5
 
 
 def test_headers_say_what_the_file_is(on_one_machine: None) -> None:
     digest = md5(b"x").hexdigest()
-    found = upload(
+    upload_made = upload(
         file_path="/a%20b/%C3%A9", overwrite="false", as_task="true", content_type="text/x", content_length="5",
         x_file_size="7", last_modified="1500", x_file_md5=digest.upper(), x_file_sha1="",
     )  # fmt: skip
-    assert (found.path, found.overwrite, found.as_task, found.hashes) == ("/a b/é", False, True, {"md5": digest})
-    _, stored = found.open_raw()
+    assert (upload_made.path, upload_made.overwrite, upload_made.as_task, upload_made.hashes) == (
+        "/a b/é",
+        False,
+        True,
+        {"md5": digest},
+    )
+    _, stored = upload_made.open_raw()
     assert (stored.size, stored.modified, stored.mime) == (5, 1.5, "text/x")
 
 

@@ -63,11 +63,11 @@ def test_every_name_is_downloaded_by_the_links_that_are_given_out(tree: TreeEnv)
     for name in NAMES:
         (root / name).write_text(f"in {name}")
     for name in NAMES:
-        found = tree.run(browse.get_object(tree.access(f"/disk/{name}"), BASE))
-        assert fetch(found["raw_url"]) == (200, f"in {name}".encode()), name
-        assert fetch(found["raw_url"].replace("/p/", "/d/", 1)) == (200, f"in {name}".encode()), name
+        entry = tree.run(browse.get_object(tree.access(f"/disk/{name}"), BASE))
+        assert fetch(entry["raw_url"]) == (200, f"in {name}".encode()), name
+        assert fetch(entry["raw_url"].replace("/p/", "/d/", 1)) == (200, f"in {name}".encode()), name
         if "?" not in name:
-            address = f"{BASE}/d/disk/{quote(name)}?sign={found['sign']}"
+            address = f"{BASE}/d/disk/{quote(name)}?sign={entry['sign']}"
             assert fetch(address) == (200, f"in {name}".encode()), name
 
 
@@ -80,10 +80,10 @@ def test_every_name_of_an_archive_and_in_it(tree: TreeEnv) -> None:
             archive.writestr(f"in/{name}", name)
     for name in ("50%25 off.zip", "a%41.zip", "what?.zip", "+#.zip", "😀.zip"):
         (root / name).write_bytes(content.getvalue())
-        found = tree.run(archives.get_meta(tree.access(f"/disk/{name}", Right.READ_ARCHIVES), "", BASE, "somebody"))
-        joint = "&" if "?" in found["raw_url"] else "?"
+        meta = tree.run(archives.get_meta(tree.access(f"/disk/{name}", Right.READ_ARCHIVES), "", BASE, "somebody"))
+        joint = "&" if "?" in meta["raw_url"] else "?"
         for inner in NAMES:
-            url = f"{found['raw_url']}{joint}inner={quote(f'/in/{inner}', safe='')}&sign={found['sign']}"
+            url = f"{meta['raw_url']}{joint}inner={quote(f'/in/{inner}', safe='')}&sign={meta['sign']}"
             assert fetch(url) == (200, inner.encode()), (name, inner)
 
 

@@ -66,18 +66,18 @@ def ask(folder: Path, contents: list[bytes], checks: bool = True, **headers: str
 
 
 @pytest.mark.parametrize(
-    ("wanted", "cut"),
+    ("requested_range", "cut"),
     [("", lambda content: content), ("bytes=2-9", lambda content: content[2:10]),
      ("bytes=100-", lambda content: content[100:])],
 )  # fmt: skip
 def test_a_file_replaced_before_it_is_opened_is_answered_as_the_new_one(
-    tmp_path: Path, wanted: str, cut: Callable[[bytes], bytes]
+    tmp_path: Path, requested_range: str, cut: Callable[[bytes], bytes]
 ) -> None:
     for contents in ([NEW], [NEW, OLD, b"x" * 200]):
-        answer = ask(tmp_path, contents, range=wanted)
+        answer = ask(tmp_path, contents, range=requested_range)
         assert answer.content == cut(contents[-1])
         assert answer.headers["content-length"] == str(len(answer.content))
-        if wanted:
+        if requested_range:
             assert answer.headers["content-range"].endswith(f"/{len(contents[-1])}")
 
 

@@ -36,5 +36,5 @@ def make(name: str, **more: Any) -> Any:
     """The driver of a service, not started; `more` options, None for one that is left out."""
     kind = registry.load(name)
     assert issubclass(kind, Cloud)
-    given = {key: value for key, value in {**SERVICES[name], **more}.items() if value is not None}
-    return kind(kind.Options.parse(json.dumps(given)), DriverContext())
+    options = {key: value for key, value in {**SERVICES[name], **more}.items() if value is not None}
+    return kind(kind.Options.parse(json.dumps(options)), DriverContext())

@@ -46,9 +46,9 @@ def test_a_long_listing_comes_in_batches_and_without_the_folder_itself() -> None
                 await driver.operator.write(name, b"x")
         batches = [batch async for batch in driver.list(TreePath("/d"))]
         assert [len(batch) for batch in batches[:2]] == [LISTING_BATCH_ENTRIES, LISTING_BATCH_ENTRIES]
-        found = {entry.name: entry for batch in batches for entry in batch}
-        assert len(found) == 2 * LISTING_BATCH_ENTRIES + 11
-        assert found["sub"] == base.Entry("sub", 0, 7.0, True)
+        entries = {entry.name: entry for batch in batches for entry in batch}
+        assert len(entries) == 2 * LISTING_BATCH_ENTRIES + 11
+        assert entries["sub"] == base.Entry("sub", 0, 7.0, True)
         assert (await driver.stat(TreePath("/d/sub"))).is_dir
 
     asyncio.run(used())

@@ -62,15 +62,15 @@ def test_every_option_reaches_opendal(name: str) -> None:
     either = {option for names in driver.credentials for option in names}
     for chosen in driver.credentials or [()]:
         names = every - (either - {*chosen})
-        given = {
+        options_given = {
             option: choices.get(option) or CREDENTIALS.get(option) or f"https://{option}.example.org"
             for option in names
         }
-        driver = make(name, **{**dict.fromkeys(either), **given})
+        driver = make(name, **{**dict.fromkeys(either), **options_given})
         arguments = driver.build_arguments()
         if "credential" in names:
             arguments["credential"] = base64.b64decode(arguments["credential"]).decode()
-        assert {option: arguments[option] for option in names} == given
+        assert {option: arguments[option] for option in names} == options_given
         assert arguments.keys() == names | {"root"} | dict(driver.settings).keys()
         driver.build_operator()
 
@@ -97,7 +97,7 @@ def test_what_is_missing_is_named_at_the_start(name: str) -> None:
         with pytest.raises(StorageProblem, match=f"^{option} is required$"):
             asyncio.run(make(name, **{option: ""}).start())
     for names in make(name).credentials:
-        without = dict.fromkeys([option for one in make(name).credentials for option in one])
+        without = dict.fromkeys([option for credential in make(name).credentials for option in credential])
         if len(names) > 1:
             with pytest.raises(StorageProblem, match="is required"):
                 asyncio.run(make(name, **{**without, names[0]: "x"}).start())
@@ -110,7 +110,7 @@ def test_what_is_missing_is_named_at_the_start(name: str) -> None:
 def test_secrets_are_known_as_such(name: str) -> None:
     options = make(name).Options
     words = ("secret", "token", "password", "key", "credential")
-    secret = {one.name for one in options.list_form_items() if any(word in one.name for word in words)}
+    secret = {item.name for item in options.list_form_items() if any(word in item.name for word in words)}
     public = {"access_key_id", "application_key_id", "secret_id", "temp_url_hash_algorithm"}
     assert options.list_secrets() == secret - public
 
@@ -130,17 +130,17 @@ def test_options_that_are_not_usable_are_a_clear_text_without_secrets(name: str)
 async def link(name: str, path: str = "/a b/c%20#?é.txt", **more: Any) -> base.Link:
     driver = make(name, **more)
     await driver.start()
-    found: base.Link = await driver.link(P(path))
-    return found
+    result: base.Link = await driver.link(P(path))
+    return result
 
 
 @pytest.mark.parametrize("name", sorted(LINKS - {"GCS"}))
 def test_links_end_when_the_option_says_so(name: str) -> None:
     for hours, seconds in ((0, 4 * 3600), (2, 2 * 3600), (10_000, MAX_LINK_SECONDS)):
-        found = asyncio.run(link(name, sign_url_expire=hours))
-        assert found.lifetime == seconds
-        assert urlsplit(found.url).path.endswith("/a%20b/c%2520%23%3F%C3%A9.txt")
-        assert not found.headers
+        signed = asyncio.run(link(name, sign_url_expire=hours))
+        assert signed.lifetime == seconds
+        assert urlsplit(signed.url).path.endswith("/a%20b/c%2520%23%3F%C3%A9.txt")
+        assert not signed.headers
 
 
 @pytest.mark.parametrize("name", ["OSS", "TOS"])
@@ -157,8 +157,8 @@ def test_links_of_gcs_are_signed_with_the_key_of_the_account() -> None:
     made = rsa.generate_private_key(65537, 2048)
     pem = made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     credential = json.dumps(json.loads(KEY) | {"private_key": pem})
-    found = asyncio.run(link("GCS", "/d/plain-1.txt", credential=credential, token=None, sign_url_expire=1))
-    url = urlsplit(found.url)
+    signed = asyncio.run(link("GCS", "/d/plain-1.txt", credential=credential, token=None, sign_url_expire=1))
+    url = urlsplit(signed.url)
     assert (url.path, parse_qs(url.query)["X-Goog-Expires"]) == ("/b/d/plain-1.txt", ["3600"])
     with pytest.raises(NotSupported):  # opendal would sign the name without escapes
         asyncio.run(link("GCS", "/a%20b", credential=credential, token=None))
@@ -175,8 +175,8 @@ def test_there_is_no_link_where_nothing_can_sign_it() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_file_is_the_same_through_two_storages_of_one_place(name: str) -> None:
     async def identify(path: str, **more: Any) -> set[str]:
-        found: set[str] = await make(name, **more).identify(P(path))
-        return found
+        identities: set[str] = await make(name, **more).identify(P(path))
+        return identities
 
     async def used() -> None:
         assert await identify("/a/f") == await identify("/f", root_folder_path="/a")

@@ -34,8 +34,8 @@ def use(folder: Path, work: Work, **options: Any) -> None:
 
 
 def only_file(folder: Path) -> Path:
-    (found,) = folder.iterdir()
-    return found
+    (child,) = folder.iterdir()
+    return child
 
 
 def test_a_damaged_block_is_noticed_and_only_there(tmp_path: Path) -> None:
@@ -228,10 +228,16 @@ def test_storages_that_lead_to_each_other_in_a_circle_end() -> None:
 
     async def go() -> None:
         tree = Tree()
-        one = await tree.crypt("/one", "/alias")
+        looping = await tree.crypt("/one", "/alias")
         await tree.mount("/alias", "Alias", paths="/two", write_conflict_policy="all", put_conflict_policy="all")
         await tree.crypt("/two", "/one")
-        for work in (names(one, "/"), put(one, "/f"), one.stat(P("/f")), one.makedirs(P("/d")), one.remove(P("/f"))):
+        for work in (
+            names(looping, "/"),
+            put(looping, "/f"),
+            looping.stat(P("/f")),
+            looping.makedirs(P("/d")),
+            looping.remove(P("/f")),
+        ):
             with pytest.raises(StorageProblem, match=r"circle|is too long"):
                 await work
 
@@ -308,8 +314,8 @@ def test_a_file_whose_size_its_storage_does_not_know_is_read_to_its_end(tmp_path
         stat = local.stat
 
         async def stat_without_size(path: TreePath) -> base.Entry:
-            found: base.Entry = await stat(path)
-            return found if found.is_dir else found._replace(size=None, etag="")
+            entry: base.Entry = await stat(path)
+            return entry if entry.is_dir else entry._replace(size=None, etag="")
 
         async def read(path: TreePath, offset: int = 0, length: int | None = None, if_match: object = None) -> Any:
             return await type(local).read(local, path, offset, length)

@@ -61,9 +61,9 @@ def test_folders_are_encrypted_if_that_is_wanted(mode: str) -> None:
     plain, encrypted = make_names(mode), make_names(mode, folders="true")
     assert plain.encrypt_path(TreePath("/a/b"), True) == "/a/b"
     assert plain.decrypt("a", True) == "a"
-    found = encrypted.encrypt_path(TreePath("/a/b"), True)
-    assert (found == "/a/b") == (mode == "off")
-    assert [encrypted.decrypt(name, True) for name in found.split("/")[1:]] == ["a", "b"]
+    encrypted_path = encrypted.encrypt_path(TreePath("/a/b"), True)
+    assert (encrypted_path == "/a/b") == (mode == "off")
+    assert [encrypted.decrypt(name, True) for name in encrypted_path.split("/")[1:]] == ["a", "b"]
     assert (plain.are_alike, encrypted.are_alike) == (False, mode != "off")
 
 
@@ -93,10 +93,10 @@ def test_symbols_stand_for_the_control_characters_that_rclone_puts_into_names() 
 
 @pytest.mark.parametrize("encoding", ["base64", "base32", "base32768"])
 def test_every_length_comes_back(encoding: str) -> None:
-    one = make_encoding(encoding)
+    encoding_tried = make_encoding(encoding)
     for size in range(1, 100):
         for byte in (b"\0", b"\xff", b"\x5a"):
-            assert one.decode(one.encode(byte * size)) == byte * size
+            assert encoding_tried.decode(encoding_tried.encode(byte * size)) == byte * size
 
 
 @pytest.mark.parametrize(("encoding", "longest"), [("base64", 175), ("base32", 143), ("base32768", 143)])

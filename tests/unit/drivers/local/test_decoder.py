@@ -148,14 +148,14 @@ def test_no_other_program_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_takes_more_memory_than_the_process_may_have_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(make_png(5000, 5000))
-    found = {
+    outcomes = {
         mebibytes: subprocess.run(
             [sys.executable, "-c", BOUNDED, str(tmp_path / "a.png"), str(mebibytes)],
             capture_output=True, check=True, text=True,
         ).stdout.strip()
         for mebibytes in (12, 200)
     }  # fmt: skip
-    assert found == {12: "TOO_LARGE", 200: "MADE"}
+    assert outcomes == {12: "TOO_LARGE", 200: "MADE"}
 
 
 def test_each_picture_has_its_own_time() -> None:

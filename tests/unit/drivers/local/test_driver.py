@@ -55,14 +55,14 @@ def test_nothing_of_the_disk_is_touched_on_the_event_loop(tmp_path: Path, monkey
     """Any of it may hang: to make a storage, to start it, and what is small enough to be forgotten."""
     (tmp_path / "f").write_bytes(b"x" * 10)
     loop_thread = threading.get_ident()
-    found: list[str] = []
+    listed: list[str] = []
 
     def watch(name: str) -> None:
         real = getattr(os, name)
 
         def call(*args: Any, **options: Any) -> Any:
             if threading.get_ident() == loop_thread and watching:
-                found.append(name)
+                listed.append(name)
             return real(*args, **options)
 
         monkeypatch.setattr(os, name, call)
@@ -96,4 +96,4 @@ def test_nothing_of_the_disk_is_touched_on_the_event_loop(tmp_path: Path, monkey
         watching.clear()
 
     asyncio.run(go())
-    assert found == []
+    assert listed == []

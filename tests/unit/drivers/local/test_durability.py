@@ -121,15 +121,15 @@ def test_what_is_not_flushed_does_not_survive(image: Image, tmp_path: Path) -> N
 @pytest.fixture
 def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files and folders that were flushed one by one."""
-    found: list[str] = []
+    targets: list[str] = []
     fsync = os.fsync
 
     def note(handle: int) -> None:
-        found.append(os.readlink(f"/proc/self/fd/{handle}"))
+        targets.append(os.readlink(f"/proc/self/fd/{handle}"))
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", note)
-    return found
+    return targets
 
 
 def test_a_folder_whose_name_is_on_the_disk_is_not_flushed_again(tmp_path: Path, flushed: list[str]) -> None:

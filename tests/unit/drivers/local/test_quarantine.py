@@ -95,9 +95,9 @@ def test_of_two_versions_that_come_in_between_none_is_lost(
     with pytest.raises(EntryChanged):
         quarantine.remove_unchanged(folder, "f", version, unlink)
     assert (tmp_path / "f").read_bytes() == b"third"
-    (kept,) = [path for path in tmp_path.iterdir() if path.name != "f"]
-    assert kept.name.startswith("f_")
-    assert kept.read_bytes() == b"second"
+    (quarantined,) = [path for path in tmp_path.iterdir() if path.name != "f"]
+    assert quarantined.name.startswith("f_")
+    assert quarantined.read_bytes() == b"second"
 
 
 def test_a_move_never_deletes_a_version_that_is_newer(folder: int, tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def swapping(tmp_path: Path) -> Iterator[None]:
     def swap() -> None:
         (folder / "link").symlink_to(tmp_path / "outside")
         while not end.is_set():
-            for one, other in (("d", "kept"), ("link", "d"), ("d", "link"), ("kept", "d")):
-                os.rename(folder / one, folder / other)
+            for first, other in (("d", "kept"), ("link", "d"), ("d", "link"), ("kept", "d")):
+                os.rename(folder / first, folder / other)
 
     thread = threading.Thread(target=swap)
     thread.start()
@@ -152,10 +152,10 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
     assert os.path.isdir(root.real)
 
     def replace(path: str) -> str:
-        found = real(path)
+        resolved = real(path)
         (tmp_path / "root/d").rename(tmp_path / "root/moved")
         (tmp_path / "root/d").symlink_to(tmp_path / "outside")
-        return found
+        return resolved
 
     monkeypatch.setattr(os.path, "realpath", replace)
     with pytest.raises(EntryNotFound):

@@ -51,8 +51,8 @@ def test_small_and_large_pictures_have_a_thumbnail_of_their_shape(tmp_path: Path
 def test_a_thumbnail_is_kept_in_the_folder_for_them(tmp_path: Path) -> None:
     path, cache = write(tmp_path / "a.png", (600, 450)), tmp_path / "cache"
     assert make(path, str(cache)).size == (WIDTH, 108)
-    (kept,) = cache.iterdir()
-    write(kept, (7, 7))
+    (cached,) = cache.iterdir()
+    write(cached, (7, 7))
     assert make(path, str(cache)).size == (7, 7)
 
 

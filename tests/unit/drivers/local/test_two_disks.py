@@ -80,9 +80,9 @@ def test_copies_between_two_file_systems_work_for_small_files(
     source, target = disks
     content = make_file(source / "f", size)
 
-    async def work(one: Local, other: Local) -> None:
+    async def work(source: Local, other: Local) -> None:
         request = CopyRequest(P("/f"), P("/g"), size, TIME, False, durable=durable)
-        assert await other.copy_from(one, [request]) == [None]
+        assert await other.copy_from(source, [request]) == [None]
 
     run(work, source, target)
     assert (target / "g").read_bytes() == content
@@ -96,15 +96,15 @@ def test_copies_between_two_file_systems_work_part_by_part(disks: tuple[Path, Pa
     content = make_file(source / "f", size)
     length = 24 << 20
 
-    async def work(one: Local, other: Local) -> None:
+    async def work(source: Local, other: Local) -> None:
         upload = Upload(size, TIME, durable=True)
         token = await other.begin(P("/g"), upload, base.make_parts_key())
         offsets = list(enumerate(range(0, size, length), 1))
         receipts: dict[int, str] = {}
         for number, offset in [*reversed(offsets), *offsets[:1]]:
-            wanted = min(length, size - offset)
-            receipts[number] = await other.copy_part_from(one, P("/f"), P("/g"), token, number, offset, wanted)
-            assert receipts[number] == str(wanted)
+            expected = min(length, size - offset)
+            receipts[number] = await other.copy_part_from(source, P("/f"), P("/g"), token, number, offset, expected)
+            assert receipts[number] == str(expected)
         await other.finish(P("/g"), token, [receipts[number] for number in sorted(receipts)], upload)
 
     run(work, source, target)
@@ -146,8 +146,8 @@ def test_a_body_from_one_file_system_is_written_to_another(disks: tuple[Path, Pa
     source, target = disks
     content = make_file(source / "f", size)
 
-    async def work(one: Local, other: Local) -> None:
-        await other.write(P("/g"), await one.read(P("/f")), Upload(size, TIME, overwrite=False, durable=True))
+    async def work(source: Local, other: Local) -> None:
+        await other.write(P("/g"), await source.read(P("/f")), Upload(size, TIME, overwrite=False, durable=True))
 
     run(work, source, target)
     assert (target / "g").read_bytes() == content

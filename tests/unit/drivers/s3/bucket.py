@@ -52,8 +52,8 @@ class Bucket:
 
     def uploads(self) -> list[dict[str, Any]]:
         """Multipart uploads that were neither completed nor aborted."""
-        found: list[dict[str, Any]] = self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", [])
-        return found
+        uploads_found: list[dict[str, Any]] = self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", [])
+        return uploads_found
 
     def dangling(self) -> int:
         return len(self.uploads())

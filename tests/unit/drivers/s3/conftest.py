@@ -24,8 +24,8 @@ def bucket(moto: str) -> Bucket:
 
 @pytest.fixture
 def proxy(moto: str) -> Iterator[Proxy]:
-    with proxied(moto) as found:
-        yield found
+    with proxied(moto) as proxy_found:
+        yield proxy_found
 
 
 @pytest.fixture

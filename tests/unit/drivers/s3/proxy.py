@@ -131,8 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
             response = connection.getresponse()
             exchange.answer = response.read()
             exchange.status = response.status
-            kept = HOP - {"content-length"}
-            exchange.answer_headers = {k.lower(): v for k, v in response.getheaders() if k.lower() not in kept}
+            dropped = HOP - {"content-length"}
+            exchange.answer_headers = {k.lower(): v for k, v in response.getheaders() if k.lower() not in dropped}
         finally:
             connection.close()
 

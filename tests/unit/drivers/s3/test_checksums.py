@@ -153,11 +153,11 @@ def test_only_answers_that_prove_it_prove_a_write(proxy: Proxy, bucket_behind: B
             forget("x-amz-checksum-crc32")(exchange)
 
     async def work(driver: S3) -> list[bool]:
-        found = [await driver.proves_writes()]
+        proofs = [await driver.proves_writes()]
         for name in ("/plain", "/kms", "/plain"):
             await actions.put(driver, name)
-            found.append(await driver.proves_writes())
-        return found
+            proofs.append(await driver.proves_writes())
+        return proofs
 
     proxy.after.append(encrypt)
     assert run_on_driver(bucket_behind.options(), work) == [False, True, False, False]

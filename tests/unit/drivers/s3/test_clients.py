@@ -58,11 +58,11 @@ def test_a_storage_that_cannot_start_keeps_no_client(bucket: Bucket) -> None:
 
 
 async def read_slowly(blocks: AsyncIterator[bytes], seconds: float) -> list[int]:
-    found = []
+    sizes = []
     async for block in blocks:
-        found.append(len(block))
+        sizes.append(len(block))
         await asyncio.sleep(seconds)
-    return found
+    return sizes
 
 
 def test_a_slow_reader_holds_small_blocks_and_a_fast_one_gets_large_ones(bucket: Bucket) -> None:

@@ -61,9 +61,9 @@ async def move(driver: S3) -> None:
 
 
 async def copy_from(driver: S3) -> None:
-    found = await driver.stat(P("/s"))
-    assert found.size is not None
-    results = await driver.copy_from(driver, [CopyRequest(P("/s"), P("/t"), found.size, found.modified, False)])
+    entry = await driver.stat(P("/s"))
+    assert entry.size is not None
+    results = await driver.copy_from(driver, [CopyRequest(P("/s"), P("/t"), entry.size, entry.modified, False)])
     assert results is not None
     if results[0] is not None:
         raise results[0]

@@ -72,7 +72,7 @@ def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts
         return await driver.finish(target, token, receipts, upload)
 
     assert run_on_driver(bucket.options(), in_parts).size == len(written)
-    found = bucket.client.get_object(Bucket=bucket.name, Key="b")
-    assert found["Body"].read() == written
-    assert found["ETag"].strip('"').endswith("-3")
+    stored = bucket.client.get_object(Bucket=bucket.name, Key="b")
+    assert stored["Body"].read() == written
+    assert stored["ETag"].strip('"').endswith("-3")
     assert (bucket.keys(), bucket.dangling()) == (["a +%ä", "b"], 0)

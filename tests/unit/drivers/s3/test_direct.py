@@ -46,8 +46,8 @@ def test_on_aws_they_send_to_the_host_of_the_region(bucket: Bucket) -> None:
     async def sign(driver: S3) -> SignedRequest:
         return await driver.sign_part(P("/f"), "token", 1, 9, CRC)
 
-    found = run_on_driver(bucket.options(endpoint="", region="eu-west-3"), sign)
-    assert ".s3.eu-west-3.amazonaws.com/" in found.url or "//s3.eu-west-3.amazonaws.com/" in found.url
+    signed = run_on_driver(bucket.options(endpoint="", region="eu-west-3"), sign)
+    assert ".s3.eu-west-3.amazonaws.com/" in signed.url or "//s3.eu-west-3.amazonaws.com/" in signed.url
 
 
 def test_parts_that_were_sent_are_listed_page_by_page(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +59,8 @@ def test_parts_that_were_sent_are_listed_page_by_page(bucket: Bucket, monkeypatc
             assert send(await driver.sign_part(P("/f"), token, number, 9, CRC)) == 200
         return await driver.list_parts(P("/f"), token)
 
-    found = run_on_driver(bucket.options(), store)
-    assert [(part.number, part.size) for part in found] == [(number, 9) for number in range(1, 6)]
+    parts = run_on_driver(bucket.options(), store)
+    assert [(part.number, part.size) for part in parts] == [(number, 9) for number in range(1, 6)]
 
 
 def test_the_etag_of_a_file_is_known_before_it_is_made(bucket: Bucket) -> None:

@@ -118,7 +118,7 @@ def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_thread
         async def body() -> AsyncIterator[bytes]:
             async for block in many(18 * MIB):
                 if not threads:
-                    threads.update(one for one in threading.enumerate() if one.name.startswith("s3"))
+                    threads.update(thread for thread in threading.enumerate() if thread.name.startswith("s3"))
                     await driver.stop()
                 yield block
 

@@ -53,11 +53,11 @@ def test_a_server_that_hangs_is_given_up_and_asked_again_when_it_answers(
         proxy.before.append(lambda exchange: goes_on.wait(MOST_SECONDS) and None)
         with pytest.raises(Unreachable):
             await driver.stat(P("/f"))
-        asked = len(proxy.seen)
+        requests_before = len(proxy.seen)
         for _ in range(200):
             with pytest.raises(Unreachable):
                 await act(driver)
-        assert len(proxy.seen) == asked
+        assert len(proxy.seen) == requests_before
         goes_on.set()
         end = time.monotonic() + MOST_SECONDS
         while time.monotonic() < end:

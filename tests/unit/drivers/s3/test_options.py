@@ -42,12 +42,12 @@ def test_where_an_object_is(options: dict[str, Any], address: str) -> None:
 
 
 def test_who_asks() -> None:
-    found = parse_qs(urlsplit(sign(region="eu-west-1", session_token="a token", access_key_id="AKIDZ")).query)
-    assert found["X-Amz-Credential"][0].split("/")[0::2] == ["AKIDZ", "eu-west-1", "aws4_request"]
-    assert found["X-Amz-Security-Token"] == ["a token"]
+    query = parse_qs(urlsplit(sign(region="eu-west-1", session_token="a token", access_key_id="AKIDZ")).query)
+    assert query["X-Amz-Credential"][0].split("/")[0::2] == ["AKIDZ", "eu-west-1", "aws4_request"]
+    assert query["X-Amz-Security-Token"] == ["a token"]
     other = parse_qs(urlsplit(sign(region="eu-west-1", secret_access_key="z")).query)
     assert "X-Amz-Security-Token" not in other
-    assert other["X-Amz-Signature"] != found["X-Amz-Signature"]
+    assert other["X-Amz-Signature"] != query["X-Amz-Signature"]
 
 
 def test_what_keeps_an_empty_folder(bucket: Bucket) -> None:

@@ -14,9 +14,9 @@ from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_a_listing_comes_in_pages_without_what_is_no_entry(bucket: Bucket, version: str) -> None:
-    wanted = [f"ä file {number:04}+%&.txt" for number in range(2500)]
+    visible = [f"ä file {number:04}+%&.txt" for number in range(2500)]
     hidden = ["", ".mangrove", "back\\slash", "line\nfeed", ".", ".."]
-    bucket.put(*(f"in/d/{name}" for name in [*wanted, *hidden]))
+    bucket.put(*(f"in/d/{name}" for name in [*visible, *hidden]))
 
     async def work(driver: S3) -> list[list[base.Entry]]:
         return [list(batch) async for batch in driver.list(P("/d"))]
@@ -25,7 +25,7 @@ def test_a_listing_comes_in_pages_without_what_is_no_entry(bucket: Bucket, versi
     batches = run_on_driver(options, work)
     entries = [entry for batch in batches for entry in batch]
     assert len(batches) == 3
-    assert sorted(entry.name for entry in entries) == wanted
+    assert sorted(entry.name for entry in entries) == visible
     assert abs(entries[0].modified - time.time()) < 600
 
 

@@ -140,6 +140,6 @@ def test_an_upload_is_aborted_by_its_token_alone(bucket: Bucket) -> None:
         tokens = [await driver.begin(P("/f"), Upload(3, 0.0), make_parts_key()) for _ in range(2)]
         await driver.abort(P("/f"), tokens[0])
         await driver.abort(P("/f"), tokens[0])
-        assert [one["UploadId"] for one in bucket.uploads()] == [tokens[1]]
+        assert [upload["UploadId"] for upload in bucket.uploads()] == [tokens[1]]
 
     run_on_driver(bucket.options(), work)

@@ -30,13 +30,13 @@ def test_a_move_keeps_the_version_that_was_put_while_the_copy_was_completed(
         time.sleep(0.2)
 
     async def work(driver: S3) -> None:
-        found, upload = await driver.stat(P("/s")), Upload(len(old), 0.0)
+        entry, upload = await driver.stat(P("/s")), Upload(len(old), 0.0)
         token = await driver.begin(P("/t"), upload, make_parts_key())
         spans = [(1, 0, 5 * MIB), (2, 5 * MIB, MIB)]
         receipts = [await driver.copy_part_from(driver, P("/s"), P("/t"), token, *span) for span in spans]
         proxy.once("complete_multipart_upload", complete_slowly)
         await driver.finish(P("/t"), token, receipts, upload)
-        await actions.fails(driver.remove_unchanged(P("/s"), found), EntryChanged)
+        await actions.fails(driver.remove_unchanged(P("/s"), entry), EntryChanged)
 
     run_on_driver(bucket.options(), work)
     assert (bucket.get("s"), bucket.get("t")) == (b"newer", old)
@@ -92,11 +92,11 @@ def test_only_the_file_that_was_meant_is_removed(proxy: Proxy, bucket_behind: Bu
 
     async def work(driver: S3) -> None:
         bucket.put("d/f", content=b"old")
-        found = await driver.stat(P("/d/f"))
+        entry_alone = await driver.stat(P("/d/f"))
         listed = (await base.list_all(driver, P("/d")))[0]
         for other in (b"new", b"longer"):
             bucket.put("d/f", content=other)
-            for entry in (found, listed):
+            for entry in (entry_alone, listed):
                 await actions.fails(driver.remove_unchanged(P("/d/f"), entry), EntryChanged)
         await actions.fails(driver.remove_unchanged(P("/d/f"), Entry("f", 7, 0.0, False)), EntryChanged)
         for look in ("stat", "list", "size"):
@@ -115,9 +115,9 @@ def test_what_is_put_right_before_the_removal_stays(proxy: Proxy, bucket_behind:
     bucket.put("f", content=b"old")
 
     async def work(driver: S3) -> None:
-        found = await driver.stat(P("/f"))
+        entry = await driver.stat(P("/f"))
         proxy.once("delete_object", lambda _: bucket.put("f", content=b"new"))
-        await actions.fails(driver.remove_unchanged(P("/f"), found), EntryChanged)
+        await actions.fails(driver.remove_unchanged(P("/f"), entry), EntryChanged)
 
     run_on_driver(bucket.options(), work)
     assert bucket.get("f") == b"new"
