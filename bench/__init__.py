@@ -1,1 +1,1 @@
-"""How fast the real service is, next to what it aims at: `python -m bench`."""
+"""Measure the speed of the real service against its aims: `python -m bench`."""

@@ -1,4 +1,4 @@
-"""What the usual requests cost in the cloud: the calls that the functions make of AWS, and dollars per million.
+"""The cost of usual requests in the cloud: the calls of AWS by the functions, and dollars per million.
 
 Counted, not estimated: each function runs as Lambda runs it, the built one where it is built, and every call passes a
 recorder. Time is what its process computes, on this machine, and what AWS's services are known to take.
@@ -48,8 +48,10 @@ FOLDER = "/files/economy"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What one request, or one object of many, took. `calls`: of AWS; `warm_calls`: where another one came just before;
-    `dollars`: per million."""
+    """The cost of a request, or of an object of many.
+
+    `calls`: of AWS; `warm_calls`: where another one came just before; `dollars`: per million.
+    """
 
     name: str
     aim: str
@@ -147,7 +149,7 @@ def count_copy(admin: Person) -> Bill:
 
 
 def count_s3(calls: Sequence[Call]) -> int:
-    """How many of them are S3's."""
+    """Return the number of calls of S3."""
     return sum(call.operation.startswith("s3:") for call in calls)
 
 
@@ -176,7 +178,7 @@ def bill_call(call: Call) -> float:
 
 @cache
 def count_indexes() -> Mapping[str, int]:
-    """How many indexes each table has."""
+    """Return the number of indexes of each table."""
     tables = template.read_tables(lambdas.STACK)
     return {table["TableName"]: len(table.get("GlobalSecondaryIndexes", ())) for table in tables}
 
@@ -196,7 +198,7 @@ def common_memory() -> int:
 
 
 def find_milliseconds(call: Call) -> float:
-    """What a call is known to take within a region."""
+    """Return the known time of a call within a region."""
     if call.operation.startswith("dynamodb:"):
         return DYNAMODB_MILLISECONDS
     return MILLISECONDS.get(call.operation, MILLISECONDS["states"])

@@ -1,1 +1,1 @@
-"""What `make build` and `make deploy` do to the functions before they go to the cloud; no part of the service."""
+"""Steps of `make build` and `make deploy` on the functions. Not a part of the service."""

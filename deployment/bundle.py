@@ -44,7 +44,7 @@ class Size:
         return Size(self.unzipped + other.unzipped, self.zipped + other.zipped)
 
     def fits(self, bound: Size) -> bool:
-        """Whether neither is larger."""
+        """Return True if neither is larger."""
         return self.unzipped <= bound.unzipped and self.zipped <= bound.zipped
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def trim(folder: Path) -> None:
 
 
 def _is_tests(folder: Path) -> bool:
-    """Whether a folder is a library's own tests, and no module of that name that it imports."""
+    """Return True if a folder is a library's own tests, and no module of that name that it imports."""
     return folder.name in TESTS and any(path.name.startswith(("test_", "conftest")) for path in folder.iterdir())
 
 

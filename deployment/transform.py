@@ -1,4 +1,4 @@
-"""What CloudFormation makes of the template, as JSON: `python -m deployment.transform Name=value …`.
+"""Print the template as CloudFormation transforms it, as JSON: `python -m deployment.transform Name=value …`.
 
 Runs where the SAM command is installed, without a network. Arguments are parameters.
 """

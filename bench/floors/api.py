@@ -13,7 +13,7 @@ from bench.floors.worker import read
 
 
 class Body(BaseModel):
-    """What a request may send."""
+    """The body of a request."""
 
     name: str = ""
     page: int = 1

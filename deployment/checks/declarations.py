@@ -1,4 +1,4 @@
-"""What a person can set has an effect: code reads each setting and each option of a driver."""
+"""Check that each setting and each option of a driver is read by code."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def require_enabled(settings: Settings) -> None:
 
 
 async def find_prefix(request: Request) -> str:
-    """What stands before the caller's paths in addresses."""
+    """Return the prefix of the caller's paths in addresses."""
     return urlsplit(await find_base_url(request, await find_flavour(request))).path + headers.ROOT
 
 
@@ -114,7 +114,7 @@ async def read_xml(request: Request) -> bytes:
 
 @verb("OPTIONS")
 async def options(who: Anyone) -> Response:
-    """What can be done here."""
+    """Answer OPTIONS with the allowed methods."""
     require_enabled((await configuration.get()).settings)
     return Response(headers={"dav": "1, 2", "ms-author-via": "DAV", "allow": METHODS, "accept-ranges": "bytes"})
 
@@ -128,7 +128,7 @@ def respond(answer: Answer) -> Response:
 
 @verb("PROPFIND")
 async def propfind(who: Reader, request: Request, path: TreePathText) -> Response:
-    """What is there, and its properties."""
+    """Answer PROPFIND with the entries and their properties."""
     return respond(await handlers.propfind(who, path, request.headers, await read_xml(request)))
 
 
@@ -208,7 +208,7 @@ async def answer_problem(request: Request, problem: Exception) -> Response:
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
-    """What the router refuses: a method that is none of WebDAV's, a body that broke off."""
+    """Answer a request that the router refuses: an unknown method, or a body that broke off."""
     assert isinstance(error, HTTPException)
     if error.status_code in (404, 405):
         return await answer_problem(request, DavProblem(405, f"{request.method} is no verb of WebDAV"))

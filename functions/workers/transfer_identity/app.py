@@ -1,4 +1,4 @@
-"""Who may enter by AWS Transfer Family."""
+"""The identity provider for AWS Transfer Family."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from mangrove.tasks.core.workers import run_in_loop
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """What the server asks for each user who wants in; an empty answer refuses."""
+    """Answer the server's question about a user; an empty answer refuses."""
     return run_in_loop(identify(event))

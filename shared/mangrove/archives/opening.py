@@ -44,7 +44,7 @@ def _find_extension(name: str) -> str:
 
 
 def is_supported(name: str) -> bool:
-    """Whether a file of this name is treated as an archive."""
+    """Return True if a file of this name is treated as an archive."""
     return bool(_find_extension(name))
 
 

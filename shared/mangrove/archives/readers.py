@@ -170,7 +170,7 @@ class DecompressReader:
                 return block
 
     async def _start_next_stream(self, ended: Decompressor) -> bool:
-        """Whether another stream follows; then it is the current one."""
+        """Return True if another stream follows; then it is the current one."""
         if not self._concatenated:
             return False
         rest = ended.unused_data
@@ -231,7 +231,7 @@ class LimitReader:
 
 
 class Budget:
-    """How many bytes all streams of one iteration may yield together."""
+    """The bytes that all streams of an iteration may yield together."""
 
     def __init__(self, limits: Limits, packed: int) -> None:
         bounds = [limits.size] if limits.size else []

@@ -63,7 +63,7 @@ class RawRecord(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """Where the directory is: from `start` to `stop`; `shift` is to be added to all offsets."""
+    """The position of the directory: from `start` to `stop`; `shift` is to be added to all offsets."""
 
     start: int
     stop: int

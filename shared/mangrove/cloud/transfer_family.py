@@ -48,7 +48,7 @@ class Shown:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What a session may do with the objects in it; that it may list them is said of the bucket."""
+        """The actions that a session may take on the objects; the bucket's statement allows to list them."""
         more = (("s3:PutObject", self.may_write), ("s3:DeleteObject", self.may_delete))
         return ("s3:GetObject", *(action for action, is_allowed in more if is_allowed))
 
@@ -101,7 +101,7 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
 
 
 async def find_shown(user: User) -> list[Shown]:
-    """What of a user's tree can be shown; as much of it as a policy has room for."""
+    """Return the parts of a user's tree that can be shown, as many as a policy has room for."""
     root = await accesses.at(Caller(user, Right.WRITE), "/")
     shown: list[Shown] = []
     for access, mount in _find_mounts(root):
@@ -131,7 +131,7 @@ def _find_mounts(root: PathAccess) -> Iterator[tuple[PathAccess, Mount]]:
 
 
 def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
-    """How a mount, or a folder in it, can be shown; None where it cannot."""
+    """Return the view of a mount, or of a folder in it; None if it cannot be shown."""
     table = access.table
     if any(other != mount.path and TreePath(other).within(access.path) for other in table.by_path):
         return None
@@ -171,7 +171,7 @@ def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
 
 
 def make_answer(role: str, shown: Sequence[Shown]) -> dict[str, Any]:
-    """What the server takes as a sign-in that went well."""
+    """Return the answer that accepts a sign-in."""
     details = [{"Entry": folder.entry, "Target": f"/{folder.bucket}/{folder.prefix}".rstrip("/")} for folder in shown]
     return {
         "Role": role,

@@ -105,7 +105,7 @@ class ConnectionPool(Generic[Connection]):
 
     @property
     def size(self) -> int:
-        """How many connections are open or opening."""
+        """The number of connections that are open or opening."""
         return len(self._slots)
 
     @asynccontextmanager

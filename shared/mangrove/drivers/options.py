@@ -29,7 +29,7 @@ class FormItem(NamedTuple):
 
 
 class OptionMeta(NamedTuple):
-    """What the form knows of an option beside its annotation. `type` "": the one that the annotation gives."""
+    """The facts of an option in the form, beside its annotation. `type` "": the one that the annotation gives."""
 
     default: Default = None
     type: str = ""
@@ -164,7 +164,7 @@ def list_common_items(config: DriverConfig) -> list[FormItem]:
 
 
 def _list_proxy_items(config: DriverConfig) -> list[FormItem]:
-    """How clients get the bytes: through the service, or from the storage itself where that is possible."""
+    """Return the choices of how clients get bytes: through the service, or from the storage itself if it can."""
     if config.only_proxy:
         return [FormItem("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", required=True)]
     web_proxy, policy = ("true", "native_proxy") if config.prefer_proxy else ("", "302_redirect")

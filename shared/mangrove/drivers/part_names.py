@@ -16,7 +16,7 @@ def make_part_name() -> str:
 
 
 def is_part(name: str) -> bool:
-    """Whether a name of a listing is not to be seen."""
+    """Return True if a name of a listing is not to be seen."""
     return name.startswith(PART)
 
 

@@ -1,4 +1,4 @@
-"""What drivers look at before a change, where the storage itself does not refuse it."""
+"""Checks before a change, for storages that do not refuse it themselves."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ def needs_disk(name: str) -> bool:
 
 
 def find_redirects(name: str, addition: str) -> Redirects | None:
-    """What the paths of a storage stand for; None for one with files of its own, or whose options cannot be read."""
+    """Return the targets of the paths of a storage; None for one with files of its own, or whose options cannot be
+    read."""
     if name not in DRIVERS or not DRIVERS[name].redirects:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which names of a storage are taken, asked for many at once."""
+"""Lookups of many names that may be taken in a storage."""
 
 from __future__ import annotations
 

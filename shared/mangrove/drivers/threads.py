@@ -102,7 +102,7 @@ class _Call:
 
 
 def _read_mark(thread: int) -> bytes:
-    """What changes whenever the kernel runs a thread; empty where it does not tell."""
+    """Return a value that changes whenever the kernel runs a thread; empty if the kernel does not tell."""
     try:
         return Path(f"/proc/self/task/{thread}/schedstat").read_bytes()
     except OSError:
@@ -145,7 +145,7 @@ def allow_long_wait() -> Iterator[None]:
 
 
 def is_given_up() -> bool:
-    """Whether the call that runs in this thread has been answered as failed: no further step of it must follow."""
+    """Return True if the call of this thread has been answered as failed: no further step of it must follow."""
     call = _get_current_call()
     return call is not None and call.future is not None and call.is_given_up
 
@@ -165,7 +165,7 @@ class _Pool:
 
     @property
     def has_lost_all(self) -> bool:
-        """Whether so many threads hang that no further one is started."""
+        """True if so many threads hang that no further one is started."""
         return self._lost >= MAX_LOST_THREADS
 
     def submit(self, call: _Call) -> None:
@@ -208,7 +208,7 @@ class _Pool:
             return [call for call in self._running if not call.is_given_up]
 
     def has_calls(self) -> bool:
-        """Whether any call runs or waits."""
+        """Return True if any call runs or waits."""
         return bool(self._running or self._waiting)
 
     def give_up(self, call: _Call) -> None:
@@ -239,7 +239,7 @@ class _Probe:
 
     @property
     def is_hung(self) -> bool:
-        """Whether calls were given up for want of the answer, which is still awaited."""
+        """True if calls were given up for want of the answer, which is still awaited."""
         return self._hung == self._asked_at
 
     def ask(self) -> None:
@@ -258,7 +258,7 @@ class _Probe:
             log_event("a storage answers again", storage=self._name)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the answer has been awaited for PROBE_TIMEOUT_SECONDS."""
+        """Return True if the answer has been awaited for PROBE_TIMEOUT_SECONDS."""
         asked_at = self._asked_at
         return asked_at > 0.0 and now - asked_at >= PROBE_TIMEOUT_SECONDS
 

@@ -1,4 +1,4 @@
-"""Which addresses outgoing connections may reach: the public internet, and what the administrator allows.
+"""The addresses that outgoing connections may reach: the public internet, and what the administrator allows.
 
 A policy is checked on the resolved address, so an odd spelling of an address or a name with several answers changes
 nothing. `mangrove.net.client` does so for every connection it makes.
@@ -62,7 +62,7 @@ def _is_in(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet."""
+    """Return True if an address belongs to the public internet."""
     address = _unmap(address)
     if isinstance(address, ipaddress.IPv4Address):
         return not _is_in(address, _SPECIAL_V4)
@@ -80,7 +80,7 @@ def check_policy_text(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """What may be reached besides the public internet: host names in lower case, networks. `blocked` wins over both."""
+    """The targets besides the public internet: host names in lower case, and networks. `blocked` wins over both."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -104,7 +104,7 @@ class AddressPolicy:
         return replace(cls.parse(host), blocked=_METADATA)
 
     def permits(self, host: str, address: Address) -> bool:
-        """Whether a connection to `host` may be made at `address`.
+        """Return True if a connection to `host` may be made at `address`.
 
         A name that is allowed may lead to any address but those of metadata services: who answers for the name decides
         where it leads.

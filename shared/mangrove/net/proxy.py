@@ -35,7 +35,7 @@ _AUTHORIZATION = re.compile(r"^proxy-authorization:[ \t]*basic[ \t]+(\S+)[ \t]*$
 
 
 class ProxyAccess(NamedTuple):
-    """How the other program reaches the proxy."""
+    """The address and credentials of the proxy for another program."""
 
     url: str
     user: str

@@ -29,7 +29,7 @@ ENDED = "the session has ended, sign in again"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What somebody signed in with instead of the account's password: the kind of its record, and its id."""
+    """The credential of a sign-in without the account's password: the kind of its record, and its id."""
 
     kind: str
     id: int

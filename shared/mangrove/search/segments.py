@@ -1,4 +1,4 @@
-"""Where the index of a storage lies: immutable files, and a manifest that is swapped as a whole.
+"""The files of the index of a storage: immutable files, and a manifest that is swapped as a whole.
 
 On one machine in `<data>/index/<storage id>/`; in the cloud in the bucket MANGROVE_INDEX_BUCKET under
 `<storage id>/`, from where files are fetched once to `/tmp/index/<storage id>/`. What is read for the first time, or

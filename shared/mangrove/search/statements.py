@@ -32,7 +32,7 @@ AND folders.path >= hidden.path || '/' AND folders.path < hidden.path || '0')"""
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is looked for. `scope`: 0 all, 1 folders, else files. `extensions`: of `words.parse_extensions`.
+    """The filters of a search. `scope`: 0 all, 1 folders, else files. `extensions`: of `words.parse_extensions`.
 
     Extensions and sizes (bytes) are those of files: no folder passes them, nor a file of unknown size. `since` and
     `until`, both included: seconds since the epoch; what has no known time passes neither.

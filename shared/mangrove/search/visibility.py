@@ -1,4 +1,4 @@
-"""What a caller may see of the folders in which names were found: what they would see if they listed their way there.
+"""The visibility of the folders of hits: a caller sees a hit if listings would lead there.
 
 A folder is seen when every folder on the way to it, from the one that is searched, lets the caller read it and shows
 the next one; of what is in it, what its listing shows. Rules reach far, so most folders are judged as their neighbours

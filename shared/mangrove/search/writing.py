@@ -222,9 +222,9 @@ async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a walk read: files of FolderWriter with the folders that were read, and of SegmentWriter with what was in
-    them; ids count from 0. `count` rows of names, `folder_count` of folders. `shifts`: what is to be added to the ids
-    in each of the files, nothing if it is empty."""
+    """The result of a walk: files of FolderWriter with the folders that were read, and of SegmentWriter with what was
+    in them; ids count from 0. `count` rows of names, `folder_count` of folders. `shifts`: what is to be added to the
+    ids in each of the files, nothing if it is empty."""
 
     folders: Sequence[Path]
     names: Sequence[Path]

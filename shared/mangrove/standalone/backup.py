@@ -247,7 +247,7 @@ def _extract(file: IO[bytes], target: Path) -> None:
 
 
 def _place(target: Path, member: tarfile.TarInfo) -> Path:
-    """Where a member goes; BrokenBackup for one that no backup has."""
+    """Return the target of a member; BrokenBackup if no backup has such a member."""
     name = PurePosixPath(member.name)
     if member.isfile() and member.name in (MANIFEST, "records.db", "key", "schema"):
         return target / name

@@ -74,7 +74,7 @@ class ClientConnections:
         self._count = 0
 
     def make_protocol(self) -> Any:
-        """What uvicorn calls for each connection."""
+        """Return the protocol of a connection, for uvicorn."""
         return partial(Connection, self)
 
     def admit(self, connection: Connection) -> bool:
@@ -155,7 +155,7 @@ class PipelineFlow(FlowControl):
 
 
 class Window:
-    """How many bytes went by since a time."""
+    """The number of bytes since a time."""
 
     def __init__(self, now: float, mark: int) -> None:
         self.since = now
@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way, and no answer left to be sent."""
+        """True if no request is under way, and no answer left to be sent."""
         is_free = not self._is_in_body and (self.cycle is None or self.cycle.response_complete)
         return is_free and not self.transport.get_write_buffer_size()
 

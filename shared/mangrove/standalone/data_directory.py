@@ -164,7 +164,7 @@ class DataDirectory:
         self.restored.rmdir()
 
     def read_holder(self) -> ProcessInfo | None:
-        """What the process that has, or last had, the directory wrote; None when nothing readable is there."""
+        """Return the notes of the process that holds, or last held, the directory; None if nothing is readable."""
         try:
             return ProcessInfo(**json.loads(self._lock.read_text()))
         except (OSError, ValueError, TypeError):

@@ -36,7 +36,7 @@ FIRST_DELAY, LAST_DELAY = 0.1, 30.0  # seconds before one that ran shorter is
 
 
 def is_elsewhere() -> bool:
-    """Whether the records are kept by an engine that is not ours."""
+    """Return True if the records are kept by an engine that is not ours."""
     return bool(os.environ.get("MANGROVE_DYNAMODB_ENDPOINT"))
 
 
@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def endpoint(self) -> EngineEndpoint:
-        """Where it answers."""
+        """The endpoint of the engine."""
         host, port = self._address
         return EngineEndpoint(f"http://{host}:{port}", "" if self._namespace is None else str(self._namespace.path))
 
@@ -229,7 +229,7 @@ class HangDetector:
         self._used = ""
 
     def is_hung(self, pid: int) -> bool:
-        """Whether there was no sign of life for HANG_SECONDS; asks at most once in PROBE_SECONDS."""
+        """Return True if there was no sign of life for HANG_SECONDS; asks at most once in PROBE_SECONDS."""
         if time.monotonic() - self._checked < PROBE_SECONDS:
             return False
         answered, used = self._is_answering(), _read_processor_time(pid)

@@ -73,7 +73,7 @@ class Gateway:
             await self.find_app(scope["method"], scope["path"])(scope, receive, send)
 
     def find_app(self, method: str, path: str) -> ASGIApp:
-        """Who answers such a request."""
+        """Return the application that answers such a request."""
         exact = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
         if exact is not None:
             return exact

@@ -1,4 +1,4 @@
-"""What one machine adds to the health of the service: its disk, and the work in the background."""
+"""Health checks of a standalone service: its disk, and the work in the background."""
 
 from __future__ import annotations
 

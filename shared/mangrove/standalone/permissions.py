@@ -49,7 +49,7 @@ def _list_entries(folder: int) -> Iterator[os.DirEntry[str]]:
 
 
 def _close(handle: int) -> bool:
-    """Whether it was open to others."""
+    """Return True if it was open to others."""
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
     if mode & OTHERS:
         with suppress(PermissionError):  # the owner's word, and a file system that has no permissions

@@ -83,7 +83,7 @@ AGAIN_SECONDS = 0.1  # after a connection could not be taken: there are no descr
 
 
 class Acceptor:
-    """What uvicorn takes for a server. `make_protocol`: of one connection. The socket is not blocking."""
+    """The object that uvicorn uses as a server. `make_protocol`: of one connection. The socket is not blocking."""
 
     def __init__(self, listener: socket.socket, make_protocol: Callable[[], Any]) -> None:
         self._listener = listener

@@ -72,8 +72,11 @@ class UnknownDownload(Aria2Error):
 
 
 class Aria2(Tool):
-    """What it asks for over HTTP or FTP, of trackers and web seeds too, goes through the guarded proxy of this process.
-    What does not are the peers of a torrent and trackers over UDP."""
+    """The tool aria2.
+
+    Its HTTP and FTP requests, also to trackers and web seeds, pass the guarded proxy of this process. Peers of a
+    torrent and trackers over UDP do not.
+    """
 
     name = "aria2"
 

@@ -16,7 +16,8 @@ _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "def
 
 
 def needs_decoding(encoding: str, name: str) -> bool:
-    """Whether a body in this Content-Encoding must be decoded to be the file `name`; Problem for an unknown encoding.
+    """Return True if a body in this Content-Encoding must be decoded to be the file `name`; Problem for an unknown
+    encoding.
 
     Servers declare an encoding for compressed files, too: those are kept as they are sent.
     """

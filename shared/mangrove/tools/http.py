@@ -34,7 +34,7 @@ class LengthMismatch(Problem):
 
 
 class BodyRange(NamedTuple):
-    """Where in the file a body starts, the file's size and the body's length in bytes; None where not known."""
+    """The start of a body in the file, the file's size and the body's length in bytes; None if unknown."""
 
     offset: int
     size: int | None
@@ -84,7 +84,7 @@ class FetchResponse:
 
 
 def _get_validator(headers: httpx.Headers) -> str:
-    """What shows whether the file is unchanged, for If-Range: a strong ETag or a strong date; "" for neither."""
+    """Return the validator of the file for If-Range: a strong ETag or a strong date; "" for neither."""
     tag: str = headers.get("etag", "").strip()
     if tag.startswith('"') and tag.endswith('"') and len(tag) > 2:
         return tag
@@ -120,7 +120,7 @@ async def fetch(url: str, policy: AddressPolicy, offset: int = 0, validator: str
 
 
 def _parse_range(response: httpx.Response, start: int, validator: str) -> BodyRange | None:
-    """What part of the file the body is; None when it is not the file, or not the requested part of it."""
+    """Return the part of the file that the body is; None if it is not the file, or not the requested part."""
     headers, status = response.headers, response.status_code
     content_range = headers.get("content-range", "").strip()
     if status == 206 and start and (match := _CONTENT_RANGE.fullmatch(content_range)):

@@ -97,7 +97,7 @@ class QBittorrent(Tool):
         )
 
     def _is_seeding(self, torrent: dict[str, Any]) -> bool:
-        """Whether the seeding time is not over yet."""
+        """Return True if the seeding time is not over yet."""
         seconds = int(torrent.get("seeding_time") or 0)
         return self._seedtime > 0 and torrent["state"] not in _STOPPED_STATES and seconds < self._seedtime * 60
 

@@ -48,7 +48,7 @@ def check_tool_name(name: str) -> str:
 
 
 def make_address_policy(settings: DownloadToolSettings) -> AddressPolicy:
-    """Which addresses downloads may reach besides the public internet."""
+    """Return the addresses that downloads may reach besides the public internet."""
     from mangrove.net.addresses import AddressPolicy
 
     return AddressPolicy.parse(settings.offline_download_allowed_hosts)

@@ -51,7 +51,7 @@ def normalize_url(url: str, tool: str) -> str:
 
 
 def _has_ambiguous_characters(url: str) -> bool:
-    """Whether a character in it is read differently by different programs."""
+    """Return True if a character in it is read differently by different programs."""
     return not url.isprintable() or " " in url or "\\" in url
 
 
@@ -101,12 +101,12 @@ def _normalize_location(url: str) -> str:
 
 
 def is_web_url(url: str) -> bool:
-    """Whether a normalised URL is one of http or https."""
+    """Return True if a normalised URL is one of http or https."""
     return url.startswith(("http://", "https://"))
 
 
 def names_torrent(url: str) -> bool:
-    """Whether a normalised URL of http or https ends as those of torrent files do."""
+    """Return True if a normalised URL of http or https ends as those of torrent files do."""
     return is_web_url(url) and httpx.URL(url).path.lower().endswith(".torrent")
 
 

@@ -70,7 +70,7 @@ class Alias(Driver):
 
     @property
     def _is_flat(self) -> bool:
-        """Whether there is one name only, whose content is then the root's."""
+        """True if there is one name only, whose content is then the root's."""
         return len(self._sources) == 1
 
     def _find_folders(self, path: TreePath) -> Sequence[TreePath]:
@@ -223,7 +223,7 @@ class Alias(Driver):
         return await self._ask_all(lambda driver: driver.proves_writes())
 
     async def _ask_all(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
-        """Whether all storages behind this say yes; not when one does not run or others are mounted below."""
+        """Return True if all storages behind this say yes; not when one does not run or others are mounted below."""
         assert self.context.resolver is not None
         folders = [folder for folders in self._sources.values() for folder in folders]
         if any(self.context.resolver.folders(folder) for folder in folders):
@@ -236,7 +236,7 @@ class Alias(Driver):
             return False
 
     def _is_locked(self, path: TreePath) -> bool:
-        """Whether this is the root or one of the names, which only the options can change."""
+        """Return True if this is the root or one of the names, which only the options can change."""
         return path == "/" or (not self._is_flat and path.parent == "/")
 
     async def _choose_targets(self, path: TreePath, policy: str) -> Sequence[Location]:

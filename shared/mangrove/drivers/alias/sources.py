@@ -1,4 +1,4 @@
-"""Which folders of the tree an alias shows, under which names."""
+"""The folders of the tree that an alias shows, and their names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def index_folders(sources: Mapping[str, Sequence[TreePath]]) -> dict[TreePath, l
 
 
 def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath, below: bool) -> list[TreePath]:
-    """Where an alias shows a folder of the tree, by what `index_folders` says; `below`: or something below it."""
+    """Return the paths at which an alias shows a folder of the tree, by what `index_folders` says; `below`: or
+    something below it."""
     sources = [path / target.below(folder) for folder in target.ancestors() for path in shown.get(folder, ())]
     if below:
         sources += [path for folder, paths in shown.items() if folder.within(target) for path in paths]
@@ -54,7 +55,7 @@ def find_folders(sources: Mapping[str, Sequence[TreePath]], path: TreePath) -> S
 
 
 class AliasRedirects:
-    """What the paths of an alias stand for."""
+    """The targets of the paths of an alias."""
 
     def __init__(self, text: str) -> None:
         try:

@@ -80,7 +80,7 @@ class Crypt(Driver):
 
     @property
     def remote(self) -> Remote:
-        """Where the encrypted files are."""
+        """The place of the encrypted files."""
         if self._remote is None:
             raise StorageProblem("storage not init")
         return self._remote
@@ -111,7 +111,7 @@ class Crypt(Driver):
         return True  # each block carries a code that only who has the key can make
 
     async def _ask_remote(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
-        """Whether the storage that has it all says yes; not when it does not run or others are mounted below."""
+        """Return True if the storage that has it all says yes; not when it does not run or others are mounted below."""
         if self.remote.has_mounts_below():
             return False
         try:
@@ -245,7 +245,8 @@ class Crypt(Driver):
             await driver.copy(existing.place.path, new, overwrite=overwrite, durable=durable)
 
     async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
-        """What is renamed, moved or copied, its driver, and the new path in that; EntryExists as those say."""
+        """Return the entry to rename, move or copy, its driver, and the new path in that driver; EntryExists if that is
+        taken."""
         existing = await self._find_to_change(path)
         is_dir = existing.entry.is_dir
         self.remote.names.check_length(target, is_dir)

@@ -1,4 +1,4 @@
-"""What the ciphers raise, as a problem that names the file."""
+"""Failures of the ciphers, as problems that name the file."""
 
 from __future__ import annotations
 

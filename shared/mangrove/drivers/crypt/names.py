@@ -185,12 +185,14 @@ class Names:
         return plain
 
     def is_alike(self, name: str) -> bool:
-        """Whether a file and a folder of this name have one name in the remote. Only a file's version stays outside, as
-        rclone stores what is in a folder of such a name."""
+        """Return True if a file and a folder of this name have one name in the remote.
+
+        Only a file's version stays outside, as rclone stores what is in a folder of such a name.
+        """
         return self.are_alike and not _remove_version(name)[1]
 
     def tells_keys(self, is_dir: bool) -> bool:
-        """Whether names of files or folders fit these options only."""
+        """Return True if names of files or folders fit these options only."""
         return not is_dir or self._folder_cipher is not None
 
     def _decrypt(self, name: str, is_dir: bool) -> str:

@@ -33,7 +33,7 @@ class Found:
 
 
 class Remote:
-    """What is below `root`, a path of the tree, under the names that `names` makes."""
+    """The content below `root`, a path of the tree, under the names that `names` makes."""
 
     def __init__(self, resolver: Resolver, root: TreePath, names: Names) -> None:
         self.names = names
@@ -41,7 +41,7 @@ class Remote:
         self._resolver = resolver
 
     def get_tree_path(self, path: TreePath, is_dir: bool) -> TreePath:
-        """Where in the tree a file or folder is stored."""
+        """Return the path in the tree of a stored file or folder."""
         return self.root / self.names.encrypt_path(path, is_dir)
 
     async def locate(self, path: TreePath, is_dir: bool) -> Place:
@@ -102,7 +102,7 @@ class Remote:
         raise EntryNotFound
 
     def find_places(self, path: TreePath) -> Sequence[TreePath]:
-        """Where in the tree a folder may be."""
+        """Return the paths in the tree at which a folder may be."""
         place = self.get_tree_path(path, True)
         return [*{place, spell_controls(place)}] if self.names.makes_symbols else [place]
 
@@ -119,7 +119,7 @@ class Remote:
         return [path]
 
     async def locate_beside(self, existing: Found, path: TreePath, target: TreePath) -> Place:
-        """Where `target` is stored, in the very storage that `path` was found in: balanced ones hold the same.
+        """Return the place of `target` in the same storage as `path`: balanced ones hold the same.
 
         NotSupported when it is mounted elsewhere.
         """
@@ -138,7 +138,7 @@ class Remote:
         return [name for encrypted_name in names if (name := self.names.decrypt(encrypted_name, True)) is not None]
 
     def has_mounts_below(self) -> bool:
-        """Whether not all of it lies in one storage."""
+        """Return True if not all of it lies in one storage."""
         return bool(self._resolver.folders(self.root))
 
     async def locate_root(self) -> Place:
@@ -147,7 +147,7 @@ class Remote:
 
 
 def decrypt_entry(stored: Entry, name: str) -> Entry | None:
-    """What is shown of a stored file or folder; None for a file of a size that no encrypted file has."""
+    """Return the decrypted entry of a stored file or folder; None if its size is impossible for an encrypted file."""
     try:
         size = 0 if stored.is_dir else decrypt_size(stored.size)
     except ValueError:

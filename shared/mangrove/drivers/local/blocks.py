@@ -50,7 +50,7 @@ class FileHandle:
 
 
 def _send(socket: int, handle: int, offset: int, count: int) -> int:
-    """What a fast client takes, which makes room in less time than another thread needs to begin."""
+    """Send what a fast client takes: it makes room in less time than another thread needs to begin."""
     done, end = 0, time.monotonic() + MAX_SEND_SECONDS
     while done < count:
         try:
@@ -73,7 +73,7 @@ def _send(socket: int, handle: int, offset: int, count: int) -> int:
 
 
 def _wait_for_room(socket: int, seconds: float) -> bool:
-    """Whether the socket takes bytes again before that."""
+    """Return True if the socket takes bytes again before that."""
     waiting = select.poll()
     waiting.register(socket, select.POLLOUT)
     return bool(waiting.poll(seconds * 1000))
@@ -106,7 +106,7 @@ async def read_blocks(
 
 
 class Pace:
-    """How fast a reader takes what it is given. `block`: bytes to give it next."""
+    """The speed at which a reader takes its bytes. `block`: bytes to give it next."""
 
     def __init__(self) -> None:
         self.block = SMALL_BLOCK

@@ -117,7 +117,7 @@ class Local(Driver):
             batch = await self._threads.run(scan.read_batch) if scan.has_more else ()
 
     def make_scan(self, path: TreePath) -> FolderScan:
-        """What reads one folder."""
+        """Return the scan of a folder."""
         return FolderScan(self.root, self._threads, path, self._make_entry, self.options.thumbnail)
 
     async def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:

@@ -1,4 +1,4 @@
-"""What makes stored files survive a power cut: their bytes are on the disk before their names, and those before the
+"""Durability: stored files survive a power cut: their bytes are on the disk before their names, and those before the
 answer.
 
 A folder is as durable as its own name in the folder above it. Which names of folders are on the disk is remembered,

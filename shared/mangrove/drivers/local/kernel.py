@@ -86,7 +86,7 @@ def open_beneath(folder: int, path: str, flags: int) -> int:
 
 
 def can_sync_file_system() -> bool:
-    """Whether `sync_file_system` is there and tells of errors, as Linux does since 5.8."""
+    """Return True if `sync_file_system` is there and tells of errors, as Linux does since 5.8."""
     release = platform.release().split(".")
     known = _SYNCFS is not None and all(part.isdecimal() for part in release[:2])
     return known and tuple(map(int, release[:2])) >= (5, 8)
@@ -98,7 +98,7 @@ def sync_file_system(handle: int) -> None:
 
 
 def is_on_this_machine(handle: int) -> bool:
-    """Whether the file system of an open file is known to keep its bytes on this machine."""
+    """Return True if the file system of an open file is known to keep its bytes on this machine."""
     if _FSTATFS is None or platform.system() != "Linux":
         return False
     status = ctypes.create_string_buffer(256)  # more than a struct statfs, which begins with f_type

@@ -46,7 +46,7 @@ def rename_noreplace(old: str, new: str, source: int, folder: int, unlink: Unlin
 
 
 def _is_one_entry(old: str, new: str, source: int, folder: int) -> bool:
-    """Whether two names are two spellings of one, which is no second file."""
+    """Return True if two names are two spellings of one, which is no second file."""
     try:
         status = os.stat(old, dir_fd=source, follow_symlinks=False)
         other = os.stat(new, dir_fd=folder, follow_symlinks=False)
@@ -78,8 +78,8 @@ def refuse_existing(name: str, folder: int) -> None:
 
 
 def can_refuse_existing(folder: int) -> bool:
-    """Whether a rename in this folder refuses a name that is taken in one step; tried with a file that is removed. It
-    has the same names each time, so that the next trial removes what a killed one left."""
+    """Return True if a rename in this folder refuses a name that is taken in one step; tried with a file that is
+    removed. It has the same names each time, so that the next trial removes what a killed one left."""
     old, new = f"{PART}trial-old.part", f"{PART}trial-new.part"
     _unlink_if_there(old, folder)
     _unlink_if_there(new, folder)

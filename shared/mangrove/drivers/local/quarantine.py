@@ -144,7 +144,7 @@ def rename(old: str, new: str, source: int, folder: int, *, overwrite: bool) -> 
 
 
 def _has(name: str, folder: int, status: os.stat_result) -> bool:
-    """Whether a name is one of this file."""
+    """Return True if a name is one of this file."""
     try:
         return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), status)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a storage does with what is removed: gone at once, or kept in its recycle bin."""
+"""Removals of a storage: final, or into its recycle bin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_folder(name: str, folder: int) -> bool:
-    """Whether an entry of an open folder is a folder, and no link to one."""
+    """Return True if an entry of an open folder is a folder, and no link to one."""
     try:
         return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:

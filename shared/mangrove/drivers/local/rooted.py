@@ -66,7 +66,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def make_problem(error: OSError) -> StorageProblem:
-    """What an error of the system means, without the server's paths in its text."""
+    """Return the problem of an error of the system, without paths of the server in its text."""
     kind, text = _PROBLEMS.get(error.errno or 0, (StorageProblem, os.strerror(error.errno or errno.EIO)))
     return kind(text)
 
@@ -78,7 +78,7 @@ def check_wanted() -> None:
 
 
 def _lies_in(real: str, folder: str) -> bool:
-    """Whether a path is that of a folder or below it, both with links resolved."""
+    """Return True if a path is that of a folder or below it, both with links resolved."""
     return real == folder or real.startswith(folder.rstrip("/") + "/")
 
 
@@ -95,7 +95,7 @@ class Root:
 
     @cached_property
     def _is_private(self) -> bool:
-        """Whether it lies in the data directory, where everything is for the owner alone."""
+        """Return True if it lies in the data directory, where everything is for the owner alone."""
         data = config().data
         return data is not None and _lies_in(self.real, os.path.realpath(data))
 
@@ -287,12 +287,12 @@ class FileVersion(NamedTuple):
         return "-".join(f"{value:x}" for value in self)
 
     def is_same_file(self, other: FileVersion) -> bool:
-        """Whether both are one file with the same bytes, which may have been renamed in between."""
+        """Return True if both are one file with the same bytes, which may have been renamed in between."""
         return self._replace(changed=0) == other._replace(changed=0)
 
 
 def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
-    """Whether a file is what `stat` or a listing showed. `renamed`: its name was another one in between."""
+    """Return True if a file is what `stat` or a listing showed. `renamed`: its name was another one in between."""
     if entry.size not in (None, status.st_size) or entry.modified not in (0.0, status.st_mtime):
         return False
     if not entry.etag:

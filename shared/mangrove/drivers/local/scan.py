@@ -42,7 +42,7 @@ class FolderScan:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be another batch."""
+        """True if there may be another batch."""
         return bool(self._names)
 
     def begin(self, show_hidden: bool) -> Sequence[Entry]:
@@ -102,11 +102,11 @@ class FoldersScan:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is another batch."""
+        """True if there is another batch."""
         return self._open is not None or self._next < len(self._paths)
 
     def read_batch(self) -> Sequence[FolderBatch]:
-        """What comes next: of as many folders as do not take long, or have few entries together."""
+        """Return the next batch: as many folders as are quick to read, or have few entries together."""
         batches: list[FolderBatch] = []
         count, end = 0, time.monotonic() + CALL_SECONDS
         while self.has_more and count < BATCH and (not batches or time.monotonic() < end):

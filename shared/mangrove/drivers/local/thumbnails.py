@@ -187,7 +187,7 @@ class Decoders:
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of this name may have a thumbnail."""
+    """Return True if a file of this name may have a thumbnail."""
     return name.rpartition(".")[2].lower() in PICTURES
 
 

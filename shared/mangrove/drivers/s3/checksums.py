@@ -30,7 +30,7 @@ class Sums(NamedTuple):
 
 
 class Kind(Enum):
-    """What a request carries for the server to verify; the best one first."""
+    """A checksum that a request carries for the server to verify; the best one first."""
 
     CRC32 = "crc32"
     MD5 = "md5"
@@ -44,7 +44,7 @@ class Kind(Enum):
 
 
 class Integrity:
-    """What is known of one server: the checksum it verifies, and whether what it stored was proven so far."""
+    """The known facts of a server: the checksum that it verifies, and if everything it stored was proven so far."""
 
     def __init__(self) -> None:
         self.kind = Kind.CRC32
@@ -52,7 +52,7 @@ class Integrity:
 
     @property
     def proven(self) -> bool:
-        """Whether there was an answer, and every one so far proved what was stored."""
+        """True if there was an answer, and every one so far proved what was stored."""
         return bool(self._proven)
 
     def refuse(self, kind: Kind) -> None:
@@ -61,7 +61,8 @@ class Integrity:
             self.kind = Kind.MD5 if kind is Kind.CRC32 else Kind.NONE
 
     def compare(self, sums: Sums, kind: Kind, answer: Mapping[str, Any]) -> bool:
-        """Whether the answer to a put or a part agrees with what was sent; it is remembered whether it proves it."""
+        """Return True if the answer to a put or a part agrees with what was sent; it is remembered whether it proves
+        it."""
         stored = parse_checksums(answer)
         if kind is Kind.CRC32 and "crc32" not in stored:
             self.refuse(kind)  # a server that does not know it verifies nothing

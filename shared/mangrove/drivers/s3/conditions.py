@@ -1,5 +1,7 @@
-"""Which conditions of a request a server decides: to replace nothing, to copy one version. Found out once, and
-remembered."""
+"""The conditions of requests that a server supports: to replace nothing, to copy one version.
+
+Probed once, and remembered.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 class Refusals(NamedTuple):
-    """Which requests the server refuses on a key that is taken: `puts` means completed uploads as well. `versions`: it
-    copies no object whose ETag is another one than was asked for."""
+    """The requests that the server refuses on a key that is taken: `puts` means completed uploads as well.
+
+    `versions`: it copies no object whose ETag is another one than was asked for.
+    """
 
     puts: bool
     copies: bool
@@ -31,8 +35,10 @@ class Refusals(NamedTuple):
 
 
 class Conditions:
-    """What the server of one storage does with `If-None-Match: *`, and with the ETag of what is to be copied. AWS
-    honours both; of others, many ignore them."""
+    """The support of a storage's server for `If-None-Match: *`, and for the ETag of the source of a copy.
+
+    AWS honours both; of others, many ignore them.
+    """
 
     def __init__(self, api: Api, options: S3Options, prefix: str) -> None:
         self._api = api

@@ -112,7 +112,7 @@ class S3(Driver):
         return self.get_key(path)
 
     def _prefix(self, path: TreePath) -> str:
-        """What the keys of all a folder holds begin with."""
+        """Return the prefix of the keys in a folder."""
         return self._root if path == "/" else f"{self.get_key(path)}/"
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -164,7 +164,7 @@ class S3(Driver):
         return make_entry(path.name, head)
 
     async def _has_objects(self, path: TreePath) -> bool:
-        """Whether any key lies below a folder."""
+        """Return True if any key lies below a folder."""
         return bool((await self._list_below(path, 1)).get("Contents"))
 
     async def _list_below(self, path: TreePath, most: int = 0) -> Any:
@@ -268,7 +268,7 @@ class S3(Driver):
         return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PART_COPY_CONCURRENCY
 
     def _can_copy_from(self, other: S3) -> bool:
-        """Whether the server can read the other storage's objects with the keys of this one."""
+        """Return True if the server can read the other storage's objects with the keys of this one."""
         options, theirs = self.options, other.options
         return all(getattr(options, name) == getattr(theirs, name) for name in SERVER_OPTIONS)
 
@@ -297,7 +297,7 @@ class S3(Driver):
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """What changed while it was copied stays at the source: EntryChanged."""
+        """Move an entry. A source that changes during the copy stays: EntryChanged."""
         if path == target:
             return
         if overwrite:

@@ -95,17 +95,17 @@ def translate_errors() -> Iterator[None]:
 
 
 def _get_answer(problem: StorageProblem) -> Any:
-    """What the server answered, as boto3 gives it; empty when the problem is of another kind."""
+    """Return the answer of the server, as boto3 gives it; empty if the problem is of another kind."""
     return problem.__cause__.response if isinstance(problem.__cause__, ClientError) else {}
 
 
 def is_conflict(problem: StorageProblem) -> bool:
-    """Whether a request failed only because another one is under way."""
+    """Return True if a request failed only because another one is under way."""
     return bool(_get_answer(problem).get("Error", {}).get("Code") == _CONFLICT)
 
 
 def is_refusal(problem: StorageProblem) -> bool:
-    """Whether the server does not take the request as it is, as one that does not know a header may answer."""
+    """Return True if the server does not take the request as it is, as one that does not know a header may answer."""
     answer = _get_answer(problem)
     if answer.get("Error", {}).get("Code") in _DAMAGES:
         return False
@@ -113,5 +113,5 @@ def is_refusal(problem: StorageProblem) -> bool:
 
 
 def was_repeated(problem: StorageProblem) -> bool:
-    """Whether boto3 had sent the request before without seeing an answer: it may have been done then."""
+    """Return True if boto3 had sent the request before without seeing an answer: it may have been done then."""
     return bool(_get_answer(problem).get("ResponseMetadata", {}).get("RetryAttempts"))

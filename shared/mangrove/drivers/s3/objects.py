@@ -206,7 +206,10 @@ def join_etags(parts: Sequence[Part]) -> str:
 
 
 def is_same(entry: Entry, other: Entry) -> bool:
-    """Whether two looks at an object saw the same, as far as both know it. Some looks tell whole seconds only."""
+    """Return True if two looks at an object saw the same, as far as both know it.
+
+    Some looks tell whole seconds only.
+    """
     if entry.etag and other.etag and entry.etag != other.etag:
         return False
     if entry.size is not None and other.size is not None and entry.size != other.size:

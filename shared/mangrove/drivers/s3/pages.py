@@ -84,5 +84,5 @@ def _decode(text: str, encoded: bool) -> str:
 
 
 def is_usable(name: str) -> bool:
-    """Whether the tree can show an entry of this name."""
+    """Return True if the tree can show an entry of this name."""
     return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

@@ -56,7 +56,7 @@ def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if
 
 
 class Body:
-    """What get_object answered. Hashed where that proves it: a whole object whose checksum or MD5 is known."""
+    """The answer of get_object. Hashed where that proves it: a whole object whose checksum or MD5 is known."""
 
     def __init__(self, api: Api, answer: Mapping[str, Any]) -> None:
         self._api = api

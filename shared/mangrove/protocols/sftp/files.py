@@ -87,7 +87,7 @@ def _decode(path: bytes) -> str:
 
 
 def _make_attrs(entry: Entry) -> SFTPAttrs:
-    """What a client sees of an entry: everything may be read and entered, what may be written the verbs decide."""
+    """Return the attributes of an entry. Everything may be read and entered; the operations decide on writes."""
     modified = max(0, int(entry.modified))
     kind = stat.S_IFDIR if entry.is_dir else stat.S_IFREG
     size = entry.size if not entry.is_dir else 0
@@ -97,7 +97,7 @@ def _make_attrs(entry: Entry) -> SFTPAttrs:
 
 
 def _describe(file: WrittenFile) -> SFTPAttrs:
-    """What a client sees of a file that it is writing."""
+    """Return the attributes of a file that the client is writing."""
     modified = time.time() if file.modified is None else file.modified
     return _make_attrs(Entry("", file.size, modified, False))
 
@@ -134,7 +134,7 @@ class TreeServer(SFTPServer):
         return await self._stat(path)
 
     async def _stat(self, path: bytes) -> SFTPAttrs:
-        """What is there; a session sees the files that it is writing, as sshfs takes for granted."""
+        """Return the attributes at a path. A session sees the files that it is writing, which sshfs expects."""
         access = await self._at(path)
         written = self._find_written(access)
         return _make_attrs(await entries.stat(access)) if written is None else _describe(written)

@@ -209,7 +209,7 @@ class WrittenFile:
 
     @property
     def path(self) -> TreePath:
-        """Where it will be."""
+        """The path of the finished file."""
         return self._chosen.path
 
     @property

@@ -1,4 +1,4 @@
-"""What a request of WebDAV says in its headers and its address, without any I/O."""
+"""Parsers for the headers and the address of WebDAV requests, without any I/O."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def parse_depth(text: str | None, allowed: Collection[str], default: str) -> str
 
 
 def parse_overwrite(text: str | None) -> bool:
-    """Whether what is at the destination may be replaced; BadRequest."""
+    """Return True if what is at the destination may be replaced; BadRequest."""
     if text is None:
         return True
     if text.strip().upper() not in ("T", "F"):
@@ -127,7 +127,7 @@ def parse_lock_token(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client proves itself with: a name and a password, or the permanent token."""
+    """The credentials of a client: a name and a password, or the permanent token."""
 
     username: str = ""
     password: str = ""

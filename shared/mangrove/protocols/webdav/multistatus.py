@@ -186,7 +186,7 @@ async def _find_deep(access: PathAccess) -> list[_FolderLock]:
 
 
 async def find_dead(access: PathAccess) -> Values:
-    """What clients keep beside an entry; nothing for what no storage holds."""
+    """Return the dead properties of an entry; nothing for an entry that no storage holds."""
     try:
         mount, inner = access.find_mount()
     except StorageProblem:
@@ -195,7 +195,7 @@ async def find_dead(access: PathAccess) -> Values:
 
 
 async def find_space(access: PathAccess) -> Capacity | None:
-    """How full the storage is, where the caller may know."""
+    """Return the capacity of the storage, if the caller may see it."""
     if access.caller.is_guest or access.settings.hide_storage_details:
         return None
     try:

@@ -113,7 +113,7 @@ def find_lock_root(shown: ShownLock, resource: Resource) -> str:
 
 
 def count_names(path: str) -> int:
-    """How many names a path of the tree has."""
+    """Return the number of names in a path of the tree."""
     return 0 if path == "/" else path.count("/")
 
 

@@ -129,8 +129,10 @@ async def _forget_properties(access: PathAccess) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What COPY and MOVE are asked for. `is_shallow`: of a folder, nothing of what it holds; `seconds`: for which a
-    task is waited for."""
+    """The request of COPY or MOVE.
+
+    `is_shallow`: of a folder, nothing of what it holds; `seconds`: for which a task is waited for.
+    """
 
     path: str
     destination: str

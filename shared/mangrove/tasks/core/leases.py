@@ -1,4 +1,4 @@
-"""Which worker works on a task, and how many workers do: leases and slots.
+"""Leases and slots: the worker of a task, and the number of workers.
 
 A task has a lease, and no clocks are compared to decide whether it is over. On a standalone service the lock on the
 data directory keeps other processes away: a task is held if a worker of this process holds it, and a lease in its

@@ -45,7 +45,7 @@ class StepEnded(Exception):
 
 @dataclass(kw_only=True)
 class StorageRecord:
-    """What is needed to reach a storage without its record."""
+    """The facts that reach a storage without its record."""
 
     id: int
     driver: str

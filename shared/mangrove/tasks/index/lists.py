@@ -1,4 +1,4 @@
-"""What a run of the machine index keeps beside its cursor: lists in staging, and the index's store."""
+"""The data of an index run beside its cursor: lists in staging, and the store of the index."""
 
 from __future__ import annotations
 
