@@ -81,7 +81,7 @@ def test_throttling_by_step_functions_is_tried_again_and_then_left_to_the_sweep(
     with refusing_server("ThrottlingException") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", server.url)
         platform().dispatcher.start(make_task())
-    assert server.asked == 2
+    assert server.refusals == 2
     assert len(said) == 1 and "ThrottlingException" in said[0]
 
 

@@ -30,7 +30,7 @@ class Ranges(Driver):
         super().__init__(Options(), DriverContext())
         self.content = content
         self.etag = "first"
-        self.asked: list[tuple[int, int | None]] = []
+        self.reads: list[tuple[int, int | None]] = []
         self.open = self.most = 0
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -42,7 +42,7 @@ class Ranges(Driver):
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        self.asked.append((offset, length))
+        self.reads.append((offset, length))
         if if_match is not None and if_match.etag != self.etag:
             raise EntryChanged
         return self._stream(self.content[offset:] if length is None else self.content[offset : offset + length])
@@ -71,10 +71,10 @@ def test_all_ranges_together_are_the_bytes_that_were_wanted(concurrency: int, of
     driver = Ranges()
     end = len(CONTENT) if length is None else offset + length
     assert asyncio.run(read(driver, RangePlan(concurrency, 100), offset, length)) == CONTENT[offset:end]
-    assert len(driver.asked) == max(1, -(-(end - offset) // 100))
+    assert len(driver.reads) == max(1, -(-(end - offset) // 100))
     assert driver.open == 0
     assert driver.most <= concurrency
-    assert driver.most == min(concurrency, len(driver.asked))
+    assert driver.most == min(concurrency, len(driver.reads))
 
 
 def test_a_file_that_changes_between_two_ranges_is_noticed() -> None:

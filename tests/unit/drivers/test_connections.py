@@ -28,7 +28,7 @@ class Server:
         self.opened: list[Link] = []
         self.closed: list[Link] = []
         self.refusal: Exception | None = None
-        self.asked = self.tried = 0
+        self.asked_count = self.tried = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.pool = ConnectionPool(self._open, self._close, lambda link: link.is_up, self._check, **limits)  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ class Server:
         self.closed.append(link)
 
     async def _check(self, link: Link) -> bool:
-        self.asked += 1
+        self.asked_count += 1
         return link.answers
 
     async def hold(self, release: asyncio.Event) -> Link:
@@ -140,7 +140,7 @@ def test_one_that_was_idle_is_asked_before_it_is_used(monkeypatch: pytest.Monkey
         first.answers = False
         async with server.pool.use() as other:
             assert other is not first
-        assert server.asked == 2
+        assert server.asked_count == 2
         await asyncio.sleep(0.01)
         assert server.closed == [first]
 

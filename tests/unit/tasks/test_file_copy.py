@@ -146,13 +146,13 @@ class Watch:
     """The operations of S3 that a storage is asked for."""
 
     def __init__(self, driver: Any) -> None:
-        self.asked: list[str] = []
+        self.operations: list[str] = []
         self.bytes = 0
         for client in (driver.client, run_in_loop(driver.call.take_copy_client())):
             client.meta.events.register("before-call.s3", self._note)
 
     def _note(self, model: Any, params: dict[str, Any], **_: Any) -> None:
-        self.asked.append(model.name)
+        self.operations.append(model.name)
         body = params.get("body")
         self.bytes += len(body) if isinstance(body, bytes) and model.name in BYTES else 0
 
@@ -172,7 +172,7 @@ def test_copies_between_buckets_of_one_server_stay_in_the_server(
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
     assert (target.files(), source.files()) == (files, files if verb == "copy" else {})
-    operations = [name for watch in watches for name in watch.asked]
+    operations = [name for watch in watches for name in watch.operations]
     # moto refuses to replace by uploads alone: each object but the empty one is an upload, the large one of two parts
     assert operations.count("UploadPartCopy") == 4
     assert "GetObject" not in operations

@@ -106,7 +106,7 @@ class RemovingLocal(Local):
     entries_seen: list[Entry]
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
-        self.asked.append(entry)
+        self.entries_seen.append(entry)
         if self.changes:
             raise EntryChanged
         await self.remove(path)
@@ -122,10 +122,10 @@ def test_a_storage_that_can_decides_by_itself_what_is_removed(
     source.put("f", b"content")
     driver = task_env.driver(source.mount)
     driver.__class__ = RemovingLocal
-    driver.asked, driver.changes = [], changes
+    driver.entries_seen, driver.changes = [], changes
     task = task_env.move(source.mount, target.mount, "f")
     task_env.run(task)
-    assert [(entry.name, entry.size) for entry in driver.asked] == [("f", 7)]
+    assert [(entry.name, entry.size) for entry in driver.entries_seen] == [("f", 7)]
     assert task_env.view(task) == ((State.FAILED, MOVED) if changes else SUCCEEDED)
     assert source.files() == ({"f": b"content"} if changes else {})
 

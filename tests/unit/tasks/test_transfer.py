@@ -57,11 +57,11 @@ class PagedLocal(Local):
 
     def __init__(self, options: Any, context: DriverContext) -> None:
         super().__init__(options, context)
-        self.asked: list[tuple[str, str]] = []
+        self.listings: list[tuple[str, str]] = []
 
     async def list_page(self, path: TreePath, start: str = "", prefix: str = "") -> EntriesPage:
-        self.asked.append((path, start))
-        if len(self.asked) == self.failing:
+        self.listings.append((path, start))
+        if len(self.listings) == self.failing:
             raise Unreachable
         entries_sorted = sorted(await list_all(self, path), key=lambda entry: entry.name)
         at = int(start or 0)
@@ -171,9 +171,9 @@ def test_a_slice_of_a_plan_ends_inside_a_folder_that_is_listed_in_pages(tree: Pa
     driver.failing = failing
     task, slices = work(lambda run: transfer.write_lists(run, make_route(driver)), 0.0)
     assert read_plan(task) == shape(tree)
-    assert len([path for path, _ in driver.asked if path == "/tree"]) == 18 + (failing == 3)
-    assert len(driver.asked) == len(set(driver.asked)) + (1 if failing else 0)
-    assert slices == len(driver.asked) + 1
+    assert len([path for path, _ in driver.listings if path == "/tree"]) == 18 + (failing == 3)
+    assert len(driver.listings) == len(set(driver.listings)) + (1 if failing else 0)
+    assert slices == len(driver.listings) + 1
 
 
 def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
