@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated
 
@@ -100,7 +101,8 @@ def add_bound(api: Api) -> None:
         who: Visitor, kind: str, number: int, id: Id, page: Page, second: Second, third: Third, text: RequiredText = "",
         many: Annotated[list[int] | None, Query()] = None, otp_code: Annotated[str, Header(max_length=3)] = "",
     ) -> Reply:  # fmt: skip
-        return ok([kind, number, id, page.start, page.end, second, third, text, many, otp_code])
+        end = min(page.page * page.per_page, sys.maxsize) or None  # of the page, None for all rows
+        return ok([kind, number, id, page.start, end, second, third, text, many, otp_code])
 
     @api.get("/api/sync")
     def answer_in_thread(who: Anyone, third: Third, second: int = 5) -> Reply:

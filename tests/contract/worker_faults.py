@@ -12,6 +12,7 @@ from mangrove.tasks.core.leases import HEARTBEAT_INTERVAL_SECONDS
 from tests.contract.scenarios import Person
 from tests.support import lambdas
 from tests.support.recorder import Right
+from tests.support.runtime_api import Function
 
 LARGE = bytes(file_copy.MAX_WHOLE_BYTES + 1)  # goes in parts
 MOST_SECONDS = 60  # until a worker's next heartbeat
@@ -19,9 +20,7 @@ CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
 
-def once(
-    worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1, right: str = "s3:PutObject"
-) -> None:
+def once(worker: Function, name: str, happens: Callable[[], object], nth: int = 1, right: str = "s3:PutObject") -> None:
     """Let it happen at the worker's nth call that needs that right for an object of that name: the first that stores
     one begins it."""
     calls = count(1)
@@ -34,7 +33,7 @@ def once(
     worker.on_call = heed
 
 
-def kill_worker(admin: Person, worker: lambdas.Function, id: str) -> None:
+def kill_worker(admin: Person, worker: Function, id: str) -> None:
     """End a worker before it knows the name of what it began, and its lease with it."""
     worker.kill()
     change(admin, id, until=0)
