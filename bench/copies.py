@@ -17,7 +17,7 @@ from bench.rows import LARGE_FILE, LARGE_FILE_DIVISOR, Row, Workspace, row
 from bench.subjects import Subject
 from tests.servers import KEYS
 
-MANY_FILES, FEW_FILES = 10_000, 1_000
+SMALL_FILE_COUNT, UPLOAD_FILE_COUNT = 10_000, 1_000
 TASKS = 50
 RCLONE_TRANSFERS = 32
 MAX_COPY_SECONDS = 120.0
@@ -64,15 +64,15 @@ def _make_target(subject: Subject) -> Iterator[Path]:
 
 @row("copy 10,000 small files, Local to Local", "files/s", least=1.5)
 def copy_many(workspace: Workspace, subject: Subject) -> float:
-    source = workspace.make_files(MANY_FILES)
+    source = workspace.make_files(SMALL_FILE_COUNT)
     with _make_target(subject) as folder:
         mounts = subject.mount_local(source.parent), subject.mount_local(folder)
-        return MANY_FILES / _time_copy(subject, *mounts, source.name, folder / source.name, MANY_FILES)
+        return SMALL_FILE_COUNT / _time_copy(subject, *mounts, source.name, folder / source.name, SMALL_FILE_COUNT)
 
 
 def copy_by_rclone(workspace: Workspace) -> float:
     """Return the files per second of rclone's own copy to the same server."""
-    source, buckets = workspace.make_files(FEW_FILES), workspace.buckets
+    source, buckets = workspace.make_files(UPLOAD_FILE_COUNT), workspace.buckets
     server = f"provider=Other,endpoint='{buckets.endpoint}',force_path_style=true,no_check_bucket=true,region=us-east-1"
     keys = ",".join(f"{key}={value}" for key, value in KEYS.items())
     environment = os.environ | {"RCLONE_CONFIG": str(workspace.folder / "rclone-client.conf")}
@@ -84,16 +84,16 @@ def copy_by_rclone(workspace: Workspace) -> float:
             [*command, "--transfers", str(RCLONE_TRANSFERS)], env=environment, check=True, capture_output=True
         )
         seconds = time.perf_counter() - began
-        assert _count(bucket / source.name) == FEW_FILES
-    return FEW_FILES / seconds
+        assert _count(bucket / source.name) == UPLOAD_FILE_COUNT
+    return UPLOAD_FILE_COUNT / seconds
 
 
 @row("copy 1,000 small files, Local to S3", "files/s", least=2, reference=("by rclone's own copy", copy_by_rclone))
 def copy_to_s3(workspace: Workspace, subject: Subject) -> float:
-    source, buckets = workspace.make_files(FEW_FILES), workspace.buckets
+    source, buckets = workspace.make_files(UPLOAD_FILE_COUNT), workspace.buckets
     with buckets.make() as bucket:
         mounts = subject.mount_local(source.parent), subject.mount_bucket(buckets.endpoint, bucket.name)
-        return FEW_FILES / _time_copy(subject, *mounts, source.name, bucket / source.name, FEW_FILES)
+        return UPLOAD_FILE_COUNT / _time_copy(subject, *mounts, source.name, bucket / source.name, UPLOAD_FILE_COUNT)
 
 
 @row("copy 256 MiB, S3 to Local", "MB/s", least=1.2)

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.standalone.processes import LEAST_MEMORY, find_free_memory
+from mangrove.standalone.processes import MIN_FREE_MEMORY_BYTES, find_free_memory
 from tests.crash.processes import PROCESSES, Caller, Family, Lost, Work, wait_until_gone
 from tests.support.proc import list_descendants
 from tests.support.service import Client, run_service, start_service
@@ -168,7 +168,7 @@ def test_one_process_is_enough_where_memory_is_short(tmp_path: Path) -> None:
     assert find_free_memory(tmp_path) == 2_048_000_000
     (group / "memory.max").write_text("1000000000\n")
     (group / "memory.current").write_text("300000000\n")
-    assert find_free_memory(tmp_path) == 700_000_000 < LEAST_MEMORY
+    assert find_free_memory(tmp_path) == 700_000_000 < MIN_FREE_MEMORY_BYTES
 
 
 def test_when_it_is_asked_to_end_all_end(family: Family) -> None:

@@ -20,7 +20,7 @@ MAX_LEFTOVERS = 500  # names of one storage
 REMOVAL_CONCURRENCY = 8
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
-MAX_LOOKS = 2  # at a file that is not there, though a request of a connection that broke may still make it
+MAX_MISSING_ATTEMPTS = 2  # at a file that is not there, though a request of a connection that broke may still make it
 MAX_ATTEMPTS = 5  # to store the names while other processes store theirs
 
 
@@ -59,7 +59,7 @@ class Leftovers:
             log_warning("an unfinished file is removed later", name=part.name, reason=problem.message)
 
     def _remember(self, part: TreePath) -> None:
-        self._looks[part] = MAX_LOOKS
+        self._looks[part] = MAX_MISSING_ATTEMPTS
         while len(self._looks) > MAX_LEFTOVERS:
             dropped = next(iter(self._looks))
             del self._looks[dropped]

@@ -117,8 +117,10 @@ class GuardedProxy:
 
     def _parse(self, head: str) -> tuple[str, int]:
         """Host and port of a request that knows the secret."""
-        found = _AUTHORIZATION.search(head.replace("\r\n", "\n"))
-        if found is None or not secrets.compare_digest(_decode(found[1]), f"{USER}:{self._password}".encode()):
+        authorization = _AUTHORIZATION.search(head.replace("\r\n", "\n"))
+        if authorization is None or not secrets.compare_digest(
+            _decode(authorization[1]), f"{USER}:{self._password}".encode()
+        ):
             raise _Refusal('407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm="mangrove"')
         match = _REQUEST.fullmatch(head.partition("\r\n")[0])
         if match is None or not 0 < int(match[2]) < 65536:

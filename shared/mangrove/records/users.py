@@ -86,10 +86,10 @@ class UserRecord(Versioned):
 
 
 TAKEN = "the username is taken"
-LOOKS_TAKEN = "username looks like that of another user"
+LOOKALIKE_TAKEN = "username looks like that of another user"
 KIND = "users"
 MAX_IDS_PER_QUERY = 1000
-LOOKS = "looks"  # the kind of the claims to skeletons
+SKELETON_CLAIM = "looks"  # the kind of the claims to skeletons
 
 
 class UserRepository(ConfigurationRepository[User]):
@@ -101,13 +101,13 @@ class UserRepository(ConfigurationRepository[User]):
 
     def _explain(self, failed: Sequence[bool]) -> Problem:
         is_other_name = bool(failed) and not failed[0]
-        return BadRequest(LOOKS_TAKEN) if is_other_name else super()._explain(failed)
+        return BadRequest(LOOKALIKE_TAKEN) if is_other_name else super()._explain(failed)
 
 
 def make_looks(username: str) -> list[str]:
     """Return the names of the claims to the skeletons of a username."""
     skeletons = enumerate(make_skeletons(username))
-    return [f"{LOOKS}#{number}#{hashlib.sha256(text.encode()).hexdigest()}" for number, text in skeletons]
+    return [f"{SKELETON_CLAIM}#{number}#{hashlib.sha256(text.encode()).hexdigest()}" for number, text in skeletons]
 
 
 _repository = UserRepository(KIND, UserRecord, User, "username", TAKEN)

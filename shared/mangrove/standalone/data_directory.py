@@ -130,7 +130,7 @@ class DataDirectory:
                 raise StartupError(f"the data directory {self.data} belongs to another account (uid {status.st_uid})")
             log_warning("the data directory belongs to an account that can read the records", uid=status.st_uid)
         is_new = not (self._lock.exists() or self.key.exists())
-        if is_new and status.st_mode & permissions.OTHERS and set(os.listdir(self.data)) - {"lost+found"}:
+        if is_new and status.st_mode & permissions.GROUP_AND_WORLD_BITS and set(os.listdir(self.data)) - {"lost+found"}:
             raise StartupError(
                 f"{self.data} has files of others in it, and would be closed to them as a data directory: "
                 "name an empty one"

@@ -28,7 +28,7 @@ STOP_SECONDS = 5.0
 ATTEMPTS = 5  # another program may take the port that was free a moment ago
 PORT = 8000  # in a namespace of its own, where nobody else takes it
 LOG_BYTES = 1 << 20  # what the engine's log may have when the engine is started again
-LOOK_SECONDS = 0.1  # how soon an end is noticed
+POLL_INTERVAL_SECONDS = 0.1  # how soon an end is noticed
 PROBE_SECONDS = 1.0  # how often a running engine is asked, and how long its answer may take
 HANG_SECONDS = 10.0  # without an answer and without any work
 STABLE_SECONDS = 10.0  # one that ran for so long is started again at once
@@ -169,7 +169,7 @@ class Engine:
     def _watch(self) -> None:
         """Start the engine again whenever it ends, until the end; in a thread, which the child is bound to."""
         began, delay, hang = time.monotonic(), 0.0, HangDetector(self.endpoint)
-        while not self._ending.wait(LOOK_SECONDS):
+        while not self._ending.wait(POLL_INTERVAL_SECONDS):
             self._reserve.update()
             self._revive_namespace()
             child = self._child
@@ -333,7 +333,7 @@ def _create_indexes(client: Any, table: dict[str, Any]) -> None:
                 TableName=name, AttributeDefinitions=attributes, GlobalSecondaryIndexUpdates=[{"Create": index}]
             )
             while any(status["IndexStatus"] != "ACTIVE" for status in _describe_indexes(client, name)):
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_INTERVAL_SECONDS)
 
 
 def delete_old_indexes(endpoint: EngineEndpoint) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from mangrove.core.telemetry import log_warning
 
-OTHERS = 0o077
+GROUP_AND_WORLD_BITS = 0o077
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -28,7 +28,7 @@ def close_to_others(data: str) -> None:
                 is_open |= _close_tree(handle, entry.name)
             else:
                 is_open |= _close_file(handle, entry)
-        if os.fstat(handle).st_mode & OTHERS:
+        if os.fstat(handle).st_mode & GROUP_AND_WORLD_BITS:
             log_warning("the file system leaves the data directory open to other accounts", data=data)
         elif is_open:
             log_warning("the data directory was open to other accounts and is closed now", data=data, mode=f"{mode:o}")
@@ -51,16 +51,16 @@ def _list_entries(folder: int) -> Iterator[os.DirEntry[str]]:
 def _close(handle: int) -> bool:
     """Return True if it was open to others."""
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
-    if mode & OTHERS:
+    if mode & GROUP_AND_WORLD_BITS:
         with suppress(PermissionError):  # the owner's word, and a file system that has no permissions
-            os.fchmod(handle, mode & ~OTHERS)
-    return bool(mode & OTHERS)
+            os.fchmod(handle, mode & ~GROUP_AND_WORLD_BITS)
+    return bool(mode & GROUP_AND_WORLD_BITS)
 
 
 def _close_tree(data: int, name: str) -> bool:
     """The same, of a folder with all below it."""
     with _open(name, _FOLDER, data) as top:
-        if not os.fstat(top).st_mode & OTHERS:
+        if not os.fstat(top).st_mode & GROUP_AND_WORLD_BITS:
             return False
         waiting = [name]
         while waiting:
@@ -80,7 +80,7 @@ def _close_file(folder: int, entry: os.DirEntry[str]) -> bool:
     """The same, of a regular file."""
     with suppress(OSError):  # gone, or closed to its owner, too
         status = entry.stat(follow_symlinks=False)
-        if stat.S_ISREG(status.st_mode) and status.st_mode & OTHERS and status.st_nlink == 1:
+        if stat.S_ISREG(status.st_mode) and status.st_mode & GROUP_AND_WORLD_BITS and status.st_nlink == 1:
             with _open(entry.name, _FILE, folder) as handle:
                 return _close(handle)
     return False

@@ -28,9 +28,9 @@ from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.namespace import make_start
 
-MOST = 4
-LEAST_MEMORY = 1 << 30  # bytes that are free, for more than one
-LOOK_SECONDS = 0.05  # how soon an end is noticed
+MAX_DEFAULT_PROCESSES = 4
+MIN_FREE_MEMORY_BYTES = 1 << 30  # bytes that are free, for more than one
+POLL_INTERVAL_SECONDS = 0.05  # how soon an end is noticed
 STABLE_SECONDS = 5.0  # one that ran for so long is started again at once
 FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # seconds before one that ran shorter is
 
@@ -46,8 +46,10 @@ class _Child:
 
 
 def choose_count() -> int:
-    """As many as there are processors, at most MOST; one where memory is short."""
-    return min(len(os.sched_getaffinity(0)), MOST) if find_free_memory() >= LEAST_MEMORY else 1
+    """As many as there are processors, at most MAX_DEFAULT_PROCESSES; one where memory is short."""
+    return (
+        min(len(os.sched_getaffinity(0)), MAX_DEFAULT_PROCESSES) if find_free_memory() >= MIN_FREE_MEMORY_BYTES else 1
+    )
 
 
 def find_free_memory(root: Path = Path("/")) -> float:
@@ -89,7 +91,7 @@ class Processes:
                 for index, child in enumerate(self._children):
                     if child.pid is None and time.monotonic() >= child.starts_at:
                         child.pid, child.began = self._fork(index), time.monotonic()
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_INTERVAL_SECONDS)
                 for index, child in enumerate(self._children):
                     self._look(index, child)
         finally:
@@ -138,7 +140,7 @@ class Processes:
         self._send(signal.SIGTERM)
         end = time.monotonic() + self._end_seconds
         while any(child.pid for child in self._children) and time.monotonic() < end:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
             for child in self._children:
                 if child.pid is not None and os.waitpid(child.pid, os.WNOHANG)[0]:
                     child.pid = None

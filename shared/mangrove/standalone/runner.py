@@ -34,8 +34,8 @@ from mangrove.tasks.core.workers import use_loop
 THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
 STOPPING = 8  # tasks that are ended at once because they were cancelled while they waited
 POLL_SECONDS = 1.0  # how often the number of workers is compared with the settings
-AGAIN_SECONDS = 5.0  # until what failed is tried again; then twice as long each time
-MOST_AGAIN_SECONDS = 300.0
+FIRST_RETRY_DELAY_SECONDS = 5.0  # until what failed is tried again; then twice as long each time
+MAX_RETRY_DELAY_SECONDS = 300.0
 
 
 @dataclass(slots=True)
@@ -145,14 +145,14 @@ class Runner:
 
     async def _read_unfinished(self, kind: str, start: UnfinishedStart | None) -> UnfinishedPage:
         """One page, however often it takes."""
-        delay = AGAIN_SECONDS
+        delay = FIRST_RETRY_DELAY_SECONDS
         while True:
             try:
                 return await asyncio.to_thread(task_lists.list_unfinished, kind, start)
             except Exception:  # whatever it is: the tasks would be forgotten
                 log_exception("the unfinished tasks cannot be read; tried again", kind=kind, seconds=delay)
             await asyncio.sleep(delay)
-            delay = min(delay * 2, MOST_AGAIN_SECONDS)
+            delay = min(delay * 2, MAX_RETRY_DELAY_SECONDS)
 
     def _take_up(self, task: Task) -> None:
         """Queue a task; where it is its turn at once, its record need not be read."""
@@ -283,6 +283,6 @@ class Runner:
 
     def _postpone(self, queued: Queued) -> None:
         last = self._postponed.get(queued)
-        delay = AGAIN_SECONDS if last is None else min(last.delay * 2, MOST_AGAIN_SECONDS)
+        delay = FIRST_RETRY_DELAY_SECONDS if last is None else min(last.delay * 2, MAX_RETRY_DELAY_SECONDS)
         self._postponed[queued] = _Postponed(time.monotonic() + delay, delay)
         log_event("a task is started again later", tid=queued.id, seconds=delay)

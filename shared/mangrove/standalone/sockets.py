@@ -15,7 +15,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import SendableFile
 
-MOST = 16 << 20  # bytes in one call
+MAX_SENDFILE_BYTES = 16 << 20  # bytes in one call
 
 
 class ConnectionSender:
@@ -39,7 +39,7 @@ class ConnectionSender:
             while count:
                 self._check(cycle)
                 try:
-                    done = await file.send_to(number, offset, min(count, MOST))
+                    done = await file.send_to(number, offset, min(count, MAX_SENDFILE_BYTES))
                 except BlockingIOError:
                     await self._wait_until_writable(number)
                     continue
@@ -79,7 +79,7 @@ class ConnectionSender:
             self._flow.resume_writing()
 
 
-AGAIN_SECONDS = 0.1  # after a connection could not be taken: there are no descriptors left
+ACCEPT_RETRY_SECONDS = 0.1  # after a connection could not be taken: there are no descriptors left
 
 
 class Acceptor:
@@ -104,7 +104,7 @@ class Acceptor:
             return  # another process was quicker, or the client left
         except OSError:
             self._loop.remove_reader(self._listener.fileno())
-            self._loop.call_later(AGAIN_SECONDS, self._listen)
+            self._loop.call_later(ACCEPT_RETRY_SECONDS, self._listen)
             return
         connection.setblocking(False)
         if connection.family != socket.AF_UNIX:

@@ -184,7 +184,7 @@ def test_look_alikes_are_kept_apart_by_the_records_whoever_writes() -> None:
     names = [f"{letter}nn" for letter in "A\u0430\u0251"]
     with ThreadPoolExecutor(3) as pool:
         failures = [future.exception() for future in [pool.submit(create, name) for name in names]]
-    assert [str(failure) for failure in failures] == [users.LOOKS_TAKEN] * 3
+    assert [str(failure) for failure in failures] == [users.LOOKALIKE_TAKEN] * 3
     with pytest.raises(NameTaken):
         create("ann")
     with ThreadPoolExecutor(2) as pool:
@@ -201,5 +201,5 @@ def test_an_older_user_who_looks_like_another_keeps_the_others_claim() -> None:
     for name in users.make_looks("other"):
         repository.Claim(name, owner=ann.id).save()
     users.change(old.id, username="third")
-    with pytest.raises(Exception, match=users.LOOKS_TAKEN):
+    with pytest.raises(Exception, match=users.LOOKALIKE_TAKEN):
         create("Other")

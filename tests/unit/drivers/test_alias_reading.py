@@ -12,7 +12,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.alias import reading
-from mangrove.drivers.alias.reading import HELD, PART, SMALLEST, RangePlan, make_plan
+from mangrove.drivers.alias.reading import HELD, MIN_PART_BYTES, PART, RangePlan, make_plan
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.options import Options
 
@@ -128,7 +128,7 @@ def test_the_options_give_a_plan_that_memory_holds() -> None:
     assert make_plan(0, 0, True) == make_plan(1, -1, True) == RangePlan(1, PART)
     assert make_plan(3, 0, False) == RangePlan(3, PART)
     assert make_plan(0, 100, False) == RangePlan(1, 100 << 10)
-    assert make_plan(1, 1, False) == RangePlan(1, SMALLEST)
+    assert make_plan(1, 1, False) == RangePlan(1, MIN_PART_BYTES)
     for concurrency, part in ((10**9, 10**9), (64, 10**9), (7, 10**6)):
         plan = make_plan(concurrency, part, False)
         assert plan is not None and plan.concurrency * plan.part <= HELD

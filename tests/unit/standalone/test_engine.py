@@ -125,7 +125,7 @@ def is_answering(running: Engine) -> bool:
 def running(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine in a network namespace of its own and in that of the machine, watched closely."""
     set_keys(monkeypatch)
-    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "POLL_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(engine, "FIRST_DELAY", 0.01)
     if request.param == "of the machine":
         monkeypatch.setattr(namespace, "HELPER", Path("/nonexistent"))

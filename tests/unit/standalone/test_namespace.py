@@ -68,7 +68,7 @@ def answers(endpoint: EngineEndpoint) -> bool:
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    for name in ("REST_SECONDS", "LOOK_SECONDS", "FIRST_DELAY"):
+    for name in ("REST_SECONDS", "POLL_INTERVAL_SECONDS", "FIRST_DELAY"):
         monkeypatch.setattr(namespace if name == "REST_SECONDS" else engine, name, 0.01)
     started = Engine(tmp_path)
     started.start()

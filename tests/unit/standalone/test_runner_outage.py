@@ -33,7 +33,7 @@ __all__ = ["ends", "poll_often", "start"]
 
 @pytest.fixture(autouse=True)
 def again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(runner, "FIRST_RETRY_DELAY_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize("error", [RecordsUnavailable(), AttributeError("a mistake of a library"), Exception()])

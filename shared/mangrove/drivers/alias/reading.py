@@ -14,7 +14,7 @@ from mangrove.core.paths import TreePath
 from mangrove.drivers.base import BLOCK, Driver, Entry
 
 PART = 10 << 20  # bytes of a range where its size is not given
-SMALLEST = 64 << 10
+MIN_PART_BYTES = 64 << 10
 HELD = 64 << 20  # bytes of one body that are in memory at most
 
 Range = tuple[int, int | None]  # offset and length; None: to the end
@@ -33,7 +33,7 @@ def make_plan(concurrency: int, part_kibibytes: int, is_enabled: bool) -> RangeP
     if not is_enabled and concurrency <= 1 and part_kibibytes <= 0:
         return None
     concurrency = min(max(concurrency, 1), HELD // BLOCK)
-    part = max(part_kibibytes << 10, SMALLEST) if part_kibibytes > 0 else PART
+    part = max(part_kibibytes << 10, MIN_PART_BYTES) if part_kibibytes > 0 else PART
     return RangePlan(concurrency, min(part, HELD // concurrency))
 
 

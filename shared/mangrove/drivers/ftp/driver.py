@@ -173,7 +173,7 @@ class FTP(Driver):
         name = self._names.encode(path)
         async with self._connect_for_commands() as connection:
             line = await entries.find(connection, name)
-        if line is None or line.kind is Kind.OTHER:
+        if line is None or line.kind is Kind.SPECIAL:
             raise EntryNotFound
         if path == "/":
             return Entry("", 0, self.context.modified, line.kind is Kind.FOLDER)

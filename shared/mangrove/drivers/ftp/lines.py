@@ -38,7 +38,7 @@ class Kind(Enum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
-    OTHER = "other"  # a device, a socket
+    SPECIAL = "other"  # a device, a socket
 
 
 class Line(NamedTuple):
@@ -68,7 +68,7 @@ def parse_facts(line: bytes) -> Line | None:
     facts, space, name = line.partition(b" ")
     if not space or not name:
         return None
-    kind, size, modified = Kind.OTHER, None, 0.0
+    kind, size, modified = Kind.SPECIAL, None, 0.0
     for fact in facts.split(b";"):
         key, _, value = fact.partition(b"=")
         key = key.lower()
@@ -77,7 +77,7 @@ def parse_facts(line: bytes) -> Line | None:
             if word in _THEMSELVES:
                 return None
             is_link = word.startswith((b"os.unix=slink", b"os.unix=symlink"))
-            kind = Kind.LINK if is_link else _TYPES.get(word, Kind.OTHER)
+            kind = Kind.LINK if is_link else _TYPES.get(word, Kind.SPECIAL)
         elif key == b"size" and value.isdigit():
             size = int(value)
         elif key == b"modify":
@@ -155,7 +155,7 @@ def make_list_parser(now: datetime) -> ParseLine:
 def _make_unix_line(kind: bytes, size: bytes, modified: float, name: bytes) -> Line:
     is_link = kind == b"l"
     name = name.partition(b" -> ")[0] if is_link else name
-    return Line(name, _UNIX_KINDS.get(kind, Kind.OTHER), None if is_link else int(size), modified)
+    return Line(name, _UNIX_KINDS.get(kind, Kind.SPECIAL), None if is_link else int(size), modified)
 
 
 def _parse_windows(line: bytes) -> Line | None:

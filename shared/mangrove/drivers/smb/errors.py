@@ -67,7 +67,7 @@ _TEMPORARY = OVERLOADED | {
     Status.STATUS_SERVER_UNAVAILABLE,
     Status.STATUS_REQUEST_NOT_ACCEPTED, Status.STATUS_IO_TIMEOUT, Status.STATUS_FILE_CLOSED, Status.STATUS_CANCELLED,
 }  # fmt: skip
-_OTHER = {
+_SPECIFIC_PROBLEMS = {
     Status.STATUS_BAD_NETWORK_NAME: (StorageProblem, "the server has no such share"),
     Status.STATUS_PATH_NOT_COVERED: (NotSupported, "this lies on another server (DFS)"),
     Status.STATUS_DIRECTORY_NOT_EMPTY: (InUse, "the folder is not empty"),
@@ -85,8 +85,8 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
         return refuse_name(name)
     if status in _FULL:
         return StorageFull(_FULL[status])
-    if status in _OTHER:
-        kind, text = _OTHER[status]
+    if status in _SPECIFIC_PROBLEMS:
+        kind, text = _SPECIFIC_PROBLEMS[status]
         return kind(text)
     text = f"the SMB server answers {_NAMES.get(status, f'0x{status:08x}')}"
     return Unreachable(text) if status in _TEMPORARY else StorageProblem(text)

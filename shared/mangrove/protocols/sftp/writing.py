@@ -30,7 +30,7 @@ from mangrove.tree.operations import uploads
 
 MAX_SPOOLED_BYTES_PER_FILE = 256 << 20  # of a temporary file
 FREE_SPACE_CHECK_BYTES = 1 << 20  # a larger gap must fit into what the storage has free
-LARGEST = (1 << 63) - 1  # of an offset
+MAX_OFFSET = (1 << 63) - 1  # of an offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class WrittenFile:
 
     async def write(self, offset: int, content: bytes) -> None:
         """Put bytes at an offset; BadRequest for one that comes too late, or is no offset of a file."""
-        if offset + len(content) > LARGEST:
+        if offset + len(content) > MAX_OFFSET:
             raise BadRequest(f"a file has no byte {offset}")
         if not content:
             return
@@ -306,7 +306,7 @@ class WrittenFile:
 
     async def truncate(self, size: int) -> None:
         """Give the file another size; what is added is zeros."""
-        if size > LARGEST:
+        if size > MAX_OFFSET:
             raise BadRequest(f"a file cannot have {size} bytes")
         self._old_size = min(self._old_size, size)
         if size > self._written:

@@ -41,7 +41,7 @@ MAX_BATCH_FILES = 256
 MAX_DIRECT_BATCH_FILES = 1000  # that a storage copies by itself: the more together, the fewer flushes
 MAX_BATCH_BYTES = 256 << 20  # so that a batch ends soon
 SOURCE_CHANGED = "the source changed while it was moved"
-SAME_ENTRY = "the source and the target are the same"
+ENTRY_ONTO_ITSELF = "the source and the target are the same"
 
 
 async def copy_entries(step: TransferStep) -> bool:
@@ -301,7 +301,7 @@ async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:
     if row.is_dir:
         await files.makedirs(target)
         if step.is_move and await are_same_entry(source, target):
-            raise StorageProblem(SAME_ENTRY)
+            raise StorageProblem(ENTRY_ONTO_ITSELF)
         return
     try:
         version = row.version
@@ -329,7 +329,7 @@ async def _remove_source(step: TransferStep, source: FilePath, target: FilePath,
     Then a copy that did not replace anything is removed, so that a retry finds its name free.
     """
     if await are_same_entry(source, target):
-        raise StorageProblem(SAME_ENTRY)
+        raise StorageProblem(ENTRY_ONTO_ITSELF)
     if copied.compared or await have_same_bytes(source, target):
         pass_checkpoint("move.verified")
         try:

@@ -22,7 +22,7 @@ def at(*moment: int) -> float:
         (b"Type=dir;Modify=20260102030405.123;Size=0;  lead", Line(b" lead", Kind.FOLDER, 0, at(2026, 1, 2, 3, 4, 5))),
         (b"type=OS.unix=slink:/to;size=3; l", Line(b"l", Kind.LINK, 3, 0.0)),
         (b"type=OS.unix=symlink; l", Line(b"l", Kind.LINK, None, 0.0)),
-        (b"type=OS.unix=sock; s", Line(b"s", Kind.OTHER, None, 0.0)),
+        (b"type=OS.unix=sock; s", Line(b"s", Kind.SPECIAL, None, 0.0)),
         (b"size=x;type=file;modify=soon; f", Line(b"f", Kind.FILE, None, 0.0)),
         (b"type=cdir; .", None), (b"type=pdir;modify=20260102030405; /", None), (b"noise", None), (b"", None),
         (b"type=file; ", None),
@@ -59,7 +59,7 @@ def test_facts(line: bytes, expected: Line | None) -> None:
         (b"-rw-r--r--   1 owner      99 Feb 29 10:00 leap", Line(b"leap", Kind.FILE, 99, at(2024, 2, 29, 10, 0))),
         (
             b"crw-rw-rw-    1 0        0        1,   3 Feb 22 11:22 null",
-            Line(b"null", Kind.OTHER, 3, at(2026, 2, 22, 11, 22)),
+            Line(b"null", Kind.SPECIAL, 3, at(2026, 2, 22, 11, 22)),
         ),
         (b"-rw-r--r-- 1 u g 5 2026-01-02 03:04 iso", Line(b"iso", Kind.FILE, 5, at(2026, 1, 2, 3, 4))),
         (
