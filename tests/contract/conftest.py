@@ -1,4 +1,4 @@
-"""What several modules share: a deployment, and the scene of the attacks: a user among neighbours."""
+"""Fixtures of several modules: a deployment, and the scene of the attacks: a user among neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the functions do for the index of names: built, updated, damaged, lost, dropped, looked at regularly."""
+"""Index scenarios of the functions: built, updated, damaged, lost, dropped, checked regularly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def switch(admin: Person, engine: str) -> None:
 
 
 def find(admin: Person, words: str) -> int:
-    """How many names of the first storage have these words."""
+    """Return the number of names of the first storage that have these words."""
     body = {"parent": "/files", "keywords": words, "scope": 0, "page": 1, "per_page": 10, "password": ""}
     total: int = admin.gets("search/search", **body)["total"]
     return total
@@ -66,7 +66,7 @@ def lose_index(admin: Person) -> None:
 
 
 def lose_lists(admin: Person) -> None:
-    """What was planned is gone when its folders are to be read."""
+    """Remove the plan before its folders are read."""
     admin.gets("search/build")
     admin.cloud.get_function("IndexPlan")({"tid": TASK})
     empty_staging(admin)

@@ -1,4 +1,4 @@
-"""What the service answers to very many requests, byte for byte.
+"""The answers of the service to very many requests, byte for byte.
 
 `python -m tests.contract.recorded_answers` records it anew.
 Whatever is in front of the endpoints shows here: gates, the binding of bodies and queries, CORS, the two dialects,
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the record calls it."""
+        """The name of the case in the record."""
         told = [f"{name}: {text}" for name, text in self.headers.items()]
         if self.body is not None:
             told.append(f"{len(self.body)} bytes" if len(self.body) > 200 else repr(self.body.decode()))
@@ -77,7 +77,7 @@ def list_cases() -> Iterator[Case]:
 
 
 def list_route_cases() -> Iterator[Case]:
-    """What each route answers to who may not, and to what does not fit."""
+    """Yield the requests of each route without the right, and with values that do not fit."""
     document = json.loads(api.generate_document()["openapi.json"])
     documents, schemas = document["paths"], document["components"]["schemas"]
     admin, wrong = {"authorization": "token"}, "id=x&uid=x&tid=x&page=x&per_page=x&refresh=x&force_root=x"
@@ -108,7 +108,7 @@ def build_misfits(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> A
 
 
 def list_front_cases() -> Iterator[Case]:
-    """What is answered before a route is reached, or where there is none."""
+    """Yield the requests that are answered before a route is reached, or that no route has."""
     for path in ("/ping", "/api/fs/list", "/api/none", "/openlist/api/me", "/d/a", "/dav/a"):
         combinations: list[dict[str, str]] = [{}]
         for name, values in PREFLIGHT.items():
@@ -139,7 +139,7 @@ def list_front_cases() -> Iterator[Case]:
 
 
 def list_good_cases() -> Iterator[Case]:
-    """What is well."""
+    """Yield valid requests."""
     admin = {"authorization": "token"}
     yield Case("PUT", "/api/fs/put", admin | {"file-path": "/files/a.txt", "last-modified": "1577934245000"}, b"text")
     yield Case("PUT", "/api/fs/put", admin | {"file-path": "/files/%zz"}, b"text")
@@ -206,7 +206,7 @@ def format_answer(status: str, headers: Sequence[tuple[str, str]], body: bytes) 
 
 
 async def call(app: ASGIApp, method: str, path: str, body: Sequence[bytes | None], **headers: str) -> str:
-    """What an application sends for a request; a `None` in the body is a client that leaves."""
+    """Return the messages of an application for a request; a `None` in the body is a client that leaves."""
     waiting = [
         {"type": "http.disconnect"} if piece is None
         else {"type": "http.request", "body": piece, "more_body": number + 1 < len(body)}

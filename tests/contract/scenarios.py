@@ -61,7 +61,7 @@ class Person:
         return json.loads(self.raw("uploads/put", {"headers": sent, "body": body, "isBase64Encoded": True})["body"])
 
     def tasks(self, kind: str, verb: str, **query: str) -> Any:
-        """What the functions of tasks answer."""
+        """Return the answer of the functions of tasks."""
         path = f"/api/task/{kind}/{verb}"
         answer = self.raw(f"tasks/{verb}", {"http": {"path": path}, "rawQueryString": urlencode(query)})
         envelope = json.loads(answer["body"])

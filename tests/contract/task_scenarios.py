@@ -1,4 +1,4 @@
-"""What goes on in the background: whole, cancelled, failed, cut off, retried, deleted, swept.
+"""Background work: whole, cancelled, failed, cut off, retried, deleted, swept.
 
 Each is done once by every machine, so that the workers of each do all that they may do.
 """
@@ -142,7 +142,7 @@ def refuse_starts(admin: Person) -> None:
 
 
 def sweep(admin: Person) -> None:
-    """What is old goes, what is young stays; work whose execution ended is started once more."""
+    """Old work is removed, young work stays; work whose execution ended is started once more."""
     cloud = admin.cloud
     store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.refs["Staging"]
     for key in ("young", "old"):

@@ -1,4 +1,4 @@
-"""How many calls of AWS the usual requests make of a warm function, which is what they cost: `bench/economy.py`."""
+"""The number of AWS calls of usual requests to a warm function, which is their cost: `bench/economy.py`."""
 
 from __future__ import annotations
 

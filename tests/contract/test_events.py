@@ -71,7 +71,7 @@ def test_each_route_has_one_sample_and_each_sample_a_route_or_a_state() -> None:
 
 
 class Values:
-    """What the answers so far give to later samples."""
+    """Values of earlier answers for later samples."""
 
     def __init__(self) -> None:
         digest = sha256(f"{lambdas.ADMIN_PASSWORD}-{SUFFIX}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What one function changes reaches the others within the two seconds that they trust their snapshot."""
+"""Changes by one function reach the others within the two seconds that they trust their snapshot."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def there() -> Iterator[Interpreter]:
 def both(
     there: Interpreter, definition: dict[str, Any], script: Script, input: dict[str, Any] = GIVEN
 ) -> tuple[Execution, Execution]:
-    """What the two interpreters do with the same definition and workers."""
+    """Run the two interpreters on the same definition and workers."""
     return run_here(definition, input, Workers(script)), there(definition, input, Workers(script))
 
 
@@ -93,7 +93,7 @@ class Shape:
         return [*passed, "Settle"]
 
     def script(self, first: Sequence[Step], second: Sequence[Step], settle: Sequence[Step]) -> Script:
-        """What the workers do, call by call."""
+        """Return the answers of the workers, call by call."""
         worker, other = self.workers
         return {worker: list(first), other: list(second), "Settle": list(settle)}
 
@@ -108,7 +108,7 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What each worker does, the slices passed for it, which worker fails (0: none), and whether the execution ends."""
+    """The work of each worker, its slices, the worker that fails (0: none), and if the execution ends."""
 
     first: Sequence[Step] = (DONE,)
     second: Sequence[Step] = (DONE,)

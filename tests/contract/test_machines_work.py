@@ -179,7 +179,7 @@ machine_of = {verb: KINDS[verb].machine for verb in VERBS} | {
 
 @dataclass
 class Ended:
-    """How a task and those that go on with it ended."""
+    """The ends of a task and of those that continue it."""
 
     paths: list[list[str]]
     states: list[tuple[int, str]]
@@ -221,7 +221,7 @@ def run_to_end(
 
 
 def is_straight(path: list[str]) -> bool:
-    """Whether every worker worked once."""
+    """Return True if every worker worked once."""
     return len(path) == len(set(path))
 
 

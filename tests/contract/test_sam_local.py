@@ -1,4 +1,4 @@
-"""What `sam local` tells the functions, as far as that is known without containers."""
+"""The environment that `sam local` gives the functions, as far as it is known without containers."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def break_removals(admin: Person) -> None:
 
 
 def is_pruning(needs: set[Right]) -> bool:
-    """Whether a call removes the mark of a folder that is empty but for it."""
+    """Return True if a call removes the mark of a folder that is empty except for it."""
     return any(right == "s3:DeleteObject" and place.endswith("/.mangrove") for right, place in needs)
 
 
@@ -193,7 +193,7 @@ def break_transfers(admin: Person, outside: Outside) -> None:
 
 
 def lose_lists(admin: Person, outside: Outside) -> None:
-    """What was planned is gone when it is to be carried: the next run plans anew."""
+    """Remove the plan before it is carried out: the next run plans again."""
     outside["listed/a"], outside["listed/b"] = b"a", b"b"
     (id,) = admin.transfer("copy", "/outside", "/files", "listed")
     admin.cloud.get_function("TransferPlan")({"tid": id})

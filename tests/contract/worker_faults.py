@@ -1,4 +1,4 @@
-"""What happens to a worker in the middle of its work, and what is there afterwards."""
+"""Faults of a worker in the middle of its work, and the state afterwards."""
 
 from __future__ import annotations
 

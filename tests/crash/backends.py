@@ -20,7 +20,7 @@ Model = dict[str, "Fact | None"]  # path below the top entry ("" for itself) to 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a file must be."""
+    """The required facts of a file."""
 
     size: int
     digest: str
@@ -47,7 +47,7 @@ class Disk:
         place.write_bytes(content)
 
     def _fact(self, path: str) -> Fact:
-        """What a file is; read again only when its inode, which nobody can set back, says that it changed."""
+        """Return the facts of a file; it is read again only if its inode, which nobody can set back, has changed."""
         status = os.stat(path)
         key = (status.st_ino, status.st_ctime_ns, status.st_size)
         if key not in self._known:

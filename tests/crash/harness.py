@@ -32,7 +32,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(slots=True)
 class Report:
-    """What a run did."""
+    """The result of a run."""
 
     seeds: int
     jobs: int
@@ -93,7 +93,7 @@ class World:
         self._orders.write_text(name)
 
     def has_died(self, seconds: float) -> bool:
-        """Whether it killed itself within that time, with it all of its processes; if not, it no longer will."""
+        """Return True if it killed itself within that time, with all of its processes; if not, it no longer will."""
         end = time.monotonic() + seconds
         while self._orders.exists() and time.monotonic() < end:
             time.sleep(0.01)
@@ -136,7 +136,7 @@ class World:
             self.client.ok(f"/openlist/api/task/{kind}/clear_done")
 
     def check_done(self, jobs: Sequence[Job]) -> None:
-        """What must hold when all work has ended."""
+        """Check the conditions that hold when all work has ended."""
         for job in jobs:
             job.check_nothing_lost()
             job.check_done()

@@ -23,7 +23,7 @@ BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.
 
 
 class Broken(AssertionError):
-    """What must hold does not."""
+    """A condition that must hold does not."""
 
 
 @dataclass(slots=True)
@@ -57,11 +57,11 @@ class Job:
         return (self.kind, FOLLOWING[self.kind]) if self.kind in FOLLOWING else (self.kind,)
 
     def here(self) -> Model:
-        """What the source holds of it."""
+        """Return the part of it that the source holds."""
         return self.source.tree(f"{self.source_dir}/{self.name}") if self.source else {}
 
     def there(self) -> Model:
-        """What the target holds of it."""
+        """Return the part of it that the target holds."""
         return self.target.tree(f"{self.target_dir}/{self.arrives}".rstrip("/") if self.arrives else self.target_dir)
 
     def begin(self, client: Client, web: Origin) -> None:
@@ -88,7 +88,7 @@ class Job:
         return client.post(f"/api/fs/{self.kind}", **ends, names=[self.name])
 
     def check_nothing_lost(self) -> None:
-        """What must hold at every instant."""
+        """Check the conditions that hold at every instant."""
         here, there = self.here(), self.there()
         for name, expected_fact in self.model.items():
             if there.get(name, expected_fact) != expected_fact:
@@ -100,7 +100,7 @@ class Job:
                 raise Broken(f"{self}: {name} is gone from the source, and is not at the target")
 
     def check_done(self) -> None:
-        """What must hold at the end."""
+        """Check the conditions that hold at the end."""
         target_tree = self.target.tree(self.target_dir)
         expected = {f"{self.arrives}/{path}".strip("/"): fact_of_file for path, fact_of_file in self.model.items()} | {
             "": None

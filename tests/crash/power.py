@@ -37,7 +37,8 @@ class PowerDisk:
         os.sync()
 
     def cut_power(self) -> Path:
-        """What is on the disk, as a copy of the image taken now: what is dirty in the mounted file system is not in it.
+        """Return the content of the disk, as a copy of the image taken now: dirty pages of the mounted file system are
+        not in it.
 
         The loop device writes into the pages of the image file, which is what a copy of that reads.
         """

@@ -63,13 +63,13 @@ class World:
         assert progress["error"] == ""
 
     def read(self) -> Names | None:
-        """What the index on the disk says."""
+        """Return the content of the index on the disk."""
         with pytest.MonkeyPatch.context() as patch, runtime.use(Runtime()):
             patch.setenv("MANGROVE_DATA", str(self._data))
             return asyncio.run(read_index(STORAGE))
 
     def list_left(self) -> list[str]:
-        """What no index needs."""
+        """Return the files that no index needs."""
         index_names = {path.name for path in (self._data / "index" / str(STORAGE)).iterdir()}
         staged = [path.name for path in (self._data / "staging").iterdir() if path.name.startswith("index")]
         return staged + [name for name in index_names if name.startswith("work")]

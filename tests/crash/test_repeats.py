@@ -1,4 +1,4 @@
-"""What is done twice when a large file is cut off again and again: of a copy at most one part for each kill."""
+"""Repeated work when a large file is cut off again and again: of a copy at most one part for each kill."""
 
 from __future__ import annotations
 

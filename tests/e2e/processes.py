@@ -25,7 +25,7 @@ END_SECONDS = 20.0
 
 
 def holds_within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Whether it comes true in that time."""
+    """Return True if the condition becomes true in that time."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -78,7 +78,7 @@ def drop_warning(output: str) -> str:
 
 
 def change_password(data: Path, user: str, typed: str) -> str:
-    """What `mangrove password` prints."""
+    """Return the output of `mangrove password`."""
     done = subprocess.run(
         command("password", user, "--data", str(data)), input=f"{typed}\n", capture_output=True, text=True, timeout=30
     )

@@ -23,7 +23,7 @@ from tests.support.service import Client, Service, command, run_service
 
 
 def run_command(*arguments: str) -> str:
-    """What a command prints that ends well."""
+    """Return the output of a command that succeeds."""
     done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120)
     assert (done.returncode, drop_warning(done.stderr)) == (0, ""), done
     return done.stdout

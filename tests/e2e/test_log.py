@@ -1,4 +1,4 @@
-"""What the log of a service tells, and what it must not."""
+"""The content of the service's log, and the secrets that it must not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no API and no machine sends, and an AWS that refuses: a clear answer and line in the log, and an end."""
+"""Input that no API and no machine sends, and an AWS that refuses: a clear answer and line in the log, and an end."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def place(kind: Kind, admin: Client, options: Options, mounted: str) -> Place:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    """What is downloaded comes from here."""
+    """The web server that downloads come from."""
     with origin.origin() as server:
         yield server
 

@@ -186,7 +186,7 @@ def read_tree(client: Client, folder: str) -> dict[str, bytes | None]:
 
 
 def own_names(*names: str) -> dict[str, bytes | None]:
-    """What `fill` makes of these names, each folder on the way named."""
+    """Return the files that `fill` makes of these names, with each folder on the way."""
     files: dict[str, bytes | None] = {}
     for name in names:
         steps = name.rstrip("/").split("/")

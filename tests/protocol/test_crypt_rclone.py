@@ -1,4 +1,4 @@
-"""What rclone encrypts is read here, and the other way round, in every mode."""
+"""Files that rclone encrypts are read here, and the other way round, in every mode."""
 
 from __future__ import annotations
 

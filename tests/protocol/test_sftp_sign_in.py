@@ -1,4 +1,4 @@
-"""How an SFTP storage signs in, and knows its server again: on asyncssh's own server, which needs no accounts."""
+"""Sign-in of an SFTP storage, and its check of the server's key: on asyncssh's own server, which needs no accounts."""
 
 from __future__ import annotations
 

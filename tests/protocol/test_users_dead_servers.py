@@ -86,7 +86,7 @@ def check_others_while(calls: list[Future[tuple[float, Any]]], other: Client) ->
 
 
 def check_dead(service: Service, mount: str, secret: str) -> None:
-    """Whoever asks for the storage is told that it does not answer, in time, and nobody else is slowed."""
+    """Check that every request for the storage learns in time that it does not answer, and nobody else is slowed."""
     client, other = service.client(), service.client()
     other.names("/files")
     with ThreadPoolExecutor(CALLERS) as pool:

@@ -1,4 +1,4 @@
-"""What users do with files and folders, on every generic driver: the whole interface of a running service."""
+"""Work with files and folders on every generic driver: the whole interface of a running service."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 
 def run_as_nobody(imports: str, code: str, *arguments: str) -> str:
-    """What a Python program of another account prints; `imports` are its modules, which that may not be able to see."""
+    """Return the output of a Python program of another account; `imports` are its modules, which that account may not
+    be able to see."""
     program = f"import {imports}, encodings.idna\n{BECOME}\n{code}"
     done = subprocess.run([sys.executable, "-I", "-c", program, *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

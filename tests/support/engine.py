@@ -35,7 +35,7 @@ BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 
 
 def environment(folder: Path, endpoint: str) -> dict[str, str]:
-    """What a process needs to use the engine at `endpoint` with a master key in `folder`."""
+    """Return the environment of a process that uses the engine at `endpoint` with a master key in `folder`."""
     key = folder / "key"
     if not key.exists():
         key.write_bytes(secrets.token_bytes(32))
@@ -86,7 +86,7 @@ def _find_port() -> int:
 
 
 def _is_open(host: str, port: int, child: subprocess.Popen[bytes]) -> bool:
-    """Whether the engine takes connections; False when it has ended."""
+    """Return True if the engine takes connections; False when it has ended."""
     end = time.monotonic() + SECONDS
     while child.poll() is None:
         try:

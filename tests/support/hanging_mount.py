@@ -44,7 +44,7 @@ class HangingMount:
         self._server.send_signal(signal.SIGSTOP)
 
     def is_waited_for(self, process: int) -> bool:
-        """Whether a thread of a process waits for the mount."""
+        """Return True if a thread of a process waits for the mount."""
         tasks = Path(f"/proc/{process}/task").glob("*/wchan")
         return any(_read_if_there(task) == "request_wait_answer" for task in tasks)
 
@@ -94,7 +94,7 @@ def _unmount(path: Path) -> None:
 
 
 def _mount(path: str) -> None:
-    """What fusermount3 does for a server: mount, and send it the connection."""
+    """Do the work of fusermount3 for a server: mount, and send it the connection."""
     connection = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={connection},rootmode=40000,user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)

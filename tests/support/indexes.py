@@ -1,4 +1,4 @@
-"""What the index of a storage says, and what it should say."""
+"""The content of a storage's index, and the expected content."""
 
 from __future__ import annotations
 

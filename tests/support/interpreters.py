@@ -26,7 +26,7 @@ LIMIT = 200  # calls of workers in one execution; nothing that ends comes near i
 
 @dataclass
 class Execution:
-    """What an execution did."""
+    """The record of an execution."""
 
     visited: list[str] = field(default_factory=list)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What functions write beside their answers."""
+"""Metrics and log lines that functions write beside their answers."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def read_lines(function: Function) -> Iterator[dict[str, Any]]:
 
 
 def read_metrics(function: Function, name: str) -> list[dict[str, Any]]:
-    """What it wrote of a metric, as CloudWatch reads it."""
+    """Return the values of a metric, as CloudWatch reads them."""
     return [line for line in read_lines(function) if name in line and "_aws" in line]

@@ -1,4 +1,4 @@
-"""Whether the kernel has network namespaces for us, and how programs run where it has none."""
+"""Network namespaces: detect support of the kernel, and run programs without them."""
 
 from __future__ import annotations
 

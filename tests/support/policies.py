@@ -1,4 +1,4 @@
-"""What the template allows each function, in the words of `tests.support.recorder`."""
+"""The rights that the template gives each function, in the words of `tests.support.recorder`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Policy:
         self._rights = read_inline(name, refs) | read_managed(name, refs)
 
     def grants(self, needs: set[Right]) -> bool:
-        """Whether a call may be made that needs all of this."""
+        """Return True if a call that needs all of this is allowed."""
         return all(any(covers(right, need) for right in self._rights) for need in needs)
 
 
 def find_listing(needs: set[Right]) -> set[Right]:
-    """What S3 wants of those whom it is to tell that an object is not there."""
+    """Return the rights that S3 requires to report that an object does not exist."""
     return {("s3:ListBucket", place.partition("/")[0]) for action, place in needs if action == "s3:GetObject"}
 
 
 def covers(right: Right, need: Right) -> bool:
-    """Whether a right is enough for what is needed."""
+    """Return True if a right is enough for the need."""
     return right[0] == need[0] and fnmatchcase(need[1], right[1])
 
 

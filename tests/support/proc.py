@@ -1,4 +1,4 @@
-"""What the kernel tells of processes; whatever ends while one looks is left out."""
+"""Facts of processes from the kernel; processes that end meanwhile are left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def read_if_there(path: Path) -> bytes:
-    """What a file of the kernel says; nothing when its process or thread ended."""
+    """Return the content of a file of the kernel; nothing if its process or thread has ended."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -32,20 +32,20 @@ def list_descendants(pid: int) -> list[int]:
 
 
 def read_links(pid: int) -> Iterator[str]:
-    """What the open files of a process are: `/a/file`, `socket:[123]`."""
+    """Yield the open files of a process: `/a/file`, `socket:[123]`."""
     for path in Path(f"/proc/{pid}/fd").glob("*"):
         with suppress(OSError):  # it was closed meanwhile
             yield os.readlink(path)
 
 
 def is_gone(pid: int) -> bool:
-    """Whether it ended with all of its threads, which have its files open until then; its status read or not."""
+    """Return True if it ended with all of its threads, which have its files open until then; its status read or not."""
     fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
     return not fields or (fields[0] == "Z" and int(fields[17]) <= 1)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal has it stand still, or it is gone."""
+    """Return True if a signal has stopped it, or it has ended."""
     fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
     return not fields or fields[0] in "TZ"
 
@@ -87,7 +87,7 @@ def list_servers(pid: int, port: int) -> list[int]:
 
 
 def find_server(pids: Iterable[int], port: int, peer: int) -> int | None:
-    """Which of these processes holds the connection from the port `peer`; None where none of them has accepted it."""
+    """Return the process that holds the connection from the port `peer`; None if no process has accepted it."""
     links = {f"socket:[{socket.inode}]" for socket in list_sockets(port) if socket.peer == peer}
     return next((pid for pid in pids if links & set(read_links(pid))), None)
 

@@ -59,7 +59,7 @@ class Call:
 
 
 def name_call(method: str, path: str, headers: dict[str, str], body: bytes) -> Call:
-    """What is billed; a LIST of a bucket is an operation of its own."""
+    """Return the billed call; a LIST of a bucket is an operation of its own."""
     service, _, operation = headers.get("x-amz-target", "").partition(".")
     if not service:
         has_key = "/" in urlsplit(path).path.strip("/")
@@ -122,14 +122,14 @@ def _tell_version(named: ElementTree.Element) -> str:
 
 
 class Observer(Protocol):
-    """Who is told of calls, and judges them."""
+    """An observer that is told of calls, and judges them."""
 
     def judge(self, needs: set[Right]) -> str:
         """The error that is answered to a call that needs that; "" for none."""
         ...
 
     def hides_absence(self, needs: set[Right]) -> bool:
-        """Whether an object that is not there is answered as one that may not be read."""
+        """Return True if a missing object is answered like one that may not be read."""
         ...
 
     def note_call(self, call: Call, needs: set[Right]) -> None:

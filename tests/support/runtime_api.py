@@ -86,7 +86,7 @@ class FunctionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a function's process is started: Python's command, the folder of its code, and where else it imports from."""
+    """The start of a function's process: Python's command, the folder of its code, and further import paths."""
 
     python: Sequence[str | Path]
     folder: Path
@@ -127,7 +127,7 @@ class Function:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __call__(self, event: dict[str, Any]) -> Any:
-        """What the handler answers; Ended when it ends in an error."""
+        """Return the answer of the handler; Ended if it ends in an error."""
         server = self.start()
         server.events.put(event)
         kind, result = server.results.get(timeout=ANSWER_SECONDS)
@@ -151,7 +151,7 @@ class Function:
         self._server.results.put((KILLED, {"errorType": "Sandbox.Timedout", "errorMessage": "killed"}))
 
     def read_log(self) -> str:
-        """What it wrote since it was started."""
+        """Return the log since the start."""
         return self._log.read_text()
 
     def count_cpu(self) -> float:
@@ -167,7 +167,7 @@ class Function:
         return self.refuse(needs) if self.refuse else ""
 
     def hides_absence(self, needs: set[recorder.Right]) -> bool:
-        """Whether it is not told that an object is not there, as it may not list the bucket."""
+        """Return True if it does not learn that an object is missing, as it may not list the bucket."""
         listing = find_listing(needs)
         if self.policy is not None and not self.policy.grants(listing):
             return True

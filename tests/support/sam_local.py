@@ -26,7 +26,7 @@ The administrator's password is "{password}". Ctrl-C ends the services and what 
 
 
 def write_environment(cloud: lambdas.Cloud, path: Path) -> None:
-    """What each function is told by the deployment, as `sam local` reads it."""
+    """Write the environment that the deployment gives each function, as `sam local` reads it."""
     told = {
         name: {key: value for key, value in cloud.get_function(name).environment.items() if key.startswith(OWN)}
         for name in FUNCTIONS
@@ -37,7 +37,7 @@ def write_environment(cloud: lambdas.Cloud, path: Path) -> None:
 
 
 def make_command(cloud: lambdas.Cloud) -> str:
-    """What to run beside this."""
+    """Return the command to run beside this."""
     records, services = cloud.aws
     return COMMAND.format(
         region=lambdas.REGION, written=WRITTEN.relative_to(ROOT), services=services, records=records,

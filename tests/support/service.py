@@ -101,7 +101,7 @@ class Service:
 
     @property
     def output(self) -> str:
-        """What it printed so far."""
+        """The output so far."""
         return self._printed.read_text()
 
     def client(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> Client:
@@ -110,7 +110,7 @@ class Service:
         return Client(self.address, token, self.data)
 
     def find_records(self) -> EngineEndpoint:
-        """Where its records engine answers those who may enter the data directory."""
+        """Return the endpoint of its records engine, for those who may enter the data directory."""
         holder = DataDirectory(self.data).read_holder()
         assert holder is not None and holder.keeps_records
         return EngineEndpoint(holder.engine, holder.engine_socket)

@@ -16,7 +16,7 @@ WORK = ("Plan", "Move")  # what takes a slot
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """Whoever sleeps wakes at once, in the right order."""
+    """A loop in which sleepers wake at once, in the right order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is stored as JSON is read back as it was, and what does not fit is refused."""
+"""Values stored as JSON are read back unchanged, and values that do not fit are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment says."""
+"""The configuration by the environment."""
 
 from __future__ import annotations
 

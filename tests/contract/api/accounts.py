@@ -103,7 +103,7 @@ def guest(admin: Client, **fields: Any) -> Iterator[Client]:
 
 
 def make_static_hash(password: str) -> str:
-    """What clients send to login/hash."""
+    """Return the hash that clients send to login/hash."""
     return hashlib.sha256(f"{password}-https://github.com/alist-org/alist".encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of archives share."""
+"""Helpers of the archive tests."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def visitor(service: Service) -> Client:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Origin]:
-    """What is downloaded comes from here."""
+    """The web server that downloads come from."""
     with origin.origin() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""What the tests of unpacking share."""
+"""Helpers of the unpacking tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of downloads share: addresses, signatures, the failure page."""
+"""Helpers of the download tests: addresses, signatures, the failure page."""
 
 from __future__ import annotations
 

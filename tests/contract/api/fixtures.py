@@ -1,4 +1,4 @@
-"""What a test sets up for itself over HTTP and takes away again: users, mounts, rules, settings."""
+"""Fixtures that a test sets up over HTTP and removes again: users, mounts, rules, settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_MOUNTED = "no storage is mounted at this address"
 
 
 def disk(service: Service, path: str) -> Path:
-    """Where a tree path below /files lies on disk."""
+    """Return the place on disk of a tree path below /files."""
     return service.data / "files" / path.removeprefix("/files").lstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""What the tests of per-path rules share: the callers that a rule is tried on, and ways to carry files out of it."""
+"""Helpers of the rule tests: callers that a rule is tried on, and ways to carry files out of it."""
 
 from __future__ import annotations
 

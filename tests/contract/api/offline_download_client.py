@@ -1,4 +1,4 @@
-"""What the tests of offline downloads share."""
+"""Helpers of the offline download tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the search share: a search that must succeed, a complete index, a walk by the same caller."""
+"""Helpers of the search tests: a search that must succeed, a complete index, a walk by the same caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERYTHING = "*"  # matches every name
 
 
 class Row(NamedTuple):
-    """What a listing and a search say of the same entry; `modified` to the second."""
+    """The facts of an entry that a listing and a search share; `modified` to the second."""
 
     parent: str
     name: str
@@ -58,7 +58,8 @@ def find_all(client: Client, parent: str, **body: Any) -> list[Row]:
 
 
 def walk(client: Client, top: str, base: str = "", password: str = "") -> set[Row]:
-    """What the caller sees who lists `top` and every folder that a listing shows; `base`: their own root."""
+    """Return the entries that the caller sees who lists `top` and every folder that a listing shows; `base`: their own
+    root."""
     rows_found: set[Row] = set()
     waiting = [top]
     for folder in waiting:  # which grows

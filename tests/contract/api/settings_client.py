@@ -1,4 +1,4 @@
-"""What the tests of settings share."""
+"""Helpers of the settings tests."""
 
 from __future__ import annotations
 

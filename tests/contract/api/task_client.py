@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """What `holds` answers as soon as that is true."""
+    """Return the result of `holds` as soon as it is true."""
     begun = time.monotonic()
     while not (result := holds()):
         waited = time.monotonic() - begun

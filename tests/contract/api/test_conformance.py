@@ -1,4 +1,4 @@
-"""What no other file asks of the interface: defaults, `null`, the OpenAPI document, a backup put back."""
+"""Parts of the interface without a file of their own: defaults, `null`, the OpenAPI document, a backup put back."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ KEYS = {"setting": "key", "user": "username", "meta": "path", "storage": "mount_
 
 
 def _backup(admin: Client) -> dict[str, list[dict[str, Any]]]:
-    """What the web client's backup page keeps: every list, without paging."""
+    """Return the lists that the web client's backup page saves, without paging."""
     told = {kind: admin.get(f"/api/admin/{kind}/list")["data"] for kind in KEYS}
     return {kind: rows["content"] if kind != "setting" else rows for kind, rows in told.items()}
 

@@ -1,4 +1,4 @@
-"""Who may enter which route: every gate and every right, taken from the service itself."""
+"""The gate and right of every route, taken from the service itself."""
 
 from __future__ import annotations
 

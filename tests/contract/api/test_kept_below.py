@@ -1,4 +1,4 @@
-"""What a rule or a storage keeps from a caller stays kept when the folder above it is renamed, moved or emptied."""
+"""Entries that a rule or a storage protects stay protected when the folder above them is renamed, moved or emptied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a path where nothing is: a sentence for people, or the one that existing clients know."""
+"""Messages for a path where nothing is: a sentence for people, or the known sentence for existing clients."""
 
 from __future__ import annotations
 

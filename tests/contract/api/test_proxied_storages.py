@@ -1,4 +1,4 @@
-"""What another server is asked when its bytes pass through the service."""
+"""Requests to another server whose bytes pass through the service."""
 
 from __future__ import annotations
 

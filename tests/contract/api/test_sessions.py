@@ -1,4 +1,4 @@
-"""What ends or narrows a session besides logging out."""
+"""Ends and limits of sessions besides logging out."""
 
 from __future__ import annotations
 

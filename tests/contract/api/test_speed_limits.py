@@ -108,7 +108,7 @@ def test_an_offline_download_is_limited(admin: Client, owner: TaskClient, web: O
 
 
 def test_nothing_else_waits_while_a_download_does(admin: Client, folder: str) -> None:
-    """Who waits for their turn holds nothing that another request needs."""
+    """A download that waits for its turn holds nothing that another request needs."""
     assert admin.put(f"{folder}/a.txt", CONTENT)["code"] == 200
     url = admin.ok("/api/fs/get", path=f"{folder}/a.txt")["raw_url"]
     with limit(admin, "client_download"), admin.http.stream("GET", url) as answer:

@@ -1,4 +1,4 @@
-"""What the options of Local storages, and the kinds of files in the settings, change in what is shown."""
+"""Effects of the options of Local storages, and of the kinds of files in the settings, on listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tasks of a kind run at once is that kind's own setting."""
+"""The number of tasks of a kind that run at once is the setting of that kind."""
 
 from __future__ import annotations
 

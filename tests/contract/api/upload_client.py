@@ -1,4 +1,4 @@
-"""What the tests of uploads share: sending one by either route, or byte by byte."""
+"""Helpers of the upload tests: sending by either route, or byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the attack tests share: texts, the fields of every route, a user with neighbours, what was left behind."""
+"""Helpers of the attack tests: texts, the fields of every route, a user with neighbours, traces of an attack."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class Scene:
         return scan(self.disk)
 
     def list_texts(self) -> list[str]:
-        """What is sent in place of a path or a name."""
+        """Return the texts that are sent in place of a path or a name."""
         tails = ("", "ab", "ab/notes.txt")
         hidden = [f"{self.root}/team/ab", f"{self.root}/team/ab/notes.txt", f"../../../../{self.buried.name}"]
         return [up + tail for up in UPWARDS for tail in tails] + [*BARE, *hidden]

@@ -52,7 +52,8 @@ for path in json.loads(sys.argv[1]):
 
 
 def list_ports(service: Service) -> list[str]:
-    """Where the service and its children listen, as the network of the machine knows it: `127.0.0.1:5244`."""
+    """Return the addresses on which the service and its children listen, as the network of the machine knows them:
+    `127.0.0.1:5244`."""
     processes = [service.process.pid, *list_children(service.process.pid)]
     links = (link for pid in processes for link in read_links(pid))
     sockets = {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}

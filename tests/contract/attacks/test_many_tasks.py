@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 @pytest.fixture
 def target(fresh: Scene, tmp_path: Path) -> Iterator[Path]:
-    """What `/…/t` in the user's own folder shows: another storage, so that a copy to it is a task."""
+    """The storage behind `/…/t` in the user's own folder: another storage, so that a copy to it is a task."""
     id = fresh.admin.ok(
         "/api/admin/storage/create",
         mount_path=f"{fresh.base}/t",

@@ -45,7 +45,7 @@ def owner(service: Service, admin: Client, tmp_path: Path) -> Iterator[TaskClien
 
 
 def proxy(admin: Client, path: str) -> tuple[int, bytes]:
-    """What `/p` answers to whoever has a signed address."""
+    """Return the answer of `/p` to a signed address."""
     answer = Client(admin.address).http.get(make_url("p", path, make_signature(read_key(admin), path)))
     return answer.status_code, answer.content
 
@@ -134,7 +134,7 @@ def test_web_addresses_given_to_aria2_are_fetched_by_the_service(
 
 
 def read_refusals(service: Service) -> int:
-    """How often the guard has refused a connection of aria2 so far."""
+    """Return the number of connections of aria2 that the guard has refused."""
     return (service.data.parent / f"{service.data.name}.log").read_text().count("a connection of aria2 is refused")
 
 

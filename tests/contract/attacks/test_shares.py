@@ -1,4 +1,4 @@
-"""Who takes much of what there is little of does not take it from others."""
+"""A caller that takes much of a scarce resource does not take it from others."""
 
 from __future__ import annotations
 

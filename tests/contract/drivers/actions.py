@@ -1,4 +1,4 @@
-"""What tests of drivers do again and again."""
+"""Actions that driver tests repeat."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CHANGES = ("write", "makedirs", "rename", "move", "remove")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a test may do to a storage behind its driver's back; each of it may be missing.
+    """The actions of a test on a storage behind its driver's back; each of them may be missing.
 
     `fill(driver, path, names)` makes files of one byte in a folder, and the folder too; a server that remembers folders
     has not seen it before. `look(driver, path)` gives all names of a folder, also those that the driver leaves out.

@@ -45,7 +45,7 @@ async def put_all(driver: Any, folder: str) -> None:
 
 
 async def check_losers(driver: Any, folder: str, winner: int) -> None:
-    """What was not renamed or moved is where it was."""
+    """Check that entries that were not renamed or moved are in their old places."""
     assert await names(driver, folder) == sorted(str(number) for number in range(AT_ONCE) if number != winner)
     for number in {*range(0, AT_ONCE, 5)} - {winner}:
         assert await content(driver, f"{folder}/{number}") == CONTENTS[number]

@@ -243,7 +243,7 @@ async def nothing_gets_a_name_of_unfinished_files(driver: Any) -> None:
 
 @needs("write", "makedirs", hooks=["fill"])
 async def unfinished_files_of_others_are_not_shown(driver: Any, server: Server) -> None:
-    """Where the driver keeps the names for them; also in a folder that holds nothing else."""
+    """The driver keeps the names for them; also in a folder that holds nothing else."""
     name = make_part_name()
     for folder in ("/d", "/e"):
         assert server.fill is not None

@@ -23,7 +23,7 @@ LONG = 2 * BLOCK + 777
 
 
 async def read_or_refuse(driver: Any, path: str, offset: int, length: int | None) -> bytes:
-    """What comes of a range that does not fit; nothing when it is refused."""
+    """Return the bytes of a range that does not fit; nothing if it is refused."""
     try:
         return await content(driver, path, offset, length)
     except StorageProblem:

@@ -28,7 +28,7 @@ async def restart(server: Server) -> None:
 
 
 async def until_it_works(call: Callable[[], Awaitable[Result]]) -> Result:
-    """What a call gives once the driver works again; until then it may fail with a StorageProblem only."""
+    """Return the result of a call once the driver works again; until then it may fail with a StorageProblem only."""
     end = time.monotonic() + BACK_SECONDS
     while True:
         try:

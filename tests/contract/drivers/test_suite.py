@@ -126,7 +126,7 @@ def url_tree() -> tuple[Start, suite.Server]:
 
 @pytest.fixture
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Start, suite.Server]:
-    """How to start a driver, and what can be done to its storage."""
+    """Return the start of a driver, and the actions on its storage."""
     kind, _, version = str(request.param).partition("-")
     if kind == "S3":
         return s3(request.getfixturevalue("moto"), version)

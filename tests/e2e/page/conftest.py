@@ -61,7 +61,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def errors() -> list[str]:
-    """What the page logged as an error, its policy's refusals among it; none may be left at the end of a test."""
+    """Errors that the page logged, refusals of its policy among them; none may be left at the end of a test."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What journeys through the page have in common."""
+"""Steps that journeys through the page share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def select_row(page: Any, name: str) -> None:
 
 
 def find_violations(page: Any, axe: Path) -> list[str]:
-    """What axe-core has to say against the page as it is shown now."""
+    """Return the violations that axe-core reports for the page as it is shown now."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe.read_text())  # not a script element: the policy of the page would refuse one
     result = page.evaluate("axe.run()")

@@ -1,4 +1,4 @@
-"""What a person does with files: make, rename, move, copy, remove, download, unpack, fetch."""
+"""Work with files as a person does it: make, rename, move, copy, remove, download, unpack, fetch."""
 
 from __future__ import annotations
 

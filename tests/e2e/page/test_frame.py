@@ -1,4 +1,4 @@
-"""What is around the views: the header, languages, titles, colours; the keyboard alone; what cannot be had."""
+"""The frame around the views: the header, languages, titles, colours, the keyboard, failures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_address_and_panel_can_be_used_by_everybody(page: Any, shots: Path
 
 
 def find_overflow(page: Any) -> list[str]:
-    """What is wider than the page."""
+    """Return the elements that are wider than the page."""
     width = page.evaluate("document.documentElement.scrollWidth")
     return [] if width <= page.viewport_size["width"] else [f"{width} px wide"]
 

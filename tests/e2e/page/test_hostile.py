@@ -94,7 +94,7 @@ def listener() -> Iterator[Listener]:
 
 @pytest.fixture(scope="module")
 def contents(service: Service, listener: Listener) -> dict[str, bytes]:
-    """What is in the folder, by name."""
+    """Return the contents of the folder by name."""
     values = {"there": listener.address, "script": SCRIPT.format(there=listener.address)}
     page, text = PAGE.format(**values).encode(), TEXT.format(**values).encode()
     action = f"/OpenAction << /S /URI /URI ({listener.address}/pdf) >>"

@@ -1,4 +1,4 @@
-"""What administrators set up: storages, settings, download tools, the search index, backup and restore."""
+"""Administration: storages, settings, download tools, the search index, backup and restore."""
 
 from __future__ import annotations
 

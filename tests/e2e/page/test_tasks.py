@@ -1,4 +1,4 @@
-"""What the service does in the background: one panel for all kinds."""
+"""Background work of the service: one panel for all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in, and what an administrator put into the page."""
+"""Access of visitors, and the administrator's additions to the page."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Place:
         return path
 
     def make_options(self, name: str, **more: str) -> list[str]:
-        """What OpenSSH's programs need to sign in with a key."""
+        """Return the options with which OpenSSH's programs sign in with a key."""
         options = {
             "StrictHostKeyChecking": "no",
             "UserKnownHostsFile": "/dev/null",

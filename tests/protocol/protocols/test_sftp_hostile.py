@@ -1,4 +1,4 @@
-"""Who speaks no SSH or no SFTP, and who only stays, slows nobody else and is let go."""
+"""Clients that speak no SSH or no SFTP, or stay idle, slow nobody else and are disconnected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in by SFTP, how, and until when."""
+"""Sign-in by SFTP: the ways in, and the end of sessions."""
 
 from __future__ import annotations
 

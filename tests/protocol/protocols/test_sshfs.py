@@ -32,7 +32,7 @@ def mounted(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_a_mounted_tree_is_worked_in_as_a_folder(place: Place, mounted: Path) -> None:
-    """What is closed here is there a moment later: the kernel does not wait for the answer."""
+    """A file that is closed here is there a moment later: the kernel does not wait for the answer."""
 
     def check(content: bytes, path: str = "work/a") -> None:
         assert (mounted / path).read_bytes() == content

@@ -37,7 +37,8 @@ class Held:
 
 @dataclass
 class Found:
-    """What an archive holds: its entries, and the bytes of those that are not refused, or why they failed."""
+    """The content of an archive: its entries, and the bytes of those that are not refused, or the reason of their
+    failure."""
 
     comment: str = ""
     encrypted: bool = False

@@ -1,4 +1,4 @@
-"""What an archive costs: bytes read for a list, memory, time with a hundred thousand entries, what is left open."""
+"""The cost of an archive: bytes read for a list, memory, time with a hundred thousand entries, open files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names are archives, and that each is opened as what it is."""
+"""The names of archives, and the reader of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How machines are started: by Step Functions in the cloud, by the runner's slot on one machine."""
+"""The start of machines: by Step Functions in the cloud, by the runner on one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server of AWS Transfer Family is told: all that a policy of S3 can say as our rules would, and no more."""
+"""The answers to a server of AWS Transfer Family: all that a policy of S3 can say as our rules would, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be saved as a setting."""
+"""Valid values of settings."""
 
 from __future__ import annotations
 

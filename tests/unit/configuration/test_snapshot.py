@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("records")
 
 
 def trust(seconds: float | None) -> None:
-    """How long this process trusts its snapshot."""
+    """Set the time for which this process trusts its snapshot."""
     runtime.put(Config, replace(Config(), snapshot_seconds=seconds))
 
 

@@ -1,4 +1,4 @@
-"""What is built is made small without losing what is read, and is measured against its bounds."""
+"""The build is small without the loss of a file that is read, and is measured against its bounds."""
 
 from __future__ import annotations
 

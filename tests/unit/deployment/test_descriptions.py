@@ -1,4 +1,4 @@
-"""What is left of botocore's descriptions of AWS makes the same clients and calls as all of them."""
+"""The trimmed descriptions of AWS make the same clients and calls as all of botocore's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSTALLED = Path(botocore.__file__).parent / "data"
 
 @pytest.fixture(scope="module")
 def trimmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is installed, as far as it is of SERVICES or of all and one more, without what is to go."""
+    """The installed descriptions of SERVICES, or of all and one more, without the parts that are removed."""
     folder = tmp_path_factory.mktemp("layer")
     data = folder / DATA[0]
     data.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Where the server of a storage is."""
+"""The address of a storage's server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which folders an alias stands for, and where a change goes when there are several."""
+"""The folders of an alias, and the target of a change if there are several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several files of one name an alias reads, and what it tells of the storages behind it."""
+"""The file that an alias reads if several have the same name, and its facts about the storages behind it."""
 
 from __future__ import annotations
 

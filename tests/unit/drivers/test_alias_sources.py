@@ -1,4 +1,4 @@
-"""Which paths of an alias stand for which of the tree, in both directions."""
+"""The paths of an alias and of the tree that stand for each other, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which drivers there are."""
+"""The list of drivers."""
 
 from __future__ import annotations
 

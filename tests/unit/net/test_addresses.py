@@ -1,4 +1,4 @@
-"""Which addresses a policy permits."""
+"""The addresses that a policy permits."""
 
 from __future__ import annotations
 

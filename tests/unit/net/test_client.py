@@ -194,7 +194,7 @@ def test_certificates_are_checked_against_the_name(
 
 
 def get(url: str) -> httpx.Response:
-    """What `client.request` answers."""
+    """Return the answer of `client.request`."""
 
     async def send() -> httpx.Response:
         async with client.make_client(LOCAL_POLICY) as client_made:

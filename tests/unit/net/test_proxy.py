@@ -54,7 +54,7 @@ def send(access: ProxyAccess, request: str, *, password: str | None = None, more
 
 
 def get(access: ProxyAccess, target: str) -> bytes:
-    """What a web server behind the proxy answers."""
+    """Return the answer of a web server behind the proxy."""
     return send(access, f"CONNECT {target} HTTP/1.1", more=b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
 
 

@@ -164,7 +164,7 @@ class Scene:
 
 
 async def attempt(verb: Verb, client: Client, path: bytes) -> Any:
-    """What a client is told, None where it is refused."""
+    """Return the answer to a client; None if it is refused."""
     try:
         return await asyncio.wait_for(verb(client, path), 60)
     except asyncssh.SFTPError as error:

@@ -1,4 +1,4 @@
-"""What DynamoDB and Secrets Manager refuse becomes a problem in words, with its cause in the log, and ends."""
+"""Refusals of DynamoDB and Secrets Manager become a problem in words, with the cause in the log, and end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.servers.refusing import refusing_server
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the log was told."""
+    """The records of the log."""
     said: list[Any] = []
     for module in (base, encryption):
         monkeypatch.setattr(module, "log_warning", lambda message, **facts: said.append((message, facts)))

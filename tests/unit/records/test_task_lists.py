@@ -77,7 +77,7 @@ def test_pages_stay_right_while_tasks_come_end_and_go() -> None:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the engine answered to queries."""
+    """The answers of the engine to queries."""
     results: list[Any] = []
     connection = base.get_connection(tasks.TaskRecord)
     query = connection.query
@@ -170,7 +170,7 @@ def test_running_tasks_share_no_key_of_an_index() -> None:
 
 
 def test_anchors_expire_with_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where other processes write, too."""
+    """Other processes write, too."""
     from mangrove.core.config import Config
 
     anchors = PageAnchors()

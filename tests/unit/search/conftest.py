@@ -1,4 +1,4 @@
-"""What the tests of the search share."""
+"""Fixtures of the search tests."""
 
 from __future__ import annotations
 

@@ -114,6 +114,6 @@ async def read_paths(segments: Segments) -> list[str]:
 
 
 def run_in(folder: Path, work: Any, **settings: str) -> Any:
-    """What the coroutine function `work` returns, called with a store in a folder."""
+    """Return the result of the coroutine function `work`, called with a store in a folder."""
     with use_index(folder, **settings) as store:
         return asyncio.run(work(store))

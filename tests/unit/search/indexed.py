@@ -174,7 +174,7 @@ def is_below(path: str, root: str) -> bool:
 
 
 def passes(row: Row, filters: Filters) -> bool:
-    """What the filters say, and the keywords by their own `matches`."""
+    """Return True if the filters pass, and the keywords by their own `matches`."""
     is_sized = filters.min_size is not None or filters.max_size is not None
     is_timed = filters.since is not None or filters.until is not None
     refusals = (

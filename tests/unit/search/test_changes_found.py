@@ -1,4 +1,4 @@
-"""What changed since the index was written is found in the next search, and what is gone is not."""
+"""Changes since the index was written are in the next search, and removed entries are not."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ STEPS = 40
 
 @dataclass
 class Process:
-    """What one process keeps for itself."""
+    """The state of one process."""
 
     tables: IndexTables
     database: Database

@@ -1,4 +1,4 @@
-"""What other programs do is found after a listing of the folder."""
+"""Changes by other programs are found after a listing of the folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def observer(disk: Path) -> Corrections:
 
 
 def list_folder(env: SearchEnv, observer: Corrections, path: str = "/disk/one") -> Log:
-    """What is logged after a listing that was not kept."""
+    """Return the log after a listing that was not cached."""
     before = {row.number for row in index_changes.read()}
     listings().clear()
     env.tree.run(env.tree.access(path).list_folder())

@@ -86,7 +86,7 @@ def test_the_wait_for_a_thread_counts(database: Database) -> None:
 
 
 def test_memory_is_bounded(database: Database) -> None:
-    """What does not fit and cannot be spilled is refused, and the next search has its memory."""
+    """A query that does not fit and cannot be spilled is refused, and the next search has its memory."""
     with pytest.raises(SearchTooSlow):
         asyncio.run(database.run("select length(list(repeat('x', 1000) || range)) from range(1000000)", seconds=60))
     assert asyncio.run(database.run("select 1", seconds=30)) == [(1,)]

@@ -1,4 +1,4 @@
-"""Which names a hide line may match, as the database says it, compared with what the line itself says."""
+"""The names that a hide line may match, as the database says it, compared with the line itself."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Sees:
 
 @pytest.fixture(params=["few", "many", "huge", "places"])
 def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which way a search takes."""
+    """Return the way that a search takes."""
     if request.param != "few":
         monkeypatch.setattr(query, "MAX_HITS_FETCHED", 0)
         monkeypatch.setattr(query, "HITS_PER_TEST", 3)
@@ -208,7 +208,7 @@ def test_too_slow(make_index: MakeIndex, amount: str) -> None:
 
 
 def test_too_much_that_is_hidden(make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of unseen names is bounded; a folder of which nothing is seen is none of that."""
+    """The memory of unseen names is bounded; a folder with only unseen names is not one of them."""
     monkeypatch.setattr(query, "MAX_HITS_FETCHED", 0)
     monkeypatch.setattr(query, "MAX_HIDDEN_NAMES", 3)
     index = make_index([Storage(1, "/", [Row("/", f"{n} name") for n in range(9)])])

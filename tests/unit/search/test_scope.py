@@ -1,4 +1,4 @@
-"""What of the tree is indexed."""
+"""The indexed part of the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found is what listings show: the judge against a walk by the caller, under rules of every kind."""
+"""Hits are the entries that listings show: the filter against a walk by the caller, under rules of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was typed, as conditions: folding, words, phrases and patterns, and how well a name fits."""
+"""Typed text as conditions: folding, words, phrases and patterns, and the score of a name."""
 
 from __future__ import annotations
 

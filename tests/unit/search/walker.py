@@ -1,4 +1,4 @@
-"""What a caller finds who lists a folder, and every folder that the listing shows, as deep as it goes."""
+"""The entries that a caller finds who lists a folder, and every folder that the listing shows, as deep as it goes."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def serve(app: Any = None, descriptors: int = 10_000, **limits: Any) -> Iterator
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """What comes until the other side closes."""
+    """Return the bytes until the other side closes."""
     received = bytearray()
     try:
         while block := connection.recv(1 << 16):

@@ -42,7 +42,7 @@ def test_the_document_has_the_routes_of_all_groups() -> None:
 
 
 def iter_described() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """What needs a sentence: its most exact name, its shorter one, and how it is shown."""
+    """Yield the items that need a sentence: the most exact name, the shorter one, and the shown text."""
     document = get_document()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

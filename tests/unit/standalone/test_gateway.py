@@ -1,4 +1,4 @@
-"""Which application answers a request, and what runs beside the answers."""
+"""The application that answers a request, and the work beside the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one machine adds to the health: a full disk, work in the background that ended."""
+"""Health checks of one machine: a full disk, background work that ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is served at `/` and beside it: our own page, another front end, or nothing."""
+"""The page at `/` and beside it: our own page, another front end, or nothing."""
 
 from __future__ import annotations
 

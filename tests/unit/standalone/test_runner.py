@@ -121,7 +121,7 @@ def done(task_env: TaskEnv, task: Task) -> Callable[[], bool]:
 
 
 def is_gone(task: Task) -> bool:
-    """Whether there is no record of a task any more."""
+    """Return True if a task has no record any more."""
     try:
         records.get(task.id)
     except RecordNotFound:

@@ -50,7 +50,7 @@ class Crowd:
 
 @contextmanager
 def as_other(task_env: TaskEnv) -> Iterator[None]:
-    """What is opened meanwhile is another user's."""
+    """Open tasks as another user."""
     first = task_env.user
     task_env.user = users.create(username=f"u{uuid4().hex}", password_hash="x", role=0, permission=ALL_RIGHTS)
     try:

@@ -15,7 +15,7 @@ from tests.unit.tasks.copying import PART, Side
 
 @pytest.fixture
 def starter(records: None) -> Iterator[RecordingDispatcher]:
-    """What machines were started, and none runs; with empty tables."""
+    """The machines that were started; none runs; with empty tables."""
     before, recording = platform().dispatcher, RecordingDispatcher()
     use_dispatcher(recording)
     yield recording

@@ -36,7 +36,7 @@ def read(task: Task) -> Task:
 
 
 def read_at(task: Task) -> int:
-    """How far the record says that the work came."""
+    """Return the progress of the work by its record."""
     return CountCursor.load(read(task).cursor).at
 
 
@@ -46,7 +46,7 @@ async def acquire(task: Task) -> CountRun:
 
 
 def run_step(task: Task, work: Callable[[CountRun], Awaitable[bool]]) -> bool:
-    """Whether there is more, after one slice."""
+    """Return True if there is more after one step."""
     answer = asyncio.run(steps.run_step(task.id, 5, SCHEMA, work))
     assert (answer["tid"], answer["seconds"]) == (task.id, 0)
     more: bool = answer["more"]

@@ -1,4 +1,4 @@
-"""What is copied together: small files, as many and as large as a batch may be."""
+"""Batches of a copy: small files, as many and as large as a batch may be."""
 
 from __future__ import annotations
 

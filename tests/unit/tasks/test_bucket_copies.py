@@ -1,4 +1,4 @@
-"""What a copy between two buckets of one server asks of it: one call for each object."""
+"""Requests of a copy between two buckets of one server: one call for each object."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def two(task_env: TaskEnv, aws: Proxy) -> tuple[Bucket, Bucket]:
 
 
 def count(aws: Proxy, task_env: TaskEnv, task: Task) -> Counter[str]:
-    """What the task asks of the server, but for the trial of what it can do."""
+    """Count the requests of the task to the server, without the probes of its features."""
     del aws.seen[:]
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED

@@ -27,7 +27,7 @@ TREE = {"top": b"0", "d/f": b"1", "d/g": b"2", "d/x/h": b"33", "d/x/y/i": b"4", 
 
 
 class Watch:
-    """What drivers changed: storage and folder of each entry, and whether an intent was there before."""
+    """Changes by drivers: storage and folder of each entry, and if an intent was there before."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.changed: set[tuple[int, TreePath]] = set()

@@ -81,7 +81,7 @@ def test_buckets_of_one_name_on_two_servers_are_two_places(task_env: TaskEnv, mo
 def test_files_are_the_same_when_their_bytes_are(
     tmp_path: Path, first: bytes, other: bytes | None, same: bool, sized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether or not the storage knows their sizes."""
+    """The storage knows their sizes, or not."""
     driver = Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())
     (tmp_path / "one").write_bytes(first)
     if other is not None:

@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("small_parts")]
 
 
 def find_lost(target: Side, checkpoint: str) -> list[str]:
-    """What stays of a worker that died before it knew its upload: S3 cannot tell whose it is, and it holds no part."""
+    """Return the traces of a worker that died before it knew its upload: S3 cannot tell the owner, and it holds no
+    part."""
     return ["f"] if isinstance(target, Bucket) and checkpoint == "copy.started" else []
 
 

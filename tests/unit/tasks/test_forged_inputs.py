@@ -30,7 +30,7 @@ def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
 
 
 def handle(task_id: Any, failure: dict[str, str] | None = None, states: list[State] | None = None) -> Any:
-    """What a settler answers."""
+    """Return the answer of a settler."""
 
     async def clean(run: CountRun, state: State) -> None:
         if states is not None:

@@ -1,4 +1,4 @@
-"""What a run of the machine `index` makes of a storage: the tree itself, whatever was there before."""
+"""The result of a run of the machine `index`: the tree itself, whatever the index was before."""
 
 from __future__ import annotations
 

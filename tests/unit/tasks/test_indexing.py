@@ -1,4 +1,4 @@
-"""Who opens index runs, when, and that there are never two of one storage."""
+"""The start of index runs, of which there are never two for one storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request with very many names costs: listings instead of a question for each, and one task for all."""
+"""The cost of a request with very many names: listings instead of a lookup for each, and one task for all."""
 
 from __future__ import annotations
 

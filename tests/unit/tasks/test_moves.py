@@ -1,4 +1,4 @@
-"""What a move removes: the version that it copied, and compared, and no newer one."""
+"""Removals of a move: the version that it copied and compared, and no newer one."""
 
 from __future__ import annotations
 

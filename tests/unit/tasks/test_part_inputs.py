@@ -1,4 +1,4 @@
-"""What calls the worker of a part without naming one is refused by the same words, whichever worker that is."""
+"""A call of the worker of a part without its number is refused by the same words by every worker."""
 
 from __future__ import annotations
 

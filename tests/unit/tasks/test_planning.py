@@ -1,4 +1,4 @@
-"""What a plan writes down of folders that their storage lists in pages, also where another storage shows them."""
+"""Plans of folders that their storage lists in pages, also if another storage shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request has no time to remove, or to gather out of its folders, a task does: as the owner may, to the end."""
+"""Removals and gatherings that take longer than a request become a task: with the owner's rights, to the end."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def disk(task_env: TaskEnv) -> Disk:
 
 
 def count(proxy: Proxy, task_env: TaskEnv, task: Task) -> Counter[str]:
-    """What the task asks of the server, but for the trial of what it can do."""
+    """Count the requests of the task to the server, without the probes of its features."""
     del proxy.seen[:]
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
@@ -98,7 +98,7 @@ def test_what_is_there_or_changed_is_left_by_name_and_the_same_bytes_count(
 def test_a_file_that_comes_there_meanwhile_stays(
     task_env: TaskEnv, proxy: Proxy, disk: Disk, bucket: Bucket, request: pytest.FixtureRequest
 ) -> None:
-    """Where the server does not decide that, somebody else's file is seen as long as the names are not held."""
+    """If the server cannot refuse, somebody else's file is seen as long as the names are locked."""
     task = task_env.copy(disk.mount, bucket.mount, "d")
     waiting = ["d/0007"]
     decides = "decides" in request.node.callspec.id

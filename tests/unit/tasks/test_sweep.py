@@ -1,4 +1,4 @@
-"""What the sweep takes away, what it leaves, and what it starts anew."""
+"""The work that the sweep removes, leaves, and starts again."""
 
 from __future__ import annotations
 

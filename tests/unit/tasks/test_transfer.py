@@ -128,7 +128,7 @@ def work(plan: Callable[[TransferRun], Awaitable[bool]], seconds: float) -> tupl
 
 
 def read_plan(task: Task) -> list[tuple[str, int | None, bool]]:
-    """What the manifest holds, folders before what is in them."""
+    """Return the rows of the manifest, folders before their content."""
 
     async def read() -> list[ManifestEntry]:
         rows: list[ManifestEntry] = []

@@ -57,7 +57,7 @@ def user(permission: int = 0, **fields: Any) -> User:
 
 
 def access(driver: Driver, path: str, right: Right, *metas: PathRule, permission: int = 0xFFFF) -> PathAccess:
-    """What a user with all rights may do at a path, where a running driver is mounted at the root."""
+    """Return the access of a user with all rights at a path, with a running driver mounted at the root."""
     mounted = mount("/")
     mounted.driver, mounted.status = driver, WORKING
     caller = Caller(user(permission), right)

@@ -1,4 +1,4 @@
-"""What the tests of the tree share."""
+"""Fixtures of the tree tests."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class TreeEnv:
         configuration.get_sync()
 
     def access(self, path: str, right: Right = Right.READ, password: str = "") -> PathAccess:
-        """What the user may do at a path, on a route that declares `right`."""
+        """Return the access of the user at a path, on a route that declares `right`."""
         return self.run(access.at(Caller(self.user, right), path, password))
 
 

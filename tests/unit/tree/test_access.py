@@ -1,4 +1,4 @@
-"""What a caller may do at a path."""
+"""The rights of a caller at a path."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.unit.tree.environment import TreeEnv
 
 
 def fields(root: Path | str, path: str = "/disk", **others: Any) -> dict[str, Any]:
-    """What the form of a Local storage sends."""
+    """Return the fields that the form of a Local storage sends."""
     return {
         "mount_path": path, "order": 0, "driver": "Local", "cache_expiration": 30, "custom_cache_policies": "",
         "addition": json.dumps({"root_folder_path": str(root)}), "remark": "", "disabled": False,

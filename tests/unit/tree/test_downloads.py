@@ -1,4 +1,4 @@
-"""Who may fetch a file, and from where."""
+"""Access to downloads, and their source."""
 
 from __future__ import annotations
 

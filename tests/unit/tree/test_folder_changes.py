@@ -1,4 +1,4 @@
-"""Which changes make what was read of a folder old: of itself, of a tree that it is in, of all folders."""
+"""The changes that make a cached folder old: of itself, of a tree above it, of all folders."""
 
 from __future__ import annotations
 

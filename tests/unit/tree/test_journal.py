@@ -37,7 +37,7 @@ def env(tree: TreeEnv) -> TreeEnv:
 
 
 def take_changes(env: TreeEnv) -> dict[str, set[str]]:
-    """What the log says by now, by mount path, without intents; it is empty afterwards, and nothing is known of it."""
+    """Return the content of the log by mount path, without intents; it is empty afterwards, and nothing is cached."""
     log: dict[str, set[str]] = {}
     table = env.run(mounts.ready())
     rows = index_changes.read()
@@ -78,7 +78,7 @@ def locate(env: TreeEnv, path: str) -> StoragePath:
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[IndexChange]]]:
-    """What each write to the log writes."""
+    """The changes of each write to the log."""
     calls: list[list[IndexChange]] = []
     real = index_changes.write
 

@@ -1,4 +1,4 @@
-"""What a request with very many names costs: rules are judged once for a folder, and nobody waits for all of it."""
+"""The cost of a request with very many names: rules are evaluated once for a folder, and nobody waits for all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which storage holds a path, and how its driver runs."""
+"""The storage of a path, and the state of its driver."""
 
 from __future__ import annotations
 

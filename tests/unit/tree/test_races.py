@@ -73,7 +73,7 @@ async def prepare(driver: Driver, names: list[str]) -> None:
 
 
 async def run_together(*works: Awaitable[Any]) -> list[Problem | None]:
-    """What each of several requests ended with."""
+    """Return the outcome of each of several requests."""
     return await asyncio.gather(*works, return_exceptions=True)
 
 
@@ -107,7 +107,7 @@ def test_of_many_requests_at_one_name_one_is_acknowledged_and_its_bytes_are_ther
 
 
 def test_without_the_hold_a_storage_that_only_looks_loses_acknowledged_bytes() -> None:
-    """What the hold is for: a driver that says it can refuse, and cannot."""
+    """The purpose of the lock: a driver that claims to refuse existing names, and cannot."""
 
     async def race() -> None:
         driver = CheckingDriver("/to", refuses=True)

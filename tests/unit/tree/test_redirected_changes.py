@@ -1,4 +1,4 @@
-"""What changes through a storage that leads to others shows in those at once; what one reports is its status."""
+"""Changes through a storage that leads to others show in those at once; its reports set its own status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rule counts at a path, and how far each of its aspects reaches."""
+"""The rule that applies at a path, and the reach of each of its aspects."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.unit.web.configs import CLOUD, configure
 
 @dataclass
 class Context:
-    """What Lambda tells a function of its time."""
+    """The facts about time that Lambda gives a function."""
 
     seconds: float
     function_name: str = "test"

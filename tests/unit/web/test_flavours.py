@@ -1,4 +1,4 @@
-"""Where the two flavours differ."""
+"""The differences of the two flavours."""
 
 from __future__ import annotations
 

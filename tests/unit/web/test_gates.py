@@ -1,4 +1,4 @@
-"""Who may call a route, the client's address, and pages of rows."""
+"""Access to routes, the client's address, and pages of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who uses WebDAV here."""
+"""Users of the WebDAV tests."""
 
 from __future__ import annotations
 

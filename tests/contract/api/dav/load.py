@@ -1,4 +1,4 @@
-"""What a request costs the service: memory at its peak, and how long others wait meanwhile."""
+"""The cost of a request for the service: peak memory, and the time that others wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What WebDAV bounds: bytes in storages, names in bodies, and what an answer takes."""
+"""Bounds of WebDAV: bytes in storages, names in bodies, and the size of answers."""
 
 from __future__ import annotations
 

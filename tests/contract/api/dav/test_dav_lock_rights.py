@@ -1,4 +1,4 @@
-"""Where a lock binds, whom it tells about, and when it ends."""
+"""The scope of a lock, the callers that see it, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What WebDAV shows of the tree."""
+"""The view of the tree through WebDAV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one user may have the service store beside files: properties and locks."""
+"""Quotas of a user for properties and locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in by WebDAV: by Basic, where nobody on the way can read it."""
+"""Sign-in by WebDAV: Basic, where nobody on the way can read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What WebDAV changes in the tree: with the rights and the refusals of everything else."""
+"""Changes of the tree by WebDAV, with the rights and refusals of other protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others change in a storage is found after somebody listed it, without another run of the index."""
+"""Changes by other programs are in search after a listing, without another run of the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this service changes is found in the very next request, and what is gone is not, whatever the index says."""
+"""Changes by this service are in the next search, and removed entries are not, whatever the index has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What each service claims is what opendal can do for it, and its options are what opendal takes. Nothing is sent."""
+"""The capabilities of each service are those of opendal, and its options are the arguments of opendal.
+
+Nothing is sent.
+"""
 
 from __future__ import annotations
 

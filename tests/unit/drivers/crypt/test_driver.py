@@ -1,4 +1,4 @@
-"""What is Crypt's own, on Local storages of this machine."""
+"""Behaviour of Crypt itself, on Local storages of this machine."""
 
 from __future__ import annotations
 

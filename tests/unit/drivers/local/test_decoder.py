@@ -1,4 +1,4 @@
-"""What decodes pictures: which, of how many pixels, and what becomes of those that are none."""
+"""The decoder of pictures: formats, number of pixels, and files that are no pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What survives a power cut: a disk is cut off in the middle, and what is on it by then is mounted again."""
+"""Power cuts: a disk is cut off in the middle, and its content is mounted again."""
 
 from __future__ import annotations
 

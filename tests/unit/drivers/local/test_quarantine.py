@@ -40,7 +40,7 @@ def make(path: Path, content: bytes) -> FileVersion:
 
 
 def put_aside(path: Path) -> Path:
-    """What a process leaves that was killed in the middle of a removal."""
+    """Return the file that a process leaves which was killed in the middle of a removal."""
     place = path.with_name(quarantine.make_place_name(path.name))
     place.mkdir()
     return path.rename(place / path.name)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture(params=["flag", "links", "nothing"])
 def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the file system has to refuse a name that is taken."""
+    """The call by which the file system refuses a name that is taken."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EINVAL if request.param == "links" else errno.ENOSYS, "unknown")

@@ -26,7 +26,7 @@ TIME = 1_700_000_000.5
 
 @pytest.fixture(params=["disk to memory", "memory to disk"])
 def disks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """Where the bytes come from and where they go."""
+    """The source and the target folder."""
     with other_file_system(tmp_path) as other:
         yield (tmp_path, other) if request.param == "disk to memory" else (other, tmp_path)
 

@@ -60,7 +60,7 @@ class Bucket:
 
 
 def run_on_driver(options: S3Options, work: Callable[[S3], Awaitable[Any]], modified: float = 0.0) -> Any:
-    """What `work` answers on a started driver."""
+    """Return the result of `work` on a started driver."""
 
     async def run() -> Any:
         driver = S3(options, DriverContext(modified=modified))

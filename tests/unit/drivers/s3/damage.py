@@ -1,4 +1,4 @@
-"""What a driver has to notice of bytes that are damaged on the way: on any S3 server behind a proxy."""
+"""Bytes that are damaged on the way: a driver notices them on any S3 server behind a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many storages cost: clients, threads and blocks are shared, bounded and let go."""
+"""The cost of many storages: clients, threads and blocks are shared, bounded and released."""
 
 from __future__ import annotations
 

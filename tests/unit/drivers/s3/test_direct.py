@@ -1,4 +1,4 @@
-"""What clients send to the bucket themselves."""
+"""Requests that clients send to the bucket themselves."""
 
 from __future__ import annotations
 

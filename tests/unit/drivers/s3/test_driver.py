@@ -1,4 +1,4 @@
-"""What the driver suite cannot see of S3: its form, its start and stop, its folders, odd servers."""
+"""Behaviour of S3 outside the driver suite: its form, its start and stop, its folders, odd servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of an S3 storage change in what the server is asked."""
+"""Effects of the options of an S3 storage on its requests."""
 
 from __future__ import annotations
 

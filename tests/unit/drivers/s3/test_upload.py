@@ -1,4 +1,4 @@
-"""What is left of an upload that is refused, cut, cancelled or lost; and which upload is aborted."""
+"""Traces of an upload that is refused, cut, cancelled or lost; and the upload that is aborted."""
 
 from __future__ import annotations
 

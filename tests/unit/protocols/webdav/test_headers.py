@@ -1,4 +1,4 @@
-"""What WebDAV's headers say, and what cannot be read."""
+"""The content of WebDAV's headers, and headers that cannot be read."""
 
 from __future__ import annotations
 
