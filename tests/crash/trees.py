@@ -54,11 +54,11 @@ def generate(rng: Random, files: int, large: int) -> Tree:
 
 def parents(tree: Tree) -> Tree:
     """The tree with every folder on the way named."""
-    found: Tree = {"": None}
+    parents_found: Tree = {"": None}
     for path, content in tree.items():
         steps = path.split("/")
-        found |= {"/".join(steps[:count]): None for count in range(1, len(steps))} | {path: content}
-    return found
+        parents_found |= {"/".join(steps[:count]): None for count in range(1, len(steps))} | {path: content}
+    return parents_found
 
 
 def make_archive(tree: Tree, kind: str) -> bytes:

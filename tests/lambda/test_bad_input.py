@@ -16,7 +16,7 @@ from tests.support.policies import FUNCTIONS
 from tests.support.recorder import DENIED, THROTTLED, Right
 from tests.support.runtime_api import Function
 
-APIS = [name for name, one in FUNCTIONS.items() if one["CodeUri"].startswith("functions/api/")]
+APIS = [name for name, properties in FUNCTIONS.items() if properties["CodeUri"].startswith("functions/api/")]
 FOLDER = "/files/bad input"  # of what these tests store
 LEAST_RETRIES = 4  # of a throttled call, by botocore
 

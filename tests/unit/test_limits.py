@@ -237,8 +237,8 @@ def test_limiter_shared_with_a_process_that_died_has_its_units_again() -> None:
 
 
 def test_limits_of_the_service_are_shared_apart_from_sign_ins() -> None:
-    one, two = share_runtimes(2)
-    with runtime.use(one):
+    first_runtime, two = share_runtimes(2)
+    with runtime.use(first_runtime):
         first = runtime.get(Limits)
     with runtime.use(two):
         second = runtime.get(Limits)

@@ -25,5 +25,5 @@ def download_files(owner: TaskClient, url: str, **more: str) -> dict[str, bytes]
     (id,) = owner.download(url, **more)
     row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
-    assert [(one["state"], one["error"]) for one in owner.wait_for_all(TRANSFER)] == [(2, "")]
+    assert [(task["state"], task["error"]) for task in owner.wait_for_all(TRANSFER)] == [(2, "")]
     return read_files(owner.disk)

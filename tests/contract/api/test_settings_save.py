@@ -145,7 +145,7 @@ def test_nobody_is_told_of_what_is_not_there(service: Service, admin: Client, ke
     assert code == 500 and message.startswith(f"setting [{key}]: this version has no ")
     assert list_settings(admin) == before
     shown = get_data(stranger(service).get("/api/public/settings"))
-    assert {shown[one] for one in SWITCHES} == {"false"}
+    assert {shown[switch] for switch in SWITCHES} == {"false"}
 
 
 def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:

@@ -59,7 +59,7 @@ class Tree:
 
     def folders(self, path: TreePath) -> Sequence[str]:
         below = [TreePath(mount).below(path) for mount in self.mounts if TreePath(mount).within(path)]
-        return sorted({one.split("/")[1] for one in below if one != "/"})
+        return sorted({folder_path.split("/")[1] for folder_path in below if folder_path != "/"})
 
     def hand_over(self, path: str) -> Any:
         """The driver mounted at a path; with its end the others end, too."""

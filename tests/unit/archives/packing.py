@@ -65,8 +65,8 @@ async def _read(name: str, content: Any, password: str, encoding: str, limits: L
     source = Held(content) if isinstance(content, bytes) else content
     async with archives.open_archive(name, source, password, encoding, limits) as archive:
         result = Found(archive.comment, archive.encrypted, archive.sequential)
-        async for one in archive.iter_members():
-            result.members.append(one)
+        async for listed_member in archive.iter_members():
+            result.members.append(listed_member)
         async for index, member, blocks in archive.iter_contents(lambda index, member: True):
             assert result.members[index] == member
             try:

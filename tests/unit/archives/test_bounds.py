@@ -162,7 +162,7 @@ def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
     async def heads(name: str, content: bytes) -> dict[str, bytes]:
         beginnings = {}
         async with archives.open_archive(name, Held(content), limits=Limits(ratio=0)) as archive:
-            async for _, member, blocks in archive.iter_contents(lambda _, one: one.path != "big.bin"):
+            async for _, member, blocks in archive.iter_contents(lambda _, member: member.path != "big.bin"):
                 beginnings[member.path] = (await anext(blocks, b""))[:3]
         return beginnings
 

@@ -116,5 +116,5 @@ def test_what_only_people_read_is_gone_and_a_member_of_that_name_is_not(trimmed:
     shapes = {"Some": {"type": "structure", "members": {"documentation": member}, "documentation": "too"}}
     own.write_text(json.dumps({"metadata": {}, "documentation": "as well", "operations": {}, "shapes": shapes}))
     trim_descriptions(tmp_path)
-    kept = {"Some": {"type": "structure", "members": {"documentation": {"shape": "Text"}}}}
-    assert json.loads(own.read_text()) == {"metadata": {}, "operations": {}, "shapes": kept}
+    remaining_shapes = {"Some": {"type": "structure", "members": {"documentation": {"shape": "Text"}}}}
+    assert json.loads(own.read_text()) == {"metadata": {}, "operations": {}, "shapes": remaining_shapes}

@@ -70,12 +70,12 @@ class MountResolver:
 @pytest.fixture
 def disks(tmp_path: Path) -> dict[str, Path]:
     """Three disks; `both` is on a and b, `on_a` on a alone."""
-    found = {name: tmp_path / name for name in "abc"}
+    disk_folders = {name: tmp_path / name for name in "abc"}
     for name, folders in (("a", ["both", "on_a"]), ("b", ["both"]), ("c", [])):
         for folder in folders:
-            (found[name] / folder).mkdir(parents=True)
-        found[name].mkdir(exist_ok=True)
-    return found
+            (disk_folders[name] / folder).mkdir(parents=True)
+        disk_folders[name].mkdir(exist_ok=True)
+    return disk_folders
 
 
 def on(disks: dict[str, Path], work: Callable[[Any], Awaitable[Any]], paths: str = "/a\n/b", **options: Any) -> Any:

@@ -182,9 +182,14 @@ def test_the_memory_of_tokens_is_bounded_and_the_oldest_goes(monkeypatch: pytest
     monkeypatch.setattr(tokens, "MAX_VERIFIED_TOKENS", 3)
     known = VerifiedTokens()
     texts = [tokens.issue(ANN) for _ in range(4)]
-    kept = [VerifiedToken("ann", 5, 0, 0, str(number)) for number in range(4)]
-    for text, token in zip(texts, kept, strict=True):
+    remembered = [VerifiedToken("ann", 5, 0, 0, str(number)) for number in range(4)]
+    for text, token in zip(texts, remembered, strict=True):
         known.add(text, token)
-    assert [known.get(text) is token for text, token in zip(texts, kept, strict=True)] == [False, True, True, True]
+    assert [known.get(text) is token for text, token in zip(texts, remembered, strict=True)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     known.remove_session("2")
-    assert known.get(texts[2]) is not kept[2]
+    assert known.get(texts[2]) is not remembered[2]

@@ -119,7 +119,7 @@ def test_a_name_is_claimed_once_until_it_is_released() -> None:
     with translate_errors(), transaction(repository.Claim) as write:
         repository.release(write, repository.make_name("kind", "a"))
     claim("a", 3)
-    assert {one.name: int(one.owner) for one in repository.Claim.scan()} == {"kind#a": 3, "kind#b": 2}
+    assert {row.name: int(row.owner) for row in repository.Claim.scan()} == {"kind#a": 3, "kind#b": 2}
 
 
 def test_a_key_has_a_bound_in_bytes() -> None:

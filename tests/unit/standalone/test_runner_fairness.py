@@ -29,18 +29,18 @@ FEW = 12  # tasks of the other owner that may be begun before
 
 @dataclass
 class Crowd:
-    """`many` tasks of one user wait, and behind them `one` of another."""
+    """`many` tasks of one user wait, and behind them the `last` task of another."""
 
     task_env: TaskEnv
     many: list[Task]
-    one: Task
+    last: Task
     ends: tuple[Disk, Disk]
 
     def check_is_soon(self, machinery: Machinery) -> None:
-        """The one ends while nearly all others wait."""
-        wait(done(self.task_env, self.one))
-        assert self.task_env.read(self.one).view.state == State.SUCCEEDED
-        begun = machinery.started.index(self.one.id)
+        """The last task ends while nearly all others wait."""
+        wait(done(self.task_env, self.last))
+        assert self.task_env.read(self.last).view.state == State.SUCCEEDED
+        begun = machinery.started.index(self.last.id)
         assert begun <= FEW, begun
         self.allow_work(0)
 
@@ -93,7 +93,7 @@ def test_one_task_behind_hundreds_of_another_owner_is_worked_on_within_the_first
 
 def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()  # takes up from the records what nobody has started
-    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -107,17 +107,17 @@ def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
-    owner = users.get(crowd.one.owner)
+    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
+    owner = users.get(crowd.last.owner)
     users.change(owner.id, permission=0)
     crowd.allow_work()
-    wait(done(task_env, crowd.one))
-    assert task_env.read(crowd.one).view.state == State.FAILED
+    wait(done(task_env, crowd.last))
+    assert task_env.read(crowd.last).view.state == State.FAILED
     users.change(owner.id, permission=ALL_RIGHTS)
-    queue.retry("copy", crowd.one.id, Caller(users.get(owner.id), Right.READ))
-    wait(lambda: task_env.read(crowd.one).view.state == State.SUCCEEDED)
+    queue.retry("copy", crowd.last.id, Caller(users.get(owner.id), Right.READ))
+    wait(lambda: task_env.read(crowd.last).view.state == State.SUCCEEDED)
     assert not any(task_env.read(task_of_many).done for task_of_many in crowd.many[-20:])
-    assert machinery.started.count(crowd.one.id) == 2
+    assert machinery.started.count(crowd.last.id) == 2
 
 
 def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all(
@@ -127,9 +127,9 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
     task_env.set(decompress_upload_task_threads_num="0")
     task_env.do(configuration.get())
     machinery = start()
-    for task in (*crowd.many, crowd.one):
+    for task in (*crowd.many, crowd.last):
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
-    chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.one)]
+    chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.last)]
     first, last = (task for task in chained if task is not None)
     wait(lambda: count_waiting(machinery, last) == MANY + 1)
     task_env.set(decompress_upload_task_threads_num="1")
@@ -141,7 +141,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
 def test_the_tasks_of_a_removed_user_hold_nobody_up(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()
     users.delete(crowd.many[0].owner)
-    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -150,15 +150,15 @@ def test_hundreds_of_tasks_that_are_cancelled_at_once_hold_nobody_up(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
     machinery.go_on.clear()
     for task in crowd.many[: 2 * runner.THREADS]:
         queue.cancel("copy", task.id, task_env.caller())
     crowd.allow_work()
-    wait(lambda: crowd.one.id in machinery.started)
+    wait(lambda: crowd.last.id in machinery.started)
     assert machinery.most <= runner.STOPPING + 2
     machinery.go_on.set()
-    wait(done(task_env, crowd.one))
+    wait(done(task_env, crowd.last))
     for task in crowd.many[: 2 * runner.THREADS]:
         wait(done(task_env, task))
         assert task_env.view(task) == (State.CANCELED, "context canceled")

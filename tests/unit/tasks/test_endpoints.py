@@ -27,18 +27,18 @@ pytestmark = pytest.mark.usefixtures("small_parts")
 
 def mount_twice(task_env: TaskEnv, side: str) -> tuple[Side, str]:
     """A storage with three files, and the mount of another one that is the same place."""
-    found: Side
+    mounted: Side
     if side == "bucket":
-        found = task_env.bucket()
-        other = task_env.mount("S3", servers.s3_options(task_env.endpoint(), found.name))
+        mounted = task_env.bucket()
+        other = task_env.mount("S3", servers.s3_options(task_env.endpoint(), mounted.name))
     else:
-        found = task_env.disk()
-        alias = {"paths": found.mount, "write_conflict_policy": "all", "put_conflict_policy": "all"}
-        local = {"root_folder_path": str(found.root), "show_hidden": True}
+        mounted = task_env.disk()
+        alias = {"paths": mounted.mount, "write_conflict_policy": "all", "put_conflict_policy": "all"}
+        local = {"root_folder_path": str(mounted.root), "show_hidden": True}
         other = task_env.mount("Alias", alias) if side == "alias" else task_env.mount("Local", local)
     for name, content in (("small", b"content"), ("large", LARGE), ("folder/small", b"content")):
-        found.put(name, content)
-    return found, other
+        mounted.put(name, content)
+    return mounted, other
 
 
 @pytest.mark.parametrize("conflict", [{"overwrite": True}, {"merge": True}])

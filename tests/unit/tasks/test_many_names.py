@@ -38,4 +38,4 @@ def test_names_of_a_bucket_are_looked_up_by_its_listing_and_carried_by_one_task(
     assert TransferSpec.load(task.spec).count == count
     assert proxy.count("head_object") <= 2
     assert proxy.count("list_objects") <= count // 1000 + lookups.RANGE_CONCURRENCY
-    assert [one.id for one in task_env.started] == [task.id]
+    assert [started.id for started in task_env.started] == [task.id]

@@ -62,19 +62,19 @@ def test_what_keeps_an_empty_folder(bucket: Bucket) -> None:
 @pytest.mark.parametrize(("minutes", "requests"), [(0, 3), (30, 1)])
 def test_a_listing_is_kept_as_long_as_the_storage_says(bucket: Bucket, minutes: int, requests: int) -> None:
     async def look(driver: S3) -> int:
-        asked, listings = 0, Listings()
+        request_count, listings = 0, Listings()
         list_page = driver.call.list_page
 
         async def count(prefix: str, start: str, names: str) -> Page:
-            nonlocal asked
-            asked += 1
+            nonlocal request_count
+            request_count += 1
             return await list_page(prefix, start, names)
 
         driver.call.list_page = count  # type: ignore[method-assign]
         storage_path = StoragePath(driver, P("/"), mount(driver="S3", cache_expiration=minutes))
         for _ in range(3):
             assert len((await listings.get(storage_path)).entries) == 1
-        return asked
+        return request_count
 
     bucket.put("a.txt")
     assert run_on_driver(bucket.options(), look) == requests
