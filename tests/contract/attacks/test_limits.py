@@ -78,14 +78,14 @@ def create_user(admin: Client, name: str, password: str) -> bool:
 
 WIRE: Mapping[str, Probe] = {
     "standalone.connections:ConnectionLimits.head_bytes": send_head,
-    "web.binding:LARGEST_JSON": lambda admin, size: send_json(admin, "/api/fs/get", b'{"path":"/"}', size),
-    "web.binding:LARGEST_UNGATED_JSON": lambda admin, size: send_json(
+    "web.framework:MAX_JSON_BYTES": lambda admin, size: send_json(admin, "/api/fs/get", b'{"path":"/"}', size),
+    "web.framework:MAX_UNGATED_JSON_BYTES": lambda admin, size: send_json(
         Client(str(admin.http.base_url)), "/api/auth/login", b'{"username":"x","password":"y"}', size
     ),
     "core.paths:MAX_NAME_BYTES": lambda admin, size: is_ok(admin.post("/api/fs/mkdir", path="/files/" + "n" * size)),
-    "identity.names:MAX_LENGTH": lambda admin, size: create_user(admin, "u" * size, "password"),
-    "identity.passwords:MAX_LENGTH": lambda admin, size: create_user(admin, "somebody", "p" * size),
-    "configuration.settings:MAX_VALUE_LETTERS": lambda admin, size: save_setting(admin, "v" * size),
+    "identity.names:MAX_NAME_LENGTH": lambda admin, size: create_user(admin, "u" * size, "password"),
+    "identity.passwords:MAX_PASSWORD_LENGTH": lambda admin, size: create_user(admin, "somebody", "p" * size),
+    "configuration.settings:MAX_VALUE_LENGTH": lambda admin, size: save_setting(admin, "v" * size),
     "search.words:MAX_KEYWORDS_LENGTH": lambda admin, size: is_ok(
         admin.post("/api/fs/search", parent="/", keywords="k" * size, scope=0, page=1, per_page=1)
     ),
