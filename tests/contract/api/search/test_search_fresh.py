@@ -66,7 +66,8 @@ def test_what_a_task_stores_is_found_when_it_is_done(transfers: TransferClient, 
     name = f"{uuid4().hex} by {kind}.txt"
     assert find(transfers.client, name) == []
     if kind != "upload":
-        send(transfers.client, "put", f"{transfers.folder}/{name}", b"content")
+        upload = send(transfers.client, "put", f"{transfers.folder}/{name}", b"content", prefix="/openlist")
+        transfers.wait_for("upload", upload["data"]["task"]["id"])  # else it may store the source again after a move
     transfers.wait_for(kind, transfers.start(kind, name))
 
     def is_found() -> bool:
