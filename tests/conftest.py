@@ -6,6 +6,7 @@ A service that a test starts is one process, unless MANGROVE_PROCESSES says how 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
@@ -30,6 +31,8 @@ from tests.support.task_env import task_env as open_task_env
 
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
 selection.get_seed()  # before the workers start
+LAST_FAILED = "cache/lastfailed"  # where pytest keeps them
+GROUP = re.compile(r"@[\w ]+$")  # that xdist writes behind the name of a test
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -48,6 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "_nodeid" in vars(item):
             item._id = NodeId.parse(vars(item)["_nodeid"])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Keep what failed by its own name, without that of its group: so it is found when it is run once more."""
+    yield
+    cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
+    if cache is not None and "workerinput" not in vars(session.config):
+        failed: dict[str, bool] = cache.get(LAST_FAILED, {})
+        cache.set(LAST_FAILED, {GROUP.sub("", name): value for name, value in failed.items()})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
