@@ -39,7 +39,7 @@ class CopyMode(NamedTuple):
     keep_existing: bool = False
     """Leave what is at the target."""
     durable: bool = False
-    """What is copied survives a power cut."""
+    """True if the copy has to survive a power cut."""
     verify: bool = False
     """Read the target once more if nothing else proves that it holds the bytes of the source."""
 

@@ -69,11 +69,11 @@ class IndexCursor(Cursor):
     folder_files: list[str] = field(default_factory=list)
     """Files of folders in the index's store."""
     shifts: list[int] = field(default_factory=list)
-    """What is to be added to the ids of folders in each of the files."""
+    """The offsets of the ids of folders, one for each of the files."""
     shift: int = 0
     """The id of a folder minus its position in the list."""
     parts: list[IndexPart] = field(default_factory=list)
-    """What other workers read meanwhile: together, all folders from `position` on."""
+    """The shares of other workers: together, all folders from `position` on."""
     round: int = 0
     """The number of times that folders were handed out."""
     tries: int = 0

@@ -31,9 +31,11 @@ class TransferSpec(Spec):
     password: str = ""
     """The password of the folder of `source`."""
     selection: Selection = "entry"
-    """What is transferred: the source itself ("entry"); the entries below it that a list in staging names, with the
-    same paths below the target ("list") or with paths from the list ("renamed_list"); or all files below it, right into
-    the target ("files")."""
+    """The selection below the source.
+
+    "entry": the source itself. "list": the entries that a list in staging names, with the same paths below the target.
+    "renamed_list": the same with paths from the list. "files": all files below it, directly into the target.
+    """
     count: int = 0
     """Rows of the list."""
     target_dir: str
