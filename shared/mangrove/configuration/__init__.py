@@ -1,4 +1,7 @@
-"""The configuration: `await get()` in requests, `get_sync()` in threads, `cached()` where its age does not matter."""
+"""The configuration.
+
+Requests call `await get()`, threads `get_sync()`; `cached()` is for callers that accept an old one.
+"""
 
 from mangrove.configuration.snapshot import (
     Snapshot,

@@ -21,7 +21,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def run(data: Path | None, chosen_password: str, hash_password: Callable[[str], str], permission: int) -> str | None:
-    """Create the missing records. It is safe to repeat this, and to run it twice at a time.
+    """Create the missing records. It can be repeated and run in several processes.
 
     `data` is the data directory, None in the cloud. `chosen_password` and `permission` are for the administrator;
     without a password a random one is set and returned.

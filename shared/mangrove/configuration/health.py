@@ -15,9 +15,9 @@ from mangrove.core.telemetry import log_exception
 from mangrove.records import settings
 from mangrove.records.store import encryption, versions
 
-MAX_CHECK_SECONDS = 2.0  # a check that takes longer counts as failed
-MIN_CHECK_INTERVAL_SECONDS = 1.0  # between two runs of a check
-HEALTH_THREADS = 4  # of its own: all threads of requests may wait for a service that does not answer
+MAX_CHECK_SECONDS = 2.0  # a check that takes longer has failed
+MIN_CHECK_INTERVAL_SECONDS = 1.0  # between two runs of the same check
+HEALTH_THREADS = 4  # an own pool: the threads for requests may all wait for a service that does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Check:
     """A check of the health."""
 
     reason: str
-    """The public reason if the check fails, raises or takes too long."""
+    """The public reason, reported if the check fails, raises or takes too long."""
     fails: Callable[[], bool]
     """Called in a thread."""
 
@@ -40,7 +40,7 @@ class _RunningCheck:
         self.max_seconds = platform().first_check_seconds
 
     def begin(self, threads: ThreadPoolExecutor) -> Future[bool]:
-        """Return the present or a recent run, or start a new one."""
+        """Return the present or a recent run, or start another."""
         now = time.monotonic()
         if self._future is None or (self._future.done() and now - self._began > MIN_CHECK_INTERVAL_SECONDS):
             self._future, self._began = threads.submit(self.check.fails), now
@@ -75,7 +75,7 @@ class Health:
         try:
             return future.result()
         except Exception:  # a check that raises has failed
-            log_exception("a check of the health failed", reason=running.check.reason)
+            log_exception("health check failed", reason=running.check.reason)
             return True
 
     def close(self) -> None:
@@ -97,5 +97,5 @@ def are_settings_refused() -> bool:
 
 
 async def find_faults() -> list[str]:
-    """Return the reasons why the service is not healthy, none if it is."""
+    """Return the reasons why the service is not healthy; empty if it is healthy."""
     return await runtime.get(Health).find_faults()

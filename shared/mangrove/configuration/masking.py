@@ -7,7 +7,7 @@ from mangrove.core.patterns import compile_pattern
 
 
 def mask_private(message: str) -> str:
-    """Return the message with each match of the setting `privacy_regs` replaced by as many stars."""
+    """Return the message with each match of the setting `privacy_regs` replaced by asterisks."""
     if not configuration.is_loaded():
         return message
     for pattern in configuration.cached().settings.privacy_regs.splitlines():

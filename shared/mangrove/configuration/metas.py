@@ -21,7 +21,7 @@ def get(id: int) -> PathRule:
 
 
 def create(meta: PathRule) -> PathRule:
-    """Create a rule with a new id. Clean its path; each of its hide lines must compile."""
+    """Create a rule with a new id. Its path is normalised; each of its hide patterns must compile."""
     return records.create(**_clean(meta))
 
 

@@ -1,6 +1,7 @@
-"""Kinds of settings. A setting is declared once, in a group of `configuration.declared`; all else is derived from that.
+"""Kinds of settings.
 
-The declaration is a descriptor: on the class it is the `Setting`, on an instance of `Settings` the typed value.
+A setting is declared once, in a group of `configuration.declared`; everything else is derived from the declaration. It
+is a descriptor: on the class it is the `Setting`, on an instance of `Settings` the typed value.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from mangrove.core.problems import Problem
 
 Value = TypeVar("Value")
 Check = Callable[[str], object]
-"""Raise ValueError for a text that the setting does not take."""
+"""Raise ValueError if the setting does not accept a text."""
 
-MAX_NUMBER = 10**15 - 1  # of a number that has a lower bound alone
-MAX_QUOTED_LETTERS = 40  # of a refused value, in the message
+MAX_NUMBER = 10**15 - 1  # of a number that has only a lower bound
+MAX_QUOTED_LETTERS = 40  # of a refused value, in an error message
 SWITCHED_ON = ("true", "1")
 SWITCHED_OFF = ("false", "0", "")
-ABSENT_SWITCHES = {"ftp_enabled": "FTP server", "s3_enabled": "S3 server"}  # keys that clients know, of no declaration
+ABSENT_SWITCHES = {"ftp_enabled": "FTP server", "s3_enabled": "S3 server"}  # known to clients, not declared
 
 
 class Group(IntEnum):
-    """The numbers of the groups, as clients ask for them."""
+    """The numbers of the groups, as clients send them."""
 
     SINGLE = 0
     SITE = 1
@@ -44,7 +45,7 @@ class Group(IntEnum):
 
 
 class Flag(IntEnum):
-    """The visibility of a setting: everybody sees PUBLIC and READONLY ones; DEPRECATED ones are not declared."""
+    """The visibility of a setting. Everybody sees PUBLIC and READONLY settings; DEPRECATED ones are not declared."""
 
     PUBLIC = 0
     PRIVATE = 1
@@ -81,10 +82,10 @@ class Setting(Generic[Value]):
         self.default = default  # as it is stored
         self.flag = flag
         self.options = options  # of a select, comma-separated
-        self.bounds = bounds  # the values that it takes, for the reference page
+        self.bounds = bounds  # accepted values, for the reference page
         self.label_zh = zh  # the Chinese label of the form
-        self.group = group or Group.SINGLE  # that of its class, unless it is given
-        self.absent = absent  # the feature it would switch on, when this version does not have it
+        self.group = group or Group.SINGLE  # None: the group of its class
+        self.absent = absent  # the feature that it would switch on, if this version does not have it
         self.help = f"{help} This version has no {absent}." if absent else help
         self._parse = parse
         self._check = check
@@ -103,7 +104,7 @@ class Setting(Generic[Value]):
         if settings is None:
             return self
         value = self._parse(settings[self.key])
-        settings.__dict__[self.key] = value  # found there before this descriptor from now on
+        settings.__dict__[self.key] = value  # the instance has it now; this descriptor is not called for it again
         return value
 
     def requests_absent(self, value: str) -> bool:
@@ -140,7 +141,7 @@ def words(default: str, flag: Flag, help: str, **options: Any) -> Setting[frozen
 
 
 def names(default: str, flag: Flag, help: str, **options: Any) -> Setting[frozenset[str]]:
-    """Declare a comma-separated list of names, whose case counts."""
+    """Declare a comma-separated list of names. Case is significant."""
     return Setting("string", default, flag, help, _parse_names, **options)
 
 
@@ -153,7 +154,7 @@ def switch(default: bool, flag: Flag, help: str, **options: Any) -> Setting[bool
 def choice(
     default: str, choices: str, flag: Flag, help: str, *, check: Check | None = None, **options: Any
 ) -> Setting[str]:
-    """Declare a select; `choices` are comma-separated. An empty value is taken, too, unless `check` refuses it."""
+    """Declare a select. `choices` are comma-separated. An empty value is accepted unless `check` refuses it."""
 
     def check_choice(value: str) -> None:
         if check is not None:
@@ -175,10 +176,11 @@ def number(
     refusal: str = "",
     **options: Any,
 ) -> Setting[int]:
-    """Declare a whole number. Its value is in units: 1 << 20 makes bytes of MiB.
+    """Declare a whole number. Its value is in units: with 1 << 20, a setting in MiB has bytes as its value.
 
-    With a `minimum` no other number can be saved, and one that is stored already counts as the nearest that can.
-    Without one the number may be negative, or empty for 0. `refusal` stands before what was refused.
+    With a `minimum`, lower numbers cannot be saved, and a lower number that is stored already counts as the minimum.
+    Without it, the number may be negative, or empty for 0. `refusal` is the error message, in front of the refused
+    value.
     """
 
     def parse(value: str) -> int:
@@ -194,32 +196,32 @@ def number(
 
 
 def speed(flag: Flag, help: str, **options: Any) -> Setting[int | None]:
-    """Declare a limit in KiB a second. Its value is in bytes a second, None for no limit."""
+    """Declare a limit in KiB per second. Its value is in bytes per second, None for no limit."""
     return Setting("number", "-1", flag, help, _parse_speed, check=_check_integer, **options)
 
 
 def address(default: str, flag: Flag, help: str, **options: Any) -> Setting[tuple[str, int] | None]:
-    """Declare an address such as 127.0.0.1:5222. Its value is a host and a port, None for an empty one."""
+    """Declare an address such as 127.0.0.1:5222. Its value is a host and a port, None if it is empty."""
     return Setting("string", default, flag, help, _parse_address, check=_parse_address, **options)
 
 
 def paths(default: str, flag: Flag, help: str, **options: Any) -> Setting[tuple[TreePath, ...]]:
-    """Declare paths of the tree, one a line."""
+    """Declare paths of the tree, one per line."""
     return Setting("text", default, flag, help, _parse_paths, check=_check_paths, **options)
 
 
 def char_mapping(default: str, flag: Flag, help: str, **options: Any) -> Setting[Mapping[str, str]]:
-    """Declare a JSON object: texts that no path can hold, each with the text that stands for it."""
+    """Declare a JSON object that maps a text, which no path can contain, to its replacement."""
     return Setting("text", default, flag, help, _parse_mapping, check=_check_mapping, **options)
 
 
 def patterns(default: str, flag: Flag, help: str, **options: Any) -> Setting[str]:
-    """Declare RE2 patterns, one a line."""
+    """Declare RE2 patterns, one per line."""
     return text(default, flag, help, check=_check_patterns, **options)
 
 
 def at_least(letters: int, reason: str) -> Check:
-    """Return a check that refuses texts which are shorter, unless they are empty."""
+    """Return a check that refuses texts shorter than `length`. Empty texts pass."""
 
     def check(value: str) -> None:
         if value and len(value) < letters:
@@ -311,4 +313,4 @@ def _check_mapping(value: str) -> None:
         raise ValueError('not a JSON object such as {"/": "|"}')
     for old, new in mapping.items():
         if not (old and isinstance(new, str)) or any(letter in "/\\\x7f" or letter < " " for letter in new):
-            raise ValueError(f"{_quote(old)} needs a text to stand for it that a name may hold")
+            raise ValueError(f"{_quote(old)} needs a replacement that is valid in a file name")

@@ -12,7 +12,7 @@ from mangrove.records import settings as records
 
 MAX_KEY_LENGTH = 255
 MAX_VALUE_LENGTH = 100_000
-FORMER_MIN_TOKEN_LENGTH = 16  # the former minimum; a backup may have such a token
+FORMER_MIN_TOKEN_LENGTH = 16  # the former minimum; backups of older versions have such tokens
 
 
 def save(values: Mapping[str, str]) -> None:
@@ -23,7 +23,7 @@ def save(values: Mapping[str, str]) -> None:
     if not values:
         raise Problem("there is no setting to save")
     changes = {key: value for key, value in values.items() if key not in DECLARED or not _is_read_only(key)}
-    is_backup = "version" in values  # a list of all settings, not those of one form
+    is_backup = "version" in values  # the client sends all settings, not one form
     for key, value in changes.items():
         if not (is_backup and key == "token" and len(value) >= FORMER_MIN_TOKEN_LENGTH):
             _check(key, value)
@@ -37,7 +37,7 @@ def _is_read_only(key: str) -> bool:
 
 
 def _renew_salt(values: dict[str, str]) -> None:
-    """Store the salt of links only with a new token: the salt in a backup, or a new one."""
+    """Store the salt of links only with a new token: the salt of a backup, or a new one."""
     salt, now = values.pop("link_salt", ""), configuration.get_sync().settings
     if values.get("token", now.token) != now.token:
         values["link_salt"] = make_link_salt() if salt in ("", now.link_salt) else salt
@@ -47,7 +47,7 @@ def _check(key: str, value: str) -> None:
     if not key or len(key) > MAX_KEY_LENGTH or len(value) > MAX_VALUE_LENGTH:
         raise BadRequest(f"setting [{key[:40]}]: the key or its value is too long, or the key is empty")
     if key == "token" and value == configuration.get_sync().settings.token:
-        return  # an older version may have stored a short one
+        return  # an older version may have stored a shorter token
     if key in ABSENT_SWITCHES and value not in SWITCHED_OFF:
         raise Problem(f'setting [{key}]: this version has no {ABSENT_SWITCHES[key]}: only "false" can be saved')
     if key in DECLARED:
@@ -58,7 +58,7 @@ def _check(key: str, value: str) -> None:
 
 
 def delete(key: str) -> None:
-    """Delete a deprecated setting. Raise Problem for any other."""
+    """Delete a deprecated setting. Raise Problem for any other setting."""
     if key in DECLARED:
         raise Problem(f"setting [{key}] is not deprecated")
     if key not in configuration.get_sync().settings:

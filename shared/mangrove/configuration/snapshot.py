@@ -1,8 +1,8 @@
-"""The configuration in memory: a snapshot of storages, rules and settings as of one version. For users see `users`.
+"""The configuration in memory: a snapshot of storages, rules and settings as of one version. Users are in `users`.
 
 A file request reads it without a call to the records engine. A write to the configuration raises its version in the
-records: this process reloads before the next request, others within `config().snapshot_seconds`. Only records that
-changed are read again; the others are the same objects in the next snapshot.
+records: this process reloads before its next request, others within `config().snapshot_seconds`. Only changed records
+are read again; snapshots share the other objects.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mangrove.records.storages import Storage
 from mangrove.records.store import versions
 
 ReadVersion = Callable[[], int]
-"""A function that reads the version of the records, for callers that read something else in the same call."""
-PREFETCH_SECONDS = 3.0  # of the ten seconds for the initialization of a function
+"""A function that reads the version of the records. Callers pass it to read other records in the same call."""
+PREFETCH_SECONDS = 3.0  # of the ten seconds that the initialization of a function may take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Snapshot:
 
     version: int
     storages: tuple[Storage, ...]
-    """In their order."""
+    """Sorted by their order."""
     metas: Mapping[str, PathRule]
     """Rules by path."""
     settings: Settings
@@ -84,13 +84,13 @@ class SnapshotStore:
         try:
             self.load()
         except Problem as problem:
-            log_warning("the configuration is read with the first request", reason=problem.message)
+            log_warning("configuration prefetch failed; the first request reads it", reason=problem.message)
         if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
-            self._compared = -math.inf  # the process may be resumed from a snapshot much later
+            self._compared = -math.inf  # a process that is resumed from a snapshot runs this much later
 
     def _replace(self, read: Callable[[], Snapshot]) -> Snapshot:
-        compared, count = time.monotonic(), change_counters().read(Topic.CONFIGURATION)  # both before the records
-        self.snapshot = read()  # before the two values that make it fresh
+        compared, count = time.monotonic(), change_counters().read(Topic.CONFIGURATION)  # read both before the records
+        self.snapshot = read()  # assign it before the two values that make it fresh
         self._compared, self._change_count = compared, count
         return self.snapshot
 
@@ -107,7 +107,7 @@ def _read_all() -> Snapshot:
 
 
 def _read_changes(old: Snapshot, read_version: ReadVersion) -> Snapshot:
-    """Return the present configuration, made of an old one and the records that changed since."""
+    """Return the present configuration, built from an old one and the records that changed since."""
     version = read_version()
     if version == old.version:
         return old
@@ -129,7 +129,7 @@ Numbered = TypeVar("Numbered", bound=_Numbered)
 
 
 def _merge(old: Iterable[Numbered], ids: Collection[Any], present: dict[int, Numbered]) -> list[Numbered]:
-    """Return the old records; those of `ids` as they are at present, without the deleted ones."""
+    """Return the old records, with the present values of `ids` and without deleted records."""
     updated = [present.pop(record.id, None) if record.id in ids else record for record in old]
     return [record for record in (*updated, *present.values()) if record is not None]
 
@@ -175,7 +175,7 @@ def is_fresh() -> bool:
 
 
 def cached() -> Snapshot:
-    """Return the snapshot in memory, however old it is. Raise Problem before the first is loaded."""
+    """Return the snapshot in memory, however old. Raise Problem if none is loaded."""
     snapshot = _store().snapshot
     if snapshot is None:
         raise Problem("the configuration is not loaded yet")
@@ -183,8 +183,11 @@ def cached() -> Snapshot:
 
 
 async def get(read_version: ReadVersion | None = None) -> Snapshot:
-    """Return the configuration. It has all changes that processes of this computer wrote, and those of other computers
-    after at most `config().snapshot_seconds`."""
+    """Return the configuration.
+
+    It has all changes that processes of this computer made, and the changes of other computers after at most
+    `config().snapshot_seconds`.
+    """
     fresh = _store().find_fresh()
     return fresh if fresh is not None else await asyncio.to_thread(get_sync, read_version)
 
@@ -197,7 +200,7 @@ def get_sync(read_version: ReadVersion | None = None) -> Snapshot:
 def prefetch() -> None:
     """Load the configuration during the initialization of a function, which has more CPU and no waiting client.
 
-    The first request repeats what fails or takes longer than PREFETCH_SECONDS.
+    If it fails or takes longer than PREFETCH_SECONDS, the first request loads it.
     """
     if platform().has_cold_starts:
         reading = threading.Thread(target=_store().prefetch, daemon=True)

@@ -1,5 +1,8 @@
-"""Limits of speed. All streams of a kind share one. The processes of one computer that have such streams share it in
-equal parts; in the cloud each instance has all of it."""
+"""Bandwidth limits. All streams of a kind share a limit.
+
+The processes of one computer that have such streams share it in equal parts; in the cloud each instance has the whole
+limit.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.shared_memory import Activity, activity_times
 
-MIN_PIECE_BYTES, MAX_PIECE_BYTES = 1 << 10, 1 << 20  # of the bytes that pass at once
+MIN_PIECE_BYTES, MAX_PIECE_BYTES = 1 << 10, 1 << 20  # bytes that pass together
 PIECES_PER_SECOND = 8  # of a stream, so that streams take turns
-RECHECK_INTERVAL_SECONDS = 1.0  # after which a waiting stream reads the rate again
+RECHECK_INTERVAL_SECONDS = 1.0  # after which a waiting stream reads the rate once more
 
-Rate = Callable[[], int | None]  # bytes a second, None for no limit
+Rate = Callable[[], int | None]  # bytes per second, None for no limit
 
 
 class TokenBucket:
-    """A rate of bytes that several streams share; pieces pass in the order of the requests.
+    """A rate in bytes per second that several streams share; pieces pass in the order of the requests.
 
-    An idle bucket saves up one piece, not more. With an activity, the processes of the computer that recorded it lately
-    have equal parts of the rate. Safe to use from the event loops of several threads.
+    An idle bucket saves up one piece at most. With an activity, the processes of the computer that recorded it lately
+    share the rate in equal parts. It is safe to use from the event loops of several threads.
     """
 
     def __init__(
@@ -35,9 +38,9 @@ class TokenBucket:
         self._activity = activity
         self._times = activity_times()
         self._clock = clock
-        self._debt = 0.0  # bytes that passed or wait ahead of their time
+        self._debt = 0.0  # bytes that have passed or wait, beyond the rate
         self._counted = clock()
-        self._lock = threading.Lock()  # held for a calculation, never while something waits
+        self._lock = threading.Lock()  # held for a calculation, never during a wait
 
     def rate(self) -> int | None:
         """Return this process's part of the rate, None for no limit."""
@@ -55,7 +58,7 @@ class TokenBucket:
             return now + before / rate
 
     def _join(self) -> int | None:
-        """Return the rate, and count this process among those that share it."""
+        """Return the rate, and count this process as one that shares it."""
         if self._activity is not None:
             self._times.record(self._activity)
         return self.rate()
@@ -80,17 +83,17 @@ class TokenBucket:
                     return
                 await asyncio.sleep(min(left, RECHECK_INTERVAL_SECONDS))
         except asyncio.CancelledError:
-            self._give_back(size)  # others do not wait for a stream that has ended
+            self._give_back(size)  # other streams do not wait for a stream that has ended
             raise
 
 
 def get_piece_size(rate: int) -> int:
-    """Return the most bytes that pass at once at this rate."""
+    """Return the maximum size of a piece at this rate, in bytes."""
     return max(MIN_PIECE_BYTES, min(rate // PIECES_PER_SECOND, MAX_PIECE_BYTES))
 
 
 class LimitedBody:
-    """A body with the speed of a bucket. Closing it closes the source, also before the first block."""
+    """A body limited to the rate of a bucket. Closing it closes the source, also before the first block."""
 
     def __init__(self, source: AsyncIterator[bytes], bucket: TokenBucket) -> None:
         self._source = source
@@ -115,10 +118,10 @@ class LimitedBody:
 
 
 class Throttles:
-    """The four limits of speed.
+    """The four bandwidth limits.
 
-    `client`: between HTTP clients and the service; `server`: between the service and the storages, for tasks. Download
-    and upload are named as the client sees them, or the service as the client of a storage.
+    `client`: between HTTP clients and the service; `server`: between the service and the storages, for tasks. The
+    direction is that of the client; towards a storage the service is the client.
     """
 
     def __init__(self) -> None:
@@ -141,7 +144,7 @@ def _throttles() -> Throttles:
 
 
 def _limit(body: AsyncIterator[bytes], bucket: TokenBucket) -> AsyncIterator[bytes]:
-    """Return the body with a limit, or the body itself if there is none now."""
+    """Return the body with a limit, or the body itself if there is no limit now."""
     return body if bucket.rate() is None else LimitedBody(body, bucket)
 
 

@@ -12,39 +12,39 @@ from mangrove.records import users
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
 
-MAX_CACHED_USERS = 4096  # and names of users
+MAX_CACHED_USERS = 4096  # entries, and names of users
 Credentials = Mapping[int, str]
-"""The id of each credential of a user → its fingerprint or digest."""
+"""The fingerprint or digest of each credential of a user, by its id."""
 CREDENTIALS: Mapping[str, Callable[[int], Credentials]] = {
     ssh_keys.name: lambda user_id: {key.id: key.fingerprint for key in ssh_keys.find_by_user(user_id)},
     app_passwords.name: lambda user_id: {
         password.id: password.digest for password in app_passwords.find_by_user(user_id)
     },
 }
-"""The functions that read the credentials of each kind."""
+"""The functions that read the credentials, by kind."""
 
 
 class KnownUsers:
     """The users of the last requests of this process."""
 
     def __init__(self) -> None:
-        self.generation = 0  # raised by each drop; a user that was read before is not added
+        self.generation = 0  # raised by each drop; a user who was read before is not added
         self._lock = threading.Lock()
         self._users: BoundedCache[int, User] = BoundedCache(MAX_CACHED_USERS)
         self._ids: BoundedCache[str | int, int] = BoundedCache(
             MAX_CACHED_USERS
-        )  # by name and role, perhaps former ones
+        )  # by name and role, perhaps former values
         self._credentials: Mapping[str, BoundedCache[int, Credentials]] = {
             kind: BoundedCache(MAX_CACHED_USERS) for kind in CREDENTIALS
         }
 
     def get(self, id: int) -> User | None:
-        """Return a cached user."""
+        """Return a cached user, None if they are not cached."""
         with self._lock:
             return self._users.get(id)
 
     def find(self, key: str | int) -> User | None:
-        """Return the cached user of a name or role."""
+        """Return the cached user of a name or role, None if they are not cached."""
         with self._lock:
             id = self._ids.get(key)
             user = None if id is None else self._users.get(id)

@@ -1,4 +1,4 @@
-"""Setting values: typed for the service, as records for the wire."""
+"""Values of settings: typed for the service, as records for the wire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS: tuple[type[SettingGroup], ...] = (
 DECLARED: Mapping[str, Setting[Any]] = {
     key: value for group in GROUPS for key, value in vars(group).items() if isinstance(value, Setting)
 }
-TYPE_CODES = ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types"))  # the first one wins
+TYPE_CODES = ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types"))  # the first match wins
 _LETTERS = string.ascii_letters + string.digits
 _POSITIONS = {key: position for position, key in enumerate(DECLARED)}
 
@@ -34,9 +34,9 @@ def _requests_absent(key: str, value: str) -> bool:
 
 
 class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic, Offline, Protocols):
-    """All values of one snapshot, defaults filled in: as text by key, typed as attributes.
+    """All values of one snapshot, with defaults: as text by key, and typed as attributes.
 
-    A value that an older version stored counts as not stored where it switches on a feature that is not there.
+    A value of an older version that switches on a feature which is absent here counts as not stored.
     """
 
     def __init__(self, stored: Mapping[str, str]) -> None:
@@ -55,7 +55,7 @@ class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic,
         return len(self._values)
 
     def replace(self, keys: Collection[str], stored: Mapping[str, str]) -> Settings:
-        """Return these values, with those of `keys` as they are in `stored`, or at their defaults."""
+        """Return these values, with those of `keys` read from `stored`, or set to their defaults."""
         return Settings({key: value for key, value in self._stored.items() if key not in keys} | dict(stored))
 
     @cached_property
@@ -69,26 +69,26 @@ class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic,
 
     @property
     def is_durable(self) -> bool:
-        """True if a stored file has to survive a power cut before that is said."""
+        """True if a file has to survive a power cut before it counts as stored."""
         return self.durability == "file"
 
     @property
     def has_search_index(self) -> bool:
-        """True if names are found by the index; whichever of the known engines is chosen, it is this one."""
+        """True if the index is on. All known engines mean the same index."""
         return self.search_index not in ("", "none")
 
     @property
     def corrects_index(self) -> bool:
-        """True if a listing that is read for another reason corrects the index."""
+        """True if a listing that is read for another purpose corrects the index."""
         return self.has_search_index and self.auto_update_index
 
     @property
     def marks_changes(self) -> bool:
-        """True if changes through this service are found by the search from then on."""
+        """True if the search finds changes through this service right after them."""
         return self.has_search_index and (self.auto_update_index or self.handle_hook_after_writing)
 
     def task_workers(self, setting: str) -> int:
-        """Return how many tasks run at once, by the key of a `…_task_threads_num` setting; 0 pauses."""
+        """Return the number of concurrent tasks, by the key of a `…_task_threads_num` setting; 0 pauses."""
         return int(self._values[setting] or 0)
 
     def get_public(self) -> dict[str, str]:
@@ -101,14 +101,14 @@ class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic,
         return _select((make_record(key, value) for key, value in self._values.items()), groups)
 
     def make_record(self, key: str) -> dict[str, Any]:
-        """Return the wire record of a key; BadRequest for an unknown one."""
+        """Return the wire record of a key. Raise BadRequest if the key is unknown."""
         if key not in self._values:
             raise BadRequest("record not found")
         return make_record(key, self._values[key])
 
 
 def make_record(key: str, value: str) -> dict[str, Any]:
-    """Return the record of a key; one that this version does not know is shown as deprecated."""
+    """Return the record of a key; one that this version does not know is returned as deprecated."""
     setting = DECLARED.get(key)
     if setting is None:
         return {

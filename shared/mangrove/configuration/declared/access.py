@@ -19,12 +19,12 @@ from mangrove.configuration.setting import (
 )
 
 PUBLIC, PRIVATE = Flag.PUBLIC, Flag.PRIVATE
-MAX_LINK_HOURS = 876_000  # a hundred years
-MIN_TOKEN_LENGTH = 32  # characters; a shorter one that is stored already goes on
+MAX_LINK_HOURS = 876_000  # 100 years
+MIN_TOKEN_LENGTH = 32  # characters; a shorter token that is stored already stays valid
 MIB = 1 << 20
-MIN_SFTP_TEMPORARY_MIB = 8  # by which temporary files are counted
-MAX_SFTP_MIB = 1 << 20  # that can be set: 1 TiB
-MAX_PASSWORD_MINIMUM = 64  # characters that a password can be required to have
+MIN_SFTP_TEMPORARY_MIB = 8  # the unit of the limits of temporary files
+MAX_SFTP_MIB = 1 << 20  # the largest limit that can be set: 1 TiB
+MAX_PASSWORD_MINIMUM = 64  # the largest minimum length of passwords that can be set, in characters
 PRIVACY = (
     r"(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
     "\n"
@@ -46,65 +46,65 @@ class Global(SettingGroup):
     hide_files = text(
         "/\\/README.md/i",
         PUBLIC,
-        "Patterns of paths that front ends do not show, one a line. Rules hide them from the interface, too.",
+        "Patterns (RE2) of paths that the page does not show, one per line. To hide them from the API too, use a rule.",
         zh="隐藏文件",
     )
-    package_download = switch(
-        True, PUBLIC, "Whether front ends offer to download several files at once.", zh="允许打包下载"
-    )
+    package_download = switch(True, PUBLIC, "Offer to download several files together.", zh="允许打包下载")
     customize_head = text(
         "",
         PRIVATE,
-        "HTML at the end of the page's head. Scripts run for everybody who opens the page.",
+        "HTML at the end of the page's head. Scripts in it run for every visitor.",
         zh="自定义页面头部",
     )
     customize_body = text(
         "",
         PRIVATE,
-        "HTML at the end of the page's body. Scripts run for everybody who opens the page.",
+        "HTML at the end of the page's body. Scripts in it run for every visitor.",
         zh="自定义页面内容",
     )
     link_expiration = number(
         0,
         PRIVATE,
-        "Hours for which a link is good; 0 is for ever.",
+        "Hours after which a link expires; 0 means never.",
         minimum=0,
         maximum=MAX_LINK_HOURS,
         zh="链接有效期（小时）",
     )
     sign_all = switch(
-        True, PRIVATE, "Links to all files carry a signature, without which nobody can open them.", zh="签名所有链接"
+        True, PRIVATE, "Sign the links to all files. A link without a valid signature is refused.", zh="签名所有链接"
     )
-    link_follows_user = switch(True, PRIVATE, "A link ends when its user may no longer read.", zh="链接随用户权限失效")
+    link_follows_user = switch(
+        True, PRIVATE, "A link stops working when its user can no longer read the file.", zh="链接随用户权限失效"
+    )
     privacy_regs = patterns(
         PRIVACY,
         PRIVATE,
-        "Patterns (RE2), one a line: what they match in a failure's message is shown as stars.",
+        "Patterns (RE2), one per line. Their matches in error messages are replaced by asterisks.",
         zh="隐私过滤正则",
     )
     ocr_api = line(
         "",
         PUBLIC,
-        "The address of a service that reads codes in pictures, for front ends of the family.",
+        "URL of a service that reads verification codes in images, for compatible front ends.",
         zh="文字识别接口",
     )
     filename_char_mapping = char_mapping(
         '{"/": "|"}',
         PUBLIC,
-        "How names of storages are shown, as JSON: text in a name → what stands for it.",
+        "Characters to replace in file names, as a JSON object: the original text and its replacement.",
         zh="文件名字符替换",
     )
     forward_direct_link_params = switch(
-        False, PUBLIC, "Pass the parameters of a link on to the storage.", zh="转发直链参数"
+        False, PUBLIC, "Pass the query parameters of a link on to the storage.", zh="转发直链参数"
     )
     ignore_direct_link_params = names(
         "sign,mangrove_ts,openlist_ts,raw",
         PUBLIC,
-        "Parameters that are never passed on, with commas between them.",
+        "Query parameters that are never passed on, separated by commas.",
         zh="忽略的直链参数",
     )
     webauthn_login_enabled = switch(
-        False, PUBLIC, "Sign in with a passkey.", absent="WebAuthn", zh="启用 WebAuthn 登录"
+        False, PUBLIC, "Allow sign-in with a passkey.", absent="WebAuthn", zh="启用 WebAuthn 登录"
     )
     share_preview = switch(False, PUBLIC, "Show shared files.", absent="sharing", zh="分享预览")
     share_archive_preview = switch(
@@ -115,20 +115,20 @@ class Global(SettingGroup):
     handle_hook_after_writing = switch(
         False,
         PRIVATE,
-        "Keep the index up to date with what is written, as auto_update_index does.",
+        "Add written files to the search index. auto_update_index has the same effect.",
         zh="写入后更新索引",
     )
-    handle_hook_rate_limit = number(0, PRIVATE, "Taken and without effect.", zh="更新索引速率限制")
+    handle_hook_rate_limit = number(0, PRIVATE, "Accepted for compatibility; has no effect.", zh="更新索引速率限制")
     ignore_system_files = switch(
         False,
         PRIVATE,
-        "Refuse uploads of .DS_Store, desktop.ini, Thumbs.db, @eaDir and names that begin with ._.",
+        "Refuse uploads of .DS_Store, desktop.ini, Thumbs.db, @eaDir and names that start with “._”.",
         zh="拒绝系统文件",
     )
     min_password_length = number(
         0,
         PUBLIC,
-        "Characters that a password must have when it is set; 0 is no bound.",
+        "Minimum length of a new password, in characters; 0 means no minimum.",
         minimum=0,
         maximum=MAX_PASSWORD_MINIMUM,
         zh="密码最短长度",
@@ -136,12 +136,20 @@ class Global(SettingGroup):
     token = line(
         "",
         PRIVATE,
-        "The permanent token, with which programs act as the administrator.",
-        check=at_least(MIN_TOKEN_LENGTH, "a token needs at least 32 characters, a shorter one can be guessed"),
+        "The permanent token. Programs that send it act as the administrator.",
+        check=at_least(
+            MIN_TOKEN_LENGTH, "a token needs at least 32 characters, because a shorter token can be guessed"
+        ),
         zh="令牌",
         group=Group.SINGLE,
     )
-    link_salt = line("", PRIVATE, "Made anew with the token, which ends all links.", zh="链接盐值", group=Group.SINGLE)
+    link_salt = line(
+        "",
+        PRIVATE,
+        "Renewed together with the token; existing links then stop working.",
+        zh="链接盐值",
+        group=Group.SINGLE,
+    )
 
 
 class Sso(SettingGroup):
@@ -209,13 +217,9 @@ class S3(SettingGroup):
 
     group = Group.S3
 
-    s3_access_key_id = line(
-        "", PRIVATE, "The access key of clients that speak S3.", absent="S3 server", zh="S3 访问密钥 ID"
-    )
-    s3_secret_access_key = line(
-        "", PRIVATE, "The secret key of clients that speak S3.", absent="S3 server", zh="S3 访问密钥"
-    )
-    s3_buckets = line("[]", PRIVATE, "Which folder is which bucket, as JSON.", absent="S3 server", zh="S3 存储桶")
+    s3_access_key_id = line("", PRIVATE, "The access key of S3 clients.", absent="S3 server", zh="S3 访问密钥 ID")
+    s3_secret_access_key = line("", PRIVATE, "The secret key of S3 clients.", absent="S3 server", zh="S3 访问密钥")
+    s3_buckets = line("[]", PRIVATE, "The buckets and their folders, as JSON.", absent="S3 server", zh="S3 存储桶")
 
 
 class Ftp(SettingGroup):
@@ -226,31 +230,35 @@ class Ftp(SettingGroup):
     ftp_public_host = line(
         "127.0.0.1",
         PRIVATE,
-        "The address that FTP clients are told for transfers.",
+        "Public host name or IP address for passive FTP connections.",
         absent="FTP server",
         zh="FTP 公网地址",
     )
     ftp_pasv_port_map = text(
         "",
         PRIVATE,
-        "Ports for transfers, and the ones outside that lead to them.",
+        "Ports for passive FTP connections, and the public ports that are forwarded to them.",
         absent="FTP server",
         zh="FTP 被动端口映射",
     )
     ftp_mandatory_tls = switch(
-        False, PRIVATE, "Refuse FTP clients without TLS.", absent="FTP server", zh="FTP 强制 TLS"
+        False, PRIVATE, "Refuse FTP clients that do not use TLS.", absent="FTP server", zh="FTP 强制 TLS"
     )
     ftp_implicit_tls = switch(
-        False, PRIVATE, "Speak TLS with FTP clients from the first byte on.", absent="FTP server", zh="FTP 隐式 TLS"
+        False,
+        PRIVATE,
+        "Use implicit TLS: the connection of an FTP client starts with TLS.",
+        absent="FTP server",
+        zh="FTP 隐式 TLS",
     )
     ftp_tls_private_key_path = line(
-        "", PRIVATE, "The file of the FTP server's private key.", absent="FTP server", zh="FTP TLS 私钥路径"
+        "", PRIVATE, "Path of the FTP server's private key.", absent="FTP server", zh="FTP TLS 私钥路径"
     )
     ftp_tls_public_cert_path = line(
-        "", PRIVATE, "The file of the FTP server's certificate.", absent="FTP server", zh="FTP TLS 证书路径"
+        "", PRIVATE, "Path of the FTP server's certificate.", absent="FTP server", zh="FTP TLS 证书路径"
     )
     sftp_disable_password_login = switch(
-        False, PRIVATE, "Let SFTP clients sign in with keys alone.", zh="SFTP 禁用密码登录"
+        False, PRIVATE, "SFTP clients can sign in with keys only, not with passwords.", zh="SFTP 禁用密码登录"
     )
 
 
@@ -262,14 +270,14 @@ class Protocols(SettingGroup):
     sftp_listen = address(
         "",
         PUBLIC,
-        "Where SFTP clients are served, as 127.0.0.1:5222; empty: nowhere. On one machine only.",
+        "Host and port of the SFTP server, such as 127.0.0.1:5222. Empty: the server is off. Standalone only.",
         zh="SFTP 监听地址",
     )
     sftp_max_temporary_mb_per_user = number(
         1024,
         PRIVATE,
-        "MiB of temporary files that one user's open files may have by SFTP. "
-        "A file beyond that goes to its storage while it comes, and has to come in order.",
+        "Maximum size of the temporary files of one user's SFTP uploads, in MiB. "
+        "Beyond it, a file is stored while it is received and has to be sent in order.",
         minimum=MIN_SFTP_TEMPORARY_MIB,
         maximum=MAX_SFTP_MIB,
         unit=MIB,
@@ -278,7 +286,7 @@ class Protocols(SettingGroup):
     sftp_max_temporary_mb = number(
         4096,
         PRIVATE,
-        "MiB of temporary files that the open files of all users may have by SFTP. 256 MiB of the disk stay free.",
+        "Maximum size of the temporary files of all SFTP uploads, in MiB. 256 MiB of the disk always stay free.",
         minimum=MIN_SFTP_TEMPORARY_MIB,
         maximum=MAX_SFTP_MIB,
         unit=MIB,
@@ -287,7 +295,7 @@ class Protocols(SettingGroup):
     sftp_max_gap_mb = number(
         512,
         PRIVATE,
-        "MiB of a file by SFTP that no client has sent: gaps, and sizes that are set.",
+        "Maximum size of the gaps in one file over SFTP, in MiB, including sizes that a client sets.",
         minimum=1,
         maximum=MAX_SFTP_MIB,
         unit=MIB,
@@ -297,12 +305,12 @@ class Protocols(SettingGroup):
     webdav_allow_http = switch(
         False,
         PRIVATE,
-        "Let WebDAV clients sign in over plain HTTP, where passwords can be read on the way.",
+        "Allow WebDAV sign-in over plain HTTP, where passwords are not encrypted.",
         zh="允许 WebDAV 明文 HTTP 登录",
     )
     webdav_infinite_depth = switch(
         False,
         PRIVATE,
-        "Let WebDAV clients list a folder with all that is below it in one request.",
+        "Allow WebDAV clients to list a folder with all its subfolders in one request.",
         zh="允许 WebDAV 无限深度列出",
     )
