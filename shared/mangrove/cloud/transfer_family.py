@@ -141,15 +141,15 @@ def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
     if place is None:
         return None
     bucket, prefix = place
-    user = access.caller.user
-    may_change = access.caller.has(SFTP.writing) and access.may_write() and not access.is_restricted_below(changes=True)
+    caller = access.caller
+    may_change = caller.has(SFTP.writing) and access.may_write() and not access.is_restricted_below(changes=True)
     entry = "/" if access.path == base else str(access.path.below(base))
     return Shown(
         entry,
         bucket,
         prefix,
-        may_write=may_change and bool(user.permission & Right.WRITE),
-        may_delete=may_change and bool(user.permission & Right.DELETE),
+        may_write=may_change and caller.has(Right.WRITE),
+        may_delete=may_change and caller.has(Right.DELETE),
     )
 
 

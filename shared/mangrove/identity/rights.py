@@ -42,8 +42,8 @@ class Caller:
     source: str = field(default="", compare=False)  # the client's address; "" for work without a client
 
     def has(self, right: Right) -> bool:
-        """True if the permission of the user has this right."""
-        return self.user.permission & right == right
+        """True if the permission of the user has this right. An administrator has every right."""
+        return self.is_admin or self.user.permission & right == right
 
     @property
     def is_admin(self) -> bool:

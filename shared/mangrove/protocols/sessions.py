@@ -68,7 +68,7 @@ class Session:
         user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
-        if not user.permission & self.reading:
+        if not Caller(user).has(self.reading):
             raise Unauthorized(ENDED)
         used = self.credential
         if used is not None and not await users.has_credential(used.kind, user.id, used.id):
@@ -111,7 +111,7 @@ class ProtocolAccess:
         """Return the session of a user who has signed in; AccessDenied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
-        if not user.permission & self.reading:
+        if not Caller(user).has(self.reading):
             raise AccessDenied(f"the permission to use {self.name} is missing")
         return Session(
             self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
@@ -120,7 +120,7 @@ class ProtocolAccess:
     async def find_guest(self, username: str) -> User | None:
         """Return the guest's account, if it has that name and may use the protocol; it needs no password."""
         user = await _find_user(username)
-        is_welcome = user is not None and user.role == GUEST and not user.disabled and user.permission & self.reading
+        is_welcome = user is not None and user.role == GUEST and not user.disabled and Caller(user).has(self.reading)
         return user if is_welcome else None
 
     async def find_key(self, username: str, fingerprint: str) -> tuple[User, Credential] | None:

@@ -62,7 +62,7 @@ class PathAccess:
         cls, caller: Caller, path: TreePath, password: str, settings: Settings, rules: Rules, table: MountTable
     ) -> PathAccess:
         """Return the access to a path, evaluated in one pass over the folders on the way to it."""
-        decisions = tuple(rules.evaluate(caller.user, aliased) for aliased in table.find_aliased_paths(path))
+        decisions = tuple(rules.evaluate(caller, aliased) for aliased in table.find_aliased_paths(path))
         return cls(caller, path, password, settings, rules, table, decisions)
 
     @property

@@ -12,14 +12,16 @@ from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
-from mangrove.identity.rights import Right
+from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.records.users import User
 
-# a user without any right that a rule could mean
-STRANGER = User(
-    id=0, username="", password_hash="", base_path="/", role=0, permission=0, disabled=True, sso_id="",
-    allow_ldap=False, otp_secret="", pwd_ts=0,
+# a caller without any right that a rule could mean
+STRANGER = Caller(
+    User(
+        id=0, username="", password_hash="", base_path="/", role=0, permission=0, disabled=True, sso_id="",
+        allow_ldap=False, otp_secret="", pwd_ts=0,
+    )
 )  # fmt: skip
 
 
@@ -38,9 +40,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleDecision:
-    """The decision of the rules about one path for one user."""
+    """The decision of the rules about one path for one caller."""
 
-    user: User
+    caller: Caller
     path: TreePath
     rule: Rule | None  # at the path or the closest folder above; it shadows all farther ones
     is_hidden: bool = False  # the path, or a folder on the way to it, is hidden from the user
@@ -49,7 +51,7 @@ class RuleDecision:
     def hide_rule(self) -> Rule | None:
         """The rule that hides names from the user in the listing of this folder, if there is one."""
         rule = self.rule
-        if rule and rule.hides and not self.user.permission & Right.SEE_HIDDEN and self._covers(rule.meta.h_sub):
+        if rule and rule.hides and not self.caller.has(Right.SEE_HIDDEN) and self._covers(rule.meta.h_sub):
             return rule
         return None
 
@@ -67,7 +69,7 @@ class RuleDecision:
     def password(self) -> str:
         """The password that the user needs here, "" for none."""
         rule = self.rule
-        if rule is None or self.user.permission & Right.SKIP_PASSWORD or not self._covers(rule.meta.p_sub):
+        if rule is None or self.caller.has(Right.SKIP_PASSWORD) or not self._covers(rule.meta.p_sub):
             return ""
         return rule.meta.password
 
@@ -76,21 +78,21 @@ class RuleDecision:
         """True if the rule has no list of readers, or one with this user."""
         if self.rule is None or not self.rule.meta.read_users:
             return True
-        return self.user.id in self.rule.meta.read_users or not self._covers(self.rule.meta.read_users_sub)
+        return self.caller.user.id in self.rule.meta.read_users or not self._covers(self.rule.meta.read_users_sub)
 
     @property
     def is_reader_below(self) -> bool:
         """True if the user is a reader of a folder right below that has no rule of its own."""
         if self.rule is None or not self.rule.meta.read_users:
             return True
-        return self.user.id in self.rule.meta.read_users or not self.rule.meta.read_users_sub
+        return self.caller.user.id in self.rule.meta.read_users or not self.rule.meta.read_users_sub
 
     @property
     def may_write(self) -> bool:
         """True if the rule has no list of writers, or one with this user."""
         if self.rule is None or not self.rule.meta.write_users:
             return True
-        return self.user.id in self.rule.meta.write_users or not self._covers(self.rule.meta.write_users_sub)
+        return self.caller.user.id in self.rule.meta.write_users or not self._covers(self.rule.meta.write_users_sub)
 
     @property
     def is_open_for_writing(self) -> bool:
@@ -123,11 +125,11 @@ class Rules:
         """True if a rule below a folder has a password."""
         return next(_iterate_below(self._password_paths, folder), None) is not None
 
-    def evaluate(self, user: User, path: TreePath) -> RuleDecision:
+    def evaluate(self, caller: Caller, path: TreePath) -> RuleDecision:
         """Return the decision about a path, in one pass over the folders on the way to it."""
         if not self._by_path:
-            return RuleDecision(user, path, None)
-        decision = RuleDecision(user, TreePath("/"), self._by_path.get(TreePath("/")))
+            return RuleDecision(caller, path, None)
+        decision = RuleDecision(caller, TreePath("/"), self._by_path.get(TreePath("/")))
         for folder in reversed(path.ancestors()[:-1]):
             decision = self._evaluate_next(decision, folder)
         return decision
@@ -139,7 +141,7 @@ class Rules:
     def _evaluate_next(self, folder: RuleDecision, path: TreePath) -> RuleDecision:
         hide_rule = None if folder.is_hidden else folder.hide_rule
         is_hidden = folder.is_hidden or (hide_rule is not None and hide_rule.hides_name(path.name))
-        return RuleDecision(folder.user, path, self._by_path.get(path, folder.rule), is_hidden)
+        return RuleDecision(folder.caller, path, self._by_path.get(path, folder.rule), is_hidden)
 
     def find_names_below(self, folder: TreePath) -> set[str]:
         """Return the names in a folder that have a rule of their own, or one below."""
@@ -156,7 +158,7 @@ class Rules:
             below = self._evaluate_below(decisions, path)
             if not below.may_read(password) or (changes and not below.may_write):
                 return True
-            if below.rule is not None and below.rule.hides and not below.user.permission & Right.SEE_HIDDEN:
+            if below.rule is not None and below.rule.hides and not below.caller.has(Right.SEE_HIDDEN):
                 return True
         return False
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.protocol.protocols.people import ALL, READ_ONLY, Place
 from tests.servers import ssh
+from tests.support.service import ADMIN_PASSWORD
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
@@ -25,6 +26,20 @@ async def list_root(place: Place, name: str, **more: Any) -> set[str]:
 
 def enter(place: Place, name: str, **more: Any) -> set[str]:
     return asyncio.run(list_root(place, name, **more))
+
+
+async def make_folder(place: Place, name: str, path: str, password: str) -> None:
+    async with (
+        await place.connect(name, password=password, client_keys=None) as connection,
+        connection.start_sftp_client() as client,
+    ):
+        await client.mkdir(path)
+        await client.rmdir(path)
+
+
+def test_first_administrator_changes_files_by_sftp(place: Place) -> None:
+    assert not place.admin.get("/api/me")["data"]["permission"] & 0xC00
+    asyncio.run(make_folder(place, "admin", "/disk/made by admin", ADMIN_PASSWORD))
 
 
 def by_password(password: str) -> dict[str, Any]:

@@ -21,6 +21,12 @@ def test_a_caller_has_a_right_by_its_bit_alone(right: Right) -> None:
     assert not Caller(builders.user(permission=0xFFFF & ~right)).has(right)
 
 
+@pytest.mark.parametrize("right", list(Right))
+def test_administrator_without_any_bit_has_every_right(right: Right) -> None:
+    caller = Caller(builders.user(permission=0, role=ADMIN))
+    assert caller.has(right) and caller.user.permission == 0
+
+
 def test_every_caller_may_read_and_declares_nothing_else_unless_the_route_does() -> None:
     caller = Caller(builders.user(permission=0))
     assert caller.has(Right.READ)

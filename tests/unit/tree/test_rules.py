@@ -9,12 +9,18 @@ import pytest
 
 from mangrove import configuration
 from mangrove.core.paths import TreePath
-from mangrove.identity.rights import Right
+from mangrove.identity.rights import ADMIN, Caller, Right
 from mangrove.tree.rules import Rules, get_rules
-from tests.unit.tree.builders import meta, user
+from tests.unit.tree import builders
+from tests.unit.tree.builders import meta
 from tests.unit.tree.environment import TreeEnv
 
 P = TreePath
+
+
+def user(permission: int = 0, **fields: Any) -> Caller:
+    """Return a caller with a permission."""
+    return Caller(builders.user(permission, **fields))
 
 
 def rules(**by_path: dict[str, Any]) -> Rules:
@@ -136,3 +142,9 @@ def test_a_copy_would_disclose_what_a_rule_below_keeps() -> None:
     }  # fmt: skip
     assert not compiled.is_restricted_below(compiled.evaluate(user(), P("/a")), "x", True)
     assert not compiled.is_restricted_below(compiled.evaluate(user(Right.SEE_HIDDEN), P("/d")), "", True)
+
+
+def test_rule_for_an_administrator_hides_nothing_and_needs_no_password() -> None:
+    compiled = rules(_a={"password": "x", "p_sub": True, "hide": "b", "h_sub": True})
+    assert compiled.evaluate(user(role=ADMIN), P("/a/b")).may_read("")
+    assert not compiled.is_restricted_below(compiled.evaluate(user(role=ADMIN), P("/")), "", True)

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, enrol, guest
 from tests.contract.api.dav_client import EVERYTHING, Dav, make_basic
-from tests.support.service import Client, Service
+from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 READ, MANAGE = 1 << 8, 1 << 9
 PASSWORD = "only for this test"
@@ -44,6 +44,18 @@ def test_the_doors_own_rights_are_needed_beside_the_others(service: Service, peo
         dav = Dav(service, people.new(permission))
         assert [dav.status("PROPFIND", folder, depth="0"), dav.status("PUT", f"{folder}/f", b"x")] == statuses
         dav.send("DELETE", f"{folder}/f")
+
+
+def test_first_administrator_writes_by_webdav_and_keeps_the_stored_number(
+    service: Service, admin: Client, folder: str
+) -> None:
+    permission = admin.get("/api/me")["data"]["permission"]
+    assert not permission & MANAGE
+    dav = Dav(service)
+    dav.http.headers["authorization"] = make_basic("admin", ADMIN_PASSWORD)
+    assert dav.status("PUT", f"{folder}/f", b"x") == 201
+    assert dav.status("DELETE", f"{folder}/f") == 204
+    assert admin.get("/api/me")["data"]["permission"] == permission
 
 
 def test_an_account_that_is_disabled_or_has_another_password_is_out_at_once(
