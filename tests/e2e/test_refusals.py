@@ -20,7 +20,7 @@ def test_a_second_server_on_the_same_data_names_the_process_that_has_it(service:
 
 @pytest.mark.parametrize("port", ["eighty", "65536", "-1", "٣"])
 def test_a_port_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
-    assert refuse_to_run("serve", "--data", str(tmp_path / "data"), MANGROVE_PORT=port) == f"{port} is no port"
+    assert refuse_to_run("serve", "--data", str(tmp_path / "data"), MANGROVE_PORT=port) == f"{port} is not a port"
 
 
 def test_a_busy_port_is_refused(service: Service, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_data_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
     [
         ("/nonexistent", "the records engine is missing (/nonexistent): run `npm ci`"),
         (__file__, "the records engine does not start: "),
-        ("/bin/false", "the records engine ended at once, see "),
+        ("/bin/false", "the records engine ended right after its start, see "),
     ],
 )
 def test_an_engine_that_does_not_run_is_refused(tmp_path: Path, binary: str, beginning: str) -> None:
@@ -75,4 +75,4 @@ def test_a_limit_of_connections_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["serve", f"{option}={limit}"])
-    assert f"argument {option}: '{limit}' is no number above 0" in capsys.readouterr().err
+    assert f"argument {option}: '{limit}' is not a number above 0" in capsys.readouterr().err

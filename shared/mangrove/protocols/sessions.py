@@ -1,8 +1,8 @@
-"""Sessions of users who signed in by a protocol beside the API, and their end.
+"""Sessions of users who signed in over a protocol beside the API, and their end.
 
-A session is checked against the account as it is now at every verb, and `find_ended` finds those that have to end:
-the account is gone, disabled or has another password, it lost the right to use the protocol, or the key or application
-password is removed.
+A session is checked against the account at every verb. `find_ended` returns the sessions that have to end: the account
+was deleted, disabled or got another password, it lost the right to use the protocol, or the key or application password
+was removed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Credential:
         return f"{_NAMES[self.kind]} {self.id}"
 
     def note_use(self) -> None:
-        """Let its owner see when it was used last; blocks."""
+        """Record the time of its last use; blocks."""
         try:
             _CHANGE[self.kind](self.id, last_used=datetime.now(UTC))
         except RecordNotFound:
@@ -51,8 +51,11 @@ _CHANGE = {ssh_keys.name: ssh_keys.change, app_passwords.name: app_passwords.cha
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection of a user who signed in. `source`: the client's address; `reading`, `writing`: the rights that the
-    protocol asks for; `credential`: None for the account's password."""
+    """A connection of a user who signed in.
+
+    `source`: the client's address; `reading`, `writing`: the rights that the protocol requires; `credential`: None for
+    the account's password.
+    """
 
     protocol: str
     username: str
@@ -64,7 +67,7 @@ class Session:
     credential: Credential | None = None
 
     async def find_user(self) -> User:
-        """The account as it is now; Unauthorized when the session is over."""
+        """Return the present account. Raise Unauthorized if the session has ended."""
         user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
@@ -76,20 +79,22 @@ class Session:
         return user
 
     async def make_caller(self, right: Right) -> Caller:
-        """Return the caller of a verb that needs `right`; AccessDenied for an account that may only read by the
-        protocol."""
+        """Return the caller of a verb that needs `right`.
+
+        Raise AccessDenied for an account that can only read over the protocol.
+        """
         caller = Caller(await self.find_user(), right, self.source)
         if right is not Right.READ and not caller.has(self.writing):
             raise AccessDenied
         return caller
 
     def log_start(self) -> None:
-        """One line that somebody signed in."""
+        """Log a sign-in in one line."""
         by = "password" if self.credential is None else str(self.credential)
         log_event("signed in", protocol=self.protocol, user=self.username, client=self.source, by=by)
 
     def log(self, verb: str, path: str, began: float, problem: str = "") -> None:
-        """One line of the access log; `began`: seconds of the performance counter."""
+        """Write one line of the access log. `began`: seconds of the performance counter."""
         outcome = {"problem": problem} if problem else {}
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
         log_event("request", method=verb, path=path, **self.describe(), **outcome, ms=milliseconds)
@@ -101,14 +106,14 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolAccess:
-    """The name of a protocol, and the rights that it asks for."""
+    """The name of a protocol, and the rights that it requires."""
 
     name: str
     reading: Right
     writing: Right
 
     def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
-        """Return the session of a user who has signed in; AccessDenied without the right to use the protocol."""
+        """Return the session of a user who has signed in. Raise AccessDenied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
         if not Caller(user).has(self.reading):
@@ -118,13 +123,13 @@ class ProtocolAccess:
         )  # fmt: skip
 
     async def find_guest(self, username: str) -> User | None:
-        """Return the guest's account, if it has that name and may use the protocol; it needs no password."""
+        """Return the guest's account if it has that name and can use the protocol. It needs no password."""
         user = await _find_user(username)
         is_welcome = user is not None and user.role == GUEST and not user.disabled and Caller(user).has(self.reading)
         return user if is_welcome else None
 
     async def find_key(self, username: str, fingerprint: str) -> tuple[User, Credential] | None:
-        """The account and its registered key of that fingerprint (`SHA256:…`); None when there is none."""
+        """Return the account and its registered key of that fingerprint (`SHA256:…`), None if there is no such key."""
         user = await _find_user(username)
         if user is None or user.disabled or user.role == GUEST:
             return None
@@ -136,10 +141,11 @@ class ProtocolAccess:
 async def sign_in_with_password(
     username: str, password: str, access: ProtocolAccess, source: str, code: str = ""
 ) -> Session:
-    """The session of whoever has that password: an application password, or the account's own and, where it wants one,
-    the one-time code.
+    """Return the session for a name and a password: an application password, or the account's own, with the one-time
+    code if the account requires one.
 
-    Unauthorized, SecondFactorRequired, TooMany while locked out; AccessDenied without the right to use the protocol.
+    Raise Unauthorized, SecondFactorRequired, TooMany during a lockout, or AccessDenied without the right to use the
+    protocol.
     """
     await configuration.get()
     find_digests = partial(users.read_credentials, app_passwords.name)
@@ -149,13 +155,13 @@ async def sign_in_with_password(
 
 
 async def _find_user(username: str) -> User | None:
-    """The account of a name as it is now."""
+    """Return the present account of a name."""
     await configuration.get()
     return await users.find_by_name(username)
 
 
 async def find_ended(sessions: Iterable[Session]) -> list[Session]:
-    """The sessions that are over. Where nothing changed since, no record is read for it."""
+    """Return the sessions that have ended. If nothing has changed since the last call, it reads no record."""
     ended: list[Session] = []
     for session in sessions:
         try:

@@ -1,4 +1,4 @@
-"""The commands: `serve` is the whole service on one machine; `password`, `backup` and `restore` look after it."""
+"""The command line. `serve` runs the whole service on one machine; `password`, `backup` and `restore` maintain it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from mangrove.standalone.leader import TaskLeader
     from mangrove.web.page import Page
 
-GRACE_SECONDS = 5  # for requests under way when the service ends
-END_SECONDS = 5.0  # for all that follows
+GRACE_SECONDS = 5  # for requests in progress when the service stops
+END_SECONDS = 5.0  # for everything that follows
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the command line; `environment` has the variables that replace defaults."""
+    """Return the parser of the command line. The variables in `environment` replace defaults."""
     parser = argparse.ArgumentParser(prog="mangrove", description="Many storages under mount paths, shown as one tree")
     parser.add_argument("--version", action="version", version=f"v{__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -52,23 +52,25 @@ def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="run the service")
     add_option(serve, "host", "127.0.0.1", "address to listen on")
     add_option(serve, "port", "5244", "port to listen on; 0 chooses a free one")
-    add_option(serve, "page", "", "folder of another front end for people, or none", metavar="none|DIR")
-    add_option(serve, "log-level", "INFO", "lowest level of lines in the log", type=str.upper, choices=LEVELS)
+    add_option(serve, "page", "", "folder of another front end, or none", metavar="none|DIR")
+    add_option(serve, "log-level", "INFO", "lowest level of log lines", type=str.upper, choices=LEVELS)
     access_log = "requests to log; polling is logged at the level DEBUG"
     add_option(serve, "access-log", "all", access_log, choices=ACCESS_LOGS)
-    add_option(serve, "max-connections", "1000", "connections at once", type=_parse_limit)
-    per_address = "connections at once of one address; an IPv6 /64 counts as one"
+    add_option(serve, "max-connections", "1000", "concurrent connections", type=_parse_limit)
+    per_address = "concurrent connections of one address; an IPv6 /64 network counts as one"
     add_option(serve, "max-connections-per-address", "100", per_address, type=_parse_limit)
-    processes = "processes that answer requests; without it one for each processor, at most 4"
+    processes = "processes that answer requests; default: one per processor, at most 4"
     add_option(serve, "processes", None, processes, type=_parse_limit)
-    password = commands.add_parser("password", help="set a user's password: the one typed in, else a generated one")
+    password = commands.add_parser(
+        "password", help="set a user's password: the one that is typed, otherwise a random one"
+    )
     password.add_argument("user", help="the user name")
     save = commands.add_parser("backup", help="write records, key and settings into one file; the service may run")
     save.add_argument("file", type=Path, help="the backup to write")
     save.add_argument("--files", action="store_true", help="include the files of the data directory")
-    restore = commands.add_parser("restore", help="restore a backup into a data directory on which no service runs")
+    restore = commands.add_parser("restore", help="restore a backup into a data directory; no service may run on it")
     restore.add_argument("file", type=Path, help="the backup to read")
-    restore.add_argument("--force", action="store_true", help="replace what is in the data directory")
+    restore.add_argument("--force", action="store_true", help="replace the content of the data directory")
     for command in (serve, password, save, restore):
         add_option(command, "data", "data", "the data directory")
     return parser
@@ -77,12 +79,12 @@ def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 def _parse_limit(text: str) -> int:
     number = parse_integer(text)
     if not number:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status. A reason not to run is one line on standard error."""
+    """Run a command and return its exit status. If it cannot run, print one line on standard error."""
     options = make_parser(os.environ).parse_args(arguments)
     directory = DataDirectory(Path(options.data).resolve())
     try:
@@ -100,12 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mangrove: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        pass  # asked for
+        pass  # SIGTERM or Ctrl-C
     return 0
 
 
 def _check_environment() -> None:
-    """StartupError for a variable that is not usable, before anything is changed."""
+    """Raise StartupError for an invalid variable, before anything is changed."""
     try:
         Config()
     except ValueError as error:
@@ -115,17 +117,17 @@ def _check_environment() -> None:
 def _listen(host: str, port: str) -> socket.socket:
     number = parse_integer(port)
     if number is None or number > 65535:
-        raise StartupError(f"{port} is no port")
+        raise StartupError(f"{port} is not a port")
     try:
         return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
+        reason = str(error.strerror).partition(" (while")[0]  # Python appends the address
         raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 @contextmanager
 def _open_records(directory: DataDirectory) -> Iterator[EngineEndpoint]:
-    """The endpoint of the records, ready for use in this process."""
+    """Return the endpoint of the records, ready for use in this process."""
     with engine.run_engine(directory.data) as endpoint:
         engine.set_environment(directory, endpoint)
         _open_tables(directory, endpoint)
@@ -133,7 +135,7 @@ def _open_records(directory: DataDirectory) -> Iterator[EngineEndpoint]:
 
 
 def _open_tables(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
-    from mangrove.standalone import upgrade  # only now: the records' names of tables come from the environment
+    from mangrove.standalone import upgrade  # imported here, because the names of tables come from the environment
 
     upgrade.open_tables(directory, endpoint)
 
@@ -146,8 +148,8 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     DiskReserve(directory.data).update()
     directory.prepare()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what runs in the background
-    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads everything anew
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background jobs ignore it
+    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads the configuration again
     with _listen(host, options.port) as listener:
         url_host = f"[{host}]" if ":" in host else host
         address = f"http://{url_host}:{listener.getsockname()[1]}"
@@ -169,8 +171,8 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
                 else:
                     _run_processes(count, listener, limits, page)
             except (SystemExit, KeyboardInterrupt):
-                pass  # asked for
-    _exit()  # a thread that still waits for a storage must not hold up the end
+                pass  # SIGTERM or Ctrl-C
+    _exit()  # a thread that still waits for a storage must not delay the end
 
 
 def _exit() -> NoReturn:
@@ -187,12 +189,14 @@ def _open_page(choice: str) -> Page | None:
     except ValueError as error:
         raise StartupError(str(error)) from None
     if page is None and choice != NONE:
-        print("mangrove: there is no page (it is made by `make page/dist/ready`), the API alone", file=sys.stderr)
+        print("mangrove: the page is not built (run `make page/dist/ready`), only the API is served", file=sys.stderr)
     return page
 
 
 def _run_first_start(data: Path) -> tuple[str | None, str | None]:
-    """The administrator's password if this is the first start and it was made up; an administrator with a short one."""
+    """Return the administrator's password if this is the first start and it was generated, and the name of an
+    administrator whose password is short.
+    """
     from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
@@ -219,11 +223,11 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
         try:
             _run_server(listener, limits, page, leader)
         except (SystemExit, KeyboardInterrupt):
-            pass  # asked for
+            pass  # SIGTERM or Ctrl-C
         _exit()
 
     with runtime.use(Runtime()):
-        Gateway(page)  # what it imports is shared by all
+        Gateway(page)  # imported before the fork, so that all processes share its memory
     listener.setblocking(False)
     processes = Processes(count, serve, GRACE_SECONDS + END_SECONDS + 1)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
@@ -233,7 +237,7 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 def _run_server(
     listener: socket.socket, limits: ConnectionLimits, page: Page | None, leader: TaskLeader | None = None
 ) -> None:
-    """Answer requests until asked to end. `leader`: of several processes that share `listener`."""
+    """Answer requests until the process is asked to end. `leader` elects one of the processes that share `listener`."""
     import uvicorn
 
     from mangrove.core import descriptors
@@ -280,24 +284,26 @@ def _run_server(
 
 
 def _end_within(seconds: float) -> None:
-    """End the process after a time if it has not ended by then: what hangs in a thread is waited for otherwise."""
+    """End the process after a time if it has not ended by then. Otherwise it would wait for a thread that hangs."""
     timer = threading.Timer(seconds, _end)
     timer.daemon = True
     timer.start()
 
 
 def _end() -> None:
-    print("mangrove: what still hangs is left behind", file=sys.stderr, flush=True)
+    print("mangrove: ending without the threads that still hang", file=sys.stderr, flush=True)
     _exit()  # the records engine ends with its parent
 
 
 def _change_password(directory: DataDirectory, user: str) -> None:
-    """Through the records engine of the service that runs on the data directory, or one of our own."""
+    """Set a password, through the records engine of the service that runs on the data directory, or through an own
+    engine.
+    """
     password = getpass.getpass(f"New password for {user}: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
     is_made_up = not password
     password = password or secrets.token_urlsafe(12)
     if not directory.key.exists():
-        raise StartupError(f"{directory.data} is no data directory of Mangrove")
+        raise StartupError(f"{directory.data} is not a data directory of Mangrove")
     holder = directory.read_holder()
     try:
         directory.lock()
@@ -347,7 +353,9 @@ def _restore_backup(directory: DataDirectory, file: Path, force: bool) -> None:
         directory.prepare()
         with _open_records(directory):
             moved = backup.move_local_storages(Path(manifest.data), directory.data)
-        print(f"It was of {manifest.data}; storages that were in there are in {directory.data} now: {', '.join(moved)}")
+        print(
+            f"It was made of {manifest.data}. Storages that were in it are in {directory.data} now: {', '.join(moved)}"
+        )
 
 
 if __name__ == "__main__":

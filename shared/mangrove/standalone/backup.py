@@ -1,6 +1,6 @@
-"""Backups of a data directory: one tar archive with the records as of one moment, the key and, if wanted, the files.
+"""Backups of a data directory: one tar archive with the records as of one moment, the key and, on request, the files.
 
-The last member is the manifest, with a checksum of every byte before it; what has none was cut off.
+The last member is the manifest, with a checksum of all bytes before it. An archive without a manifest is incomplete.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ MANIFEST = "manifest.json"
 STAGING, FILES, SSH = "staging", "files", "ssh"
 FOLDERS = (STAGING, FILES, SSH)
 BLOCK_BYTES = 1 << 20
-OWNER = 0o700  # the permissions that are restored: in a data directory all is for the owner alone
-MANIFEST_BYTES = 1 << 16  # far more than one has
+OWNER = 0o700  # permissions of restored entries: a data directory is for its owner alone
+MANIFEST_BYTES = 1 << 16  # far more than a manifest has
 
 
 class BrokenBackup(StartupError):
-    """A file that is no backup, or not a whole one."""
+    """The file is not a backup, or not a complete one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`format`: of the archive; `program`: the version that made it; `created`: ISO 8601; `data`: the directory it is
-    of; `sha256`: of all bytes before the manifest's own member."""
+    """The last member of a backup.
+
+    `format`: of the archive; `program`: the version that made it; `created`: ISO 8601; `data`: the directory that it is
+    of; `sha256`: of all bytes before the manifest's own member.
+    """
 
     format: int
     program: str
@@ -49,7 +52,7 @@ class Manifest:
 
 
 class HashingWriter(io.RawIOBase):
-    """Hashes what it passes on."""
+    """A writer that hashes the bytes it passes on."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.sha256 = hashlib.sha256()
@@ -67,9 +70,10 @@ class HashingWriter(io.RawIOBase):
 
 
 def save(directory: DataDirectory, target: Path, *, is_running: bool, with_files: bool) -> int:
-    """Write a backup for the owner alone, which is whole and on the disk when it has its name; its size in bytes.
+    """Write a backup that only its owner can read, and return its size in bytes.
 
-    `is_running`: a service works on the directory, and goes on meanwhile. All that was acknowledged before is in it.
+    It gets its name when it is complete and on the disk. `is_running`: a service works on the directory meanwhile. All
+    changes that were acknowledged before the call are in it.
     """
     if target.resolve().is_relative_to(directory.data):
         raise StartupError("a backup must lie outside of the data directory")
@@ -95,14 +99,14 @@ def _write_archive(
 ) -> None:
     writer = HashingWriter(file)
     with tarfile.open(fileobj=writer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        if with_files:  # before the records: a task in these finds what it waits with
+        if with_files:  # before the records, whose tasks may wait for these files
             _add_folder(archive, directory.data, STAGING)
         copy_records(directory.records, records, is_running=is_running)
         _add(archive, records, directory.records.name)
         _add(archive, directory.key, directory.key.name)
         _add(archive, directory.schema, directory.schema.name)
         _add_folder(archive, directory.data, SSH)
-        if with_files:  # after the records: what a finished task made is there
+        if with_files:  # after the records, because a task that finished meanwhile made files there
             _add_folder(archive, directory.data, FILES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         manifest = Manifest(FORMAT, __version__, now, str(directory.data), writer.sha256.hexdigest())
@@ -113,7 +117,7 @@ def _write_archive(
 
 
 def _add_folder(archive: tarfile.TarFile, data: Path, folder: str) -> None:
-    """Add a folder with all below it: folders, files and links, as they are; a link is not followed."""
+    """Add a folder and everything below it: folders, files and links. Links are not followed."""
     waiting = [folder]
     while waiting:
         name = waiting.pop()
@@ -123,7 +127,7 @@ def _add_folder(archive: tarfile.TarFile, data: Path, folder: str) -> None:
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add one entry under a name, unless it was removed meanwhile or is neither folder, file nor link."""
+    """Add an entry under a name. Skip it if it was removed meanwhile, or is not a folder, file or link."""
     try:
         status = path.lstat()
         member = tarfile.TarInfo(name)
@@ -140,16 +144,16 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
             archive.addfile(member)
     except FileNotFoundError:
         return
-    except tarfile.ReadError:  # it ended before its size
+    except tarfile.ReadError:  # the file ended before its size
         raise StartupError(f"{path} changed while it was read: make the backup again") from None
     finally:
         archive.members.clear()  # type: ignore[attr-defined]  # they would be as many as the files
 
 
 def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
-    """Put a backup into a locked data directory: all of it or, when it is not whole, nothing. StartupError.
+    """Restore a backup into a locked data directory, completely or not at all. Raise StartupError.
 
-    `force`: also where there is something already; it is replaced then, as far as the backup has it.
+    With `force`, the directory may have content, and the entries of the backup replace it.
     """
     try:
         directory.take_restored()
@@ -158,12 +162,14 @@ def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
         with open(source, "rb") as file:
             manifest = _verify(file, source)
             part = directory.data / ".restoring"
-            if part.exists():  # of a restore that was cut off
+            if part.exists():  # left by a restore that was interrupted
                 shutil.rmtree(part)
             part.mkdir(mode=0o700)
             try:
                 _extract(file, part)
-                os.rename(part, directory.restored)  # from here on it happens, by the next start if not by this call
+                os.rename(
+                    part, directory.restored
+                )  # from here on the restore takes effect, at the latest at the next start
             finally:
                 shutil.rmtree(part, ignore_errors=True)
         sync_folder(directory.data)
@@ -178,27 +184,27 @@ def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
 
 
 def _verify(file: IO[bytes], source: Path) -> Manifest:
-    """The manifest of a backup whose bytes are those that were written."""
+    """Return the manifest of a backup after checking its checksum."""
     with _open_archive(file) as archive:
         member: tarfile.TarInfo | None = None
         for info in _iter_members(archive):
             member = info
         content = archive.extractfile(member) if member is not None and member.size < MANIFEST_BYTES else None
         if member is None or member.name != MANIFEST or content is None:
-            raise BrokenBackup(f"{source} is not a whole backup of Mangrove")
+            raise BrokenBackup(f"{source} is not a complete backup of Mangrove")
         try:
             manifest = Manifest(**json.loads(content.read()))
         except (ValueError, TypeError):
             raise BrokenBackup(f"{source} is a backup of another version of Mangrove") from None
     if manifest.format != FORMAT:
-        raise BrokenBackup(f"{source} is a backup of format {manifest.format}, this program knows {FORMAT}")
+        raise BrokenBackup(f"{source} is a backup of format {manifest.format}, this version knows format {FORMAT}")
     if _hash(file, member.offset) != manifest.sha256:
-        raise BrokenBackup(f"{source} is damaged: its bytes are not those that were written")
+        raise BrokenBackup(f"{source} is damaged: its checksum does not match")
     return manifest
 
 
 def _hash(file: IO[bytes], length: int) -> str:
-    """SHA-256 of the first `length` bytes, in hex."""
+    """Return the SHA-256 of the first `length` bytes, in hex."""
     file.seek(0)
     sha256 = hashlib.sha256()
     while length > 0 and (block := file.read(min(BLOCK_BYTES, length))):
@@ -215,16 +221,17 @@ def _open_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
 
 
 def _iter_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """All members, without keeping them."""
+    """Yield all members without keeping them in memory."""
     while (member := archive.next()) is not None:
         yield member
         archive.members.clear()  # type: ignore[attr-defined]  # left out of typeshed
 
 
 def _extract(file: IO[bytes], target: Path) -> None:
-    """Unpack all but the manifest into a folder, and nowhere else, and have it on the disk.
+    """Unpack all members but the manifest into a folder and write them to the disk.
 
-    Links come last, when nothing is written through them any more, and the times of folders after what is in them.
+    Nothing is written outside of the folder. Links come last, when no file is written any more, and the times of
+    folders after their content.
     """
     links: list[tuple[Path, str]] = []
     folders: list[tuple[Path, tarfile.TarInfo]] = []
@@ -247,20 +254,20 @@ def _extract(file: IO[bytes], target: Path) -> None:
 
 
 def _place(target: Path, member: tarfile.TarInfo) -> Path:
-    """Return the target of a member; BrokenBackup if no backup has such a member."""
+    """Return the target of a member. Raise BrokenBackup for a member that no backup has."""
     name = PurePosixPath(member.name)
     if member.isfile() and member.name in (MANIFEST, "records.db", "key", "schema"):
         return target / name
     is_plain = member.isfile() or member.isdir() or member.issym()
     if name.parts[:1] not in [(folder,) for folder in FOLDERS] or ".." in name.parts or not is_plain:
-        raise BrokenBackup(f"the backup has an entry that does not belong there: {member.name[:200]}")
+        raise BrokenBackup(f"the backup has an unexpected entry: {member.name[:200]}")
     return target / name
 
 
 def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     content = archive.extractfile(member)
     if content is None:
-        raise BrokenBackup(f"the backup has an entry that cannot be read: {member.name[:200]}")
+        raise BrokenBackup(f"the backup has an unreadable entry: {member.name[:200]}")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:
         shutil.copyfileobj(content, file, BLOCK_BYTES)
@@ -270,9 +277,9 @@ def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path)
 
 
 def move_local_storages(old: Path, new: Path) -> list[str]:
-    """Have Local storages that lie in the old data directory lie in the new one; their mount paths."""
+    """Move the Local storages in the old data directory to the new one, and return their mount paths."""
     from mangrove.drivers import registry
-    from mangrove.records import storages  # only now: the records are open
+    from mangrove.records import storages  # imported here, because the records are open only now
 
     moved = []
     for storage in storages.all():

@@ -39,15 +39,18 @@ from mangrove.standalone.sockets import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.serving import SENDFILE_EXTENSION
 
-CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
-MAX_WAITING_REQUESTS = 16  # of one connection, behind the one that is being answered
-PIECE_BYTES = 256  # that are parsed at a time: they hold fewer requests than may wait, as the shortest has 18 bytes
+CHUNK_OVERHEAD = 16  # size of a byte of a body in memory: one that arrives in chunks of a byte has 6
+MAX_WAITING_REQUESTS = 16  # of one connection, behind the request that is being answered
+PIECE_BYTES = 256  # parsed in one piece: they have fewer requests than may wait, as the shortest has 18 bytes
 HEAD_END = b"\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """`slowest`: bytes a second, over `window` seconds, that a client must send of a body or take of an answer."""
+    """Limits of a connection.
+
+    `slowest`: bytes per second, over `window` seconds, that a client has to send of a body or take of an answer.
+    """
 
     connections: int = 1000
     per_source: int = 100
@@ -58,11 +61,14 @@ class ConnectionLimits:
 
 
 class ClientConnections:
-    """All connections of clients. Of the descriptors they get half: storages, files and the records need some too.
+    """All connections of clients.
 
-    A trusted proxy has many clients behind it: it may have as many connections as there are. Those that the other
-    processes of the service have count too, but only an own one gives way: a process with less than its part of what
-    there may be takes one more all the same, and those with more make room within a second.
+    They get half of the descriptors, since storages, files and the records need some too. A trusted proxy forwards for
+    many clients, so its connections are limited only in total.
+
+    Connections of the other processes count too, but only connections of this process can be closed. A process with
+    fewer than its part accepts another connection even at the limit; the processes with more close idle ones within a
+    second.
     """
 
     def __init__(self, limits: ConnectionLimits, descriptors: int) -> None:
@@ -78,7 +84,7 @@ class ClientConnections:
         return partial(Connection, self)
 
     def admit(self, connection: Connection) -> bool:
-        """Take a connection in; an idle one gives way when there are too many. False when none is idle."""
+        """Register a connection. At the limit, close an idle one; return False if none is idle."""
         own = self._all[connection.source]
         count = len(own) + self._counts.read_others(connection.source)
         if count >= self.limits.per_source and not is_trusted_proxy(connection.address):
@@ -86,7 +92,7 @@ class ClientConnections:
         else:
             is_full = self._count >= self.most or self._is_full()
             is_room = not is_full or self._drop_idle(self._list_all()) or self._count < self._get_part(self.most)
-        self._all[connection.source].add(connection)  # not `own`: what gave way may have been the last of it
+        self._all[connection.source].add(connection)  # not `own`: the connection that was closed may have been its last
         self._add(connection.source, 1)
         return is_room
 
@@ -103,7 +109,7 @@ class ClientConnections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """Forget a connection; also one that is not known any more."""
+        """Unregister a connection. An unknown one is ignored."""
         own = self._all.get(connection.source, set())
         if connection in own:
             own.remove(connection)
@@ -124,7 +130,7 @@ class ClientConnections:
         return (connection for connections in self._all.values() for connection in connections)
 
     def _make_room(self) -> None:
-        """Drop idle connections, where there are more than there may be, and this process has more than its part."""
+        """Close idle connections if there are too many in total and this process has more than its part."""
         excess = self._count_all() - self.limits.connections
         for _ in range(min(excess, self._count - self._get_part(self.most))):
             if not self._drop_idle(self._list_all()):
@@ -136,7 +142,7 @@ class ClientConnections:
             self._counts.add(key, amount)
 
     async def check(self) -> None:
-        """Cut what is too slow; to be called about once a second."""
+        """Cut connections that are too slow. The caller calls it about once per second."""
         now = time.monotonic()
         for connection in list(self._list_all()):
             connection.check(now)
@@ -145,7 +151,7 @@ class ClientConnections:
 
 
 class PipelineFlow(FlowControl):
-    """The flow control of a connection; nothing resumes reading while bytes wait to be parsed."""
+    """The flow control of a connection. Reading does not resume while bytes wait to be parsed."""
 
     is_held = False
 
@@ -155,7 +161,7 @@ class PipelineFlow(FlowControl):
 
 
 class Window:
-    """The number of bytes since a time."""
+    """A number of bytes since a time."""
 
     def __init__(self, now: float, mark: int) -> None:
         self.since = now
@@ -163,7 +169,7 @@ class Window:
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It waits for a request's head, receives its body, or sends the answer; each has a bound."""
+    """A connection. It waits for a request's head, receives its body, or sends the answer; each has a limit."""
 
     def __init__(self, registry: ClientConnections, **rest: Any) -> None:
         super().__init__(**rest)
@@ -171,11 +177,11 @@ class Connection(HttpToolsProtocol):
         self._limits = registry.limits
         self._is_in_head = self._is_in_body = False
         self._head_size = 0
-        self._body_size = self._raw_size = 0  # of the body: its bytes, and all there were since its head
-        self._body_left = 0  # bytes; 0 where the head does not tell
+        self._body_size = self._raw_size = 0  # of the body: its bytes, and all bytes since its head
+        self._body_left = 0  # bytes; 0 if the head does not state it
         self._unparsed = b""  # the bytes behind the request that is being answered, from `_parsed` on
         self._parsed = 0
-        self._cycles: list[Any] = []  # of the requests that are not answered yet
+        self._cycles: list[Any] = []  # of the requests that have no answer yet
         self._receiving: Window | None = None
         self._sending: Window | None = None
         self.waiting_since = time.monotonic()
@@ -183,7 +189,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is under way, and no answer left to be sent."""
+        """True if no request is in progress and no answer remains to be sent."""
         is_free = not self._is_in_body and (self.cycle is None or self.cycle.response_complete)
         return is_free and not self.transport.get_write_buffer_size()
 
@@ -202,13 +208,13 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
-            return  # refused
+            return  # was refused
         self._unparsed = self._unparsed[self._parsed :] + data
         self._parsed = 0
         self._parse()
 
     def _parse(self) -> None:
-        """Parse until a request waits for the answer to another one; the bytes behind it stay, and reading pauses."""
+        """Parse until a request waits for the answer to another one. The bytes behind it stay, and reading pauses."""
         size = len(self._unparsed)
         while self._parsed < size and self._may_parse():
             end = min(self._find_piece_end(), size)
@@ -226,20 +232,20 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete or self._is_in_body
 
     def _find_piece_end(self) -> int:
-        """Return where to stop parsing, so that at most MAX_WAITING_REQUESTS are parsed before the next look."""
+        """Return where to stop parsing, so that at most MAX_WAITING_REQUESTS are parsed before the next check."""
         if self._is_in_body:
             return self._parsed + max(self._body_left, PIECE_BYTES)
         end = self._unparsed.find(HEAD_END, self._parsed)
         return len(self._unparsed) if end < 0 else max(end + len(HEAD_END), self._parsed + PIECE_BYTES)
 
     def _parse_piece(self, piece: bytes) -> None:
-        self._head_size += len(piece)  # set to 0 where a head begins in it
+        self._head_size += len(piece)  # set to 0 if a head starts in it
         self._raw_size += len(piece)
         super().data_received(piece)
         if self._is_in_head and self._head_size > self._limits.head_bytes:
             self._refuse_head()
         if self._is_in_body and self._raw_size > self._limits.head_bytes + CHUNK_OVERHEAD * self._body_size:
-            self._refuse_head()  # trailers, or what else is no part of the body
+            self._refuse_head()  # trailers, or other bytes outside of the body
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -251,7 +257,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         if self.transport.is_closing():
-            return  # refused, and the parser still has what came after it
+            return  # it was refused, and the parser still has the bytes behind it
         if self._measure_head() > self._limits.head_bytes:
             self._refuse_head()
             return
@@ -272,7 +278,7 @@ class Connection(HttpToolsProtocol):
         self._body_left = max(self._body_left - len(body), 0)
         cycle: Any = self.cycle
         if not cycle.body:
-            cycle.body = b""  # what is added to it is handed on as it is: a bytearray would be copied twice
+            cycle.body = b""  # appended bytes are passed on without a copy; a bytearray would be copied twice
         elif isinstance(cycle.body, bytes):
             cycle.body = bytearray(cycle.body)
         super().on_body(body)
@@ -289,7 +295,7 @@ class Connection(HttpToolsProtocol):
         self._parse()
 
     def _read_content_length(self) -> int:
-        """Return the length that the head tells; the parser has checked it. A body in chunks has none."""
+        """Return the length that the head states; the parser has checked it. A chunked body has none."""
         return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
 
     def _measure_head(self) -> int:
@@ -302,7 +308,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def check(self, now: float) -> None:
-        """Cut the connection if it is too slow in what it does now."""
+        """Cut the connection if its present step is too slow."""
         self._check_sending(now)
         if self.transport.is_closing():
             return
@@ -310,7 +316,7 @@ class Connection(HttpToolsProtocol):
             self._check_receiving(now)
         elif self.is_idle and now - self.waiting_since > self._limits.head_seconds:
             if self._is_in_head:
-                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request came too slowly")
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request arrived too slowly")
             else:
                 self.transport.close()
 
@@ -320,11 +326,14 @@ class Connection(HttpToolsProtocol):
             self._receiving = Window(now, self._body_size)
         elif now - self._receiving.since >= self._limits.window:
             if self._body_size - self._receiving.mark < self._limits.slowest * self._limits.window:
-                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request came too slowly")
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request arrived too slowly")
             self._receiving = Window(now, self._body_size)
 
     def _check_sending(self, now: float) -> None:
-        """The client must take what was sent; what the kernel still keeps for it was not taken."""
+        """Cut the connection if the client does not take the answer.
+
+        Bytes in the kernel's buffer do not count as taken.
+        """
         if not (self.flow.write_paused or self.transport.is_closing()):
             self._sending = None
         elif self._sending is None:
@@ -332,7 +341,7 @@ class Connection(HttpToolsProtocol):
         elif now - self._sending.since >= self._limits.window:
             left = self._count_unsent()
             if self._sending.mark - left < self._limits.slowest * self._limits.window:
-                log_event("client reads too slowly", client=self.source)
+                log_event("slow client disconnected", client=self.source)
                 self.transport.abort()
             self._sending = Window(now, left)
 
@@ -342,15 +351,15 @@ class Connection(HttpToolsProtocol):
             number = self.transport.get_extra_info("socket").fileno()
             (unsent,) = struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, b"\0" * 4))
         except OSError:
-            return waiting  # closed, or another system
+            return waiting  # closed, or an operating system without this option
         return waiting + int(unsent)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not HTTP/1.1, as uvicorn's parser calls them."""
+        """Refuse bytes that are not HTTP/1.1. uvicorn's parser calls this method."""
         self._refuse(HTTPStatus.BAD_REQUEST, "the request is not well-formed")
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answer, unless there is one already, and close; to the application the client has left."""
+        """Answer, unless there is an answer already, and close. The application sees a client that has disconnected."""
         log_event("connection refused", client=self.source, status=status, reason=message)
         if self._awaits_answer:
             self.transport.write(_format_refusal(status, message))
@@ -358,8 +367,10 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _disconnect_cycles(self) -> None:
-        """Tell all requests under way that the client has left. uvicorn tells the last one alone, and the one before it
-        would write to a closed connection."""
+        """Tell all requests in progress that the client has disconnected.
+
+        uvicorn tells only the last one; the one before it would write to a closed connection.
+        """
         for cycle in self._cycles:
             if not cycle.response_complete:
                 cycle.disconnected = True

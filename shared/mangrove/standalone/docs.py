@@ -1,4 +1,7 @@
-"""`/openapi.json` of the document service and `/docs`, a page that shows it; nothing is fetched from elsewhere."""
+"""`/openapi.json` of the document service and `/docs`, a page that shows it.
+
+The page loads nothing from other hosts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ PAGE = """<!doctype html>
 <script src="/docs/swagger-ui-bundle.js"></script>
 <script src="/docs/start.js"></script>
 """
-HEADERS = {  # the page runs what is here, asks what is here, and nobody frames it
+HEADERS = {  # the page runs own scripts, sends requests to this service only, and cannot be framed
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
@@ -71,12 +74,12 @@ def build_document() -> dict[str, Any]:
 
 
 def render_document() -> bytes:
-    """The document as it is committed, and served from there: to build it takes a second."""
+    """Return the document as it is committed. Building it takes a second."""
     return orjson.dumps(build_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 def find_page(path: str) -> ASGIApp | None:
-    """The answer to a path of the documentation; None for any other."""
+    """Return the answer to a path of the documentation, None for any other path."""
     if path == "/openapi.json":
         return FileResponse(ROOT / "openapi.json", headers=HEADERS, media_type="application/json")
     if path == "/docs":
@@ -93,9 +96,8 @@ NONE = "none"
 
 
 def open_page(choice: str) -> Page | None:
-    """The page for the option `--page`: a folder, "none", or "" for our own where it is built.
-
-    Raises ValueError when a folder has no front end.
+    """Return the folder of the page for the option `--page`: a folder, "none", or "" for the built page if there is
+    one. Raise ValueError for a folder without a front end.
     """
     if choice == NONE or not (choice or (BUILT / "index.html").exists()):
         return None

@@ -1,4 +1,4 @@
-"""The records engine as a child process that is kept alive, and the environment and tables that come with it."""
+"""The records engine as a supervised child process, with its environment and tables."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 TABLES = "mangrove"
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
-ATTEMPTS = 5  # another program may take the port that was free a moment ago
-PORT = 8000  # in a namespace of its own, where nobody else takes it
-LOG_BYTES = 1 << 20  # what the engine's log may have when the engine is started again
-POLL_INTERVAL_SECONDS = 0.1  # how soon an end is noticed
-PROBE_SECONDS = 1.0  # how often a running engine is asked, and how long its answer may take
-HANG_SECONDS = 10.0  # without an answer and without any work
-STABLE_SECONDS = 10.0  # one that ran for so long is started again at once
-FIRST_DELAY, LAST_DELAY = 0.1, 30.0  # seconds before one that ran shorter is
+ATTEMPTS = 5  # another program may take the port that was free before
+PORT = 8000  # in an own namespace, where no other program takes it
+LOG_BYTES = 1 << 20  # limit of the engine's log at a restart
+POLL_INTERVAL_SECONDS = 0.1  # between two checks whether it has ended
+PROBE_SECONDS = 1.0  # between two probes of a running engine, and the limit of an answer
+HANG_SECONDS = 10.0  # without an answer and without work
+STABLE_SECONDS = 10.0  # an engine that ran for so long is restarted immediately
+FIRST_DELAY, LAST_DELAY = 0.1, 30.0  # delay before one that ran for a shorter time is restarted, in seconds
 
 
 def is_elsewhere() -> bool:
-    """Return True if the records are kept by an engine that is not ours."""
+    """True if the records are kept by an external engine."""
     return bool(os.environ.get("MANGROVE_DYNAMODB_ENDPOINT"))
 
 
 @contextmanager
 def run_engine(data: Path) -> Iterator[EngineEndpoint]:
-    """A records engine on `data`, kept alive as long as the context."""
+    """Run a records engine on `data` for the duration of the context."""
     if is_elsewhere():
         yield EngineEndpoint(os.environ["MANGROVE_DYNAMODB_ENDPOINT"])
         return
@@ -55,21 +55,23 @@ def run_engine(data: Path) -> Iterator[EngineEndpoint]:
 
 
 class Engine:
-    """The records engine on a data directory: a child process that is started again when it ends or hangs.
+    """The records engine on a data directory: a child process that is restarted when it ends or hangs.
 
-    It ends with this process, however that ends. It runs in a network namespace of its own where the kernel allows.
-    Its address never changes, so whoever holds it needs not know of a restart: outside of such a namespace the port
-    stays bound here, without listening, and no other program is given it meanwhile.
+    It ends with this process, even if this process is killed. It runs in a network namespace of its own if the kernel
+    allows it.
+
+    Its address never changes, so its clients need not know of a restart: without a namespace, this process keeps the
+    port bound without listening, so no other program gets it meanwhile.
     """
 
     def __init__(self, data: Path) -> None:
         self._data = data
         self._reserve = DiskReserve(data)
-        self._refusal = ""  # why there is no namespace
+        self._refusal = ""  # the reason if there is no namespace
         self._namespace = self._make_namespace()
         self._port = _reserve_port() if self._namespace is None else None
         self._child: subprocess.Popen[bytes] | None = None
-        self._starting = threading.Lock()  # so that none is started once the end has begun
+        self._starting = threading.Lock()  # once it is set, no engine is started
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="engine", daemon=True)
 
@@ -84,7 +86,7 @@ class Engine:
         return ("127.0.0.1", PORT) if self._port is None else self._port.getsockname()
 
     def start(self, attempts: int = ATTEMPTS) -> None:
-        """Start it, wait until it answers and watch it from then on; StartupError."""
+        """Start it, wait until it answers, and supervise it from then on. Raise StartupError."""
         (self._data / "engine.log").unlink(missing_ok=True)
         prepare_records(self._data / "records.db")
         for left in reversed(range(attempts)):
@@ -94,17 +96,20 @@ class Engine:
                 break
             except StartupError:
                 if child.poll() is None or not left:
-                    check_space(self._data)  # a better reason, if it is this one
+                    check_space(self._data)  # the better reason, if the disk is full
                     raise
                 if self._port is not None:
                     self._port.close()
                     self._port = _reserve_port()
         if self._namespace is None:
-            log_warning("any account of this machine can reach the records", reason=self._refusal)
+            log_warning(
+                "records engine runs without a namespace: any account of this machine can reach it",
+                reason=self._refusal,
+            )
         self._watcher.start()
 
     def close(self) -> None:
-        """End it."""
+        """End the engine and its supervision."""
         with self._starting:
             self._ending.set()
             child = self._child
@@ -123,7 +128,7 @@ class Engine:
             self._port.close()
 
     def _make_namespace(self) -> Namespace | None:
-        """A namespace for the engine; None where it has to do without."""
+        """Return a namespace for the engine, None if there can be none."""
         try:
             return Namespace(self._data)
         except NamespaceRefused as reason:
@@ -138,7 +143,7 @@ class Engine:
         host, port = self._address
         options = ["--host", host, "--port", str(port), "--db-path", str(self._data / "records.db")]
         try:
-            self._child = subprocess.Popen(  # noqa: S603 - our own binary, no input of others
+            self._child = subprocess.Popen(  # noqa: S603 - own binary, no input from outside
                 [str(_find_binary()), "serve", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=handle,
@@ -158,7 +163,7 @@ class Engine:
         end, log = time.monotonic() + START_SECONDS, self._data / "engine.log"
         while time.monotonic() < end:
             if child.poll() is not None:
-                raise StartupError(f"the records engine ended at once, see {log}")
+                raise StartupError(f"the records engine ended right after its start, see {log}")
             try:
                 self.endpoint.connect(1).close()
                 return
@@ -167,7 +172,7 @@ class Engine:
         raise StartupError(f"the records engine did not answer within {START_SECONDS:.0f} s, see {log}")
 
     def _watch(self) -> None:
-        """Start the engine again whenever it ends, until the end; in a thread, which the child is bound to."""
+        """Restart the engine whenever it ends. It runs in the thread whose end ends the child."""
         began, delay, hang = time.monotonic(), 0.0, HangDetector(self.endpoint)
         while not self._ending.wait(POLL_INTERVAL_SECONDS):
             self._reserve.update()
@@ -175,8 +180,8 @@ class Engine:
             child = self._child
             if child is not None and child.poll() is None:
                 if hang.is_hung(child.pid):
-                    log_warning("the records engine hangs and is ended", seconds=HANG_SECONDS)
-                    child.kill()  # a later look finds it ended, once the kernel could end it
+                    log_warning("records engine hangs; killed", seconds=HANG_SECONDS)
+                    child.kill()  # the next check finds it ended, as soon as the kernel has ended it
                     if self._namespace is not None:
                         self._namespace.end_helper()
                     hang = HangDetector(self.endpoint)
@@ -197,9 +202,9 @@ class Engine:
                 return
             try:
                 self._spawn()
-            except (StartupError, OSError) as reason:  # a disk without room for the log, no memory for a process
+            except (StartupError, OSError) as reason:  # no disk space for the log, or no memory for a process
                 self._child = None
-                log_warning("the records engine does not start", reason=str(reason))
+                log_warning("records engine could not be restarted", reason=str(reason))
 
     def _revive_namespace(self) -> None:
         with self._starting:
@@ -213,14 +218,14 @@ class Engine:
         except StartupError as error:
             reason = str(error)
         status = None if child is None else child.returncode
-        log_warning("the records engine ended and is started again", status=status, seconds=delay, reason=reason)
+        log_warning("records engine ended; restarting", status=status, seconds=delay, reason=reason)
 
 
 class HangDetector:
-    """Tells an engine that hangs from one that is slow.
+    """A check that tells an engine that hangs from one that is slow.
 
-    It handles one call after the other, so a long scan delays every answer, and to kill it then would only have the
-    scan begin again. One that hangs neither answers nor uses the processor.
+    It handles one call after the other, so a long scan delays every answer; killing it would start the scan again. An
+    engine that hangs neither answers nor uses the processor.
     """
 
     def __init__(self, endpoint: EngineEndpoint) -> None:
@@ -229,7 +234,7 @@ class HangDetector:
         self._used = ""
 
     def is_hung(self, pid: int) -> bool:
-        """Return True if there was no sign of life for HANG_SECONDS; asks at most once in PROBE_SECONDS."""
+        """True if there was no sign of life for HANG_SECONDS. It probes at most once in PROBE_SECONDS."""
         if time.monotonic() - self._checked < PROBE_SECONDS:
             return False
         answered, used = self._is_answering(), _read_processor_time(pid)
@@ -252,7 +257,7 @@ class HangDetector:
 
 
 def _read_processor_time(pid: int) -> str:
-    """User and system time of a process in ticks, as the kernel writes them; "" where nothing tells."""
+    """Return the user and system time of a process in ticks, as the kernel formats them; "" if they are unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -261,7 +266,7 @@ def _read_processor_time(pid: int) -> str:
 
 
 def _reserve_port() -> socket.socket:
-    """A socket bound to a random loopback address, which the engine may listen on beside it."""
+    """Return a socket bound to a random loopback address. The engine can listen on the same address."""
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reserved.bind((".".join(["127", *(str(random.randint(1, 254)) for _ in range(3))]), 0))
@@ -280,7 +285,7 @@ def _find_binary() -> Path:
 
 
 def set_environment(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
-    """Give this process the environment that a function has in the cloud."""
+    """Set the environment variables that a function has in the cloud."""
     if not is_elsewhere():
         _avoid_proxies(endpoint)
     os.environ.update(
@@ -300,19 +305,19 @@ def set_environment(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
 
 
 def _avoid_proxies(endpoint: EngineEndpoint) -> None:
-    """Have the records not sent to a proxy that is meant for the network."""
-    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")  # in the order in which they are read
+    """Exempt the address of the records from a proxy for the network."""
+    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")  # in the order in which they are looked up
     os.environ["no_proxy"] = ",".join(filter(None, [others, urlsplit(endpoint.url).hostname]))
 
 
 def list_tables(endpoint: EngineEndpoint) -> set[str]:
-    """The tables that are there; StartupError when the engine is not usable."""
+    """Return the names of the tables. Raise StartupError if the engine is not usable."""
     with _open_client(endpoint) as client:
         return {name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]}
 
 
 def create_tables(endpoint: EngineEndpoint) -> None:
-    """Make the tables and indexes of the template that are missing; StartupError when the engine is not usable."""
+    """Create the missing tables and indexes of the template. Raise StartupError if the engine is not usable."""
     existing = list_tables(endpoint)
     with _open_client(endpoint) as client:
         for table in read_tables(TABLES):
@@ -323,7 +328,7 @@ def create_tables(endpoint: EngineEndpoint) -> None:
 
 
 def _create_indexes(client: Any, table: dict[str, Any]) -> None:
-    """Make the indexes that a table from before does not have, one after the other, as DynamoDB takes them."""
+    """Create the indexes that an older table lacks, one at a time, as DynamoDB requires."""
     name = table["TableName"]
     existing = {index["IndexName"] for index in _describe_indexes(client, name)}
     for index in table.get("GlobalSecondaryIndexes", ()):

@@ -1,4 +1,4 @@
-"""The HTTP API on one machine: the template's routes in front of the functions' own applications."""
+"""The HTTP API of the standalone service: the template's routes in front of the functions' own applications."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
 
-THREADS = 32  # for blocking work of drivers and records
-FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.5, 30.0  # between two tries of work in the background
+THREADS = 32  # for blocking calls of drivers and records
+FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.5, 30.0  # between two attempts of work in the background
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 def import_app(code: str) -> Any:
-    """The module `app` in a function's folder."""
+    """Import the module `app` in a function's folder."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     return import_module(f"{code.replace('/', '.')}.app")
 
 
 class Gateway:
-    """Routes a request as API Gateway does: the exact path first, then one with parameters, the longest greedy
-    one, the default."""
+    """The router.
+
+    It prefers like API Gateway: the exact path, then one with parameters, the longest greedy one, the default.
+    """
 
     def __init__(self, page: Page | None = None, leader: TaskLeader | None = None) -> None:
         runtime.get(FrontEnd).page = page
@@ -73,7 +75,7 @@ class Gateway:
             await self.find_app(scope["method"], scope["path"])(scope, receive, send)
 
     def find_app(self, method: str, path: str) -> ASGIApp:
-        """Return the application that answers such a request."""
+        """Return the application that answers a request to a path."""
         exact = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
         if exact is not None:
             return exact
@@ -103,7 +105,7 @@ class Gateway:
         self._run(Corrections().run)
         if data is not None:
             self._run(partial(self._lead, data, loading))
-        gc.freeze()  # what is there now stays: no collection needs to look through it again
+        gc.freeze()  # exclude all present objects from garbage collection
         await send({"type": "lifespan.startup.complete"})
         await receive()
         for task in self._background:
@@ -117,7 +119,7 @@ class Gateway:
         return task
 
     async def _lead(self, data: Path, loading: asyncio.Task[None]) -> None:
-        """Do what one process of the service does for all, once this one leads. `loading`: of the storages."""
+        """Do the work that one process does for all, once this process leads. `loading` loads the storages."""
         await self._leader.wait(data)
         runner = Runner()
         self._leader.lead(runner)
@@ -128,25 +130,29 @@ class Gateway:
 
 
 async def repeat_until_done(work: Work) -> None:
-    """Run work in the background, again and again until it ends without an error: the records may not answer when the
-    service starts."""
+    """Run work in the background until it succeeds.
+
+    It is repeated because the records may not answer when the service starts.
+    """
     delay = FIRST_REPEAT_SECONDS
     while True:
         try:
             await work()
             return
         except Problem as problem:
-            log_warning("work in the background is tried again", reason=problem.message, seconds=delay)
+            log_warning("background work failed; retrying", reason=problem.message, seconds=delay)
         except Exception:
-            log_exception("work in the background broke and is tried again", seconds=delay)
+            log_exception("background work raised an error; retrying", seconds=delay)
         await asyncio.sleep(delay)
         delay = min(2 * delay, MAX_REPEAT_SECONDS)
 
 
 async def _load_storages() -> None:
-    """Start the storages; in the background, since one that does not answer must not delay the service."""
-    await asyncio.to_thread(runtime.get, TlsContext)  # here, as it takes longer than a turn of the event loop may
-    await asyncio.to_thread(configuration.reload)  # a change may have come before SIGHUP was handled
+    """Start the storages in the background, since one that does not answer must not delay the service."""
+    await asyncio.to_thread(
+        runtime.get, TlsContext
+    )  # in a thread, as it takes longer than a turn of the event loop may
+    await asyncio.to_thread(configuration.reload)  # a change may have been made before SIGHUP was handled
     await mounts.load()
 
 

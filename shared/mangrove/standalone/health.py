@@ -1,4 +1,4 @@
-"""Health checks of a standalone service: its disk, and the work in the background."""
+"""Health checks of a standalone service: its disk, its descriptors and its background work."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Activity, activity_times
 
 NOTE_SECONDS = 1.0
-SHORTAGE_SECONDS = 3.0  # for which a shortage of descriptors is told
-SILENT_SECONDS = 10.0  # after which nobody does the work any more
+SHORTAGE_SECONDS = 3.0  # for which a shortage of descriptors is reported
+SILENT_SECONDS = 10.0  # without a sign of life, after which the work counts as stopped
 WORK = {Activity.TASKS: "tasks are not run", Activity.SCHEDULE: "the schedule is not run"}
-"""What is said of work that nobody does."""
+"""The reason that is reported for work that no process does."""
 
 
 def add_disk_check() -> None:
-    """Look at the disk of the data directory."""
+    """Check the disk of the data directory."""
     runtime.get(Health).add(Check("no space left for the data directory", platform().is_data_disk_full))
 
 
 def add_work_checks() -> None:
-    """Look at the work that one process of the service does for all."""
+    """Check the work that one process of the service does for all."""
     for activity, reason in WORK.items():
         runtime.get(Health).add(Check(reason, partial(_is_idle, activity)))
 
 
 def add_descriptor_check() -> None:
-    """Look at the file descriptors of all processes."""
-    runtime.get(Health).add(Check("file descriptors run short", _are_descriptors_short))
+    """Check the file descriptors of all processes."""
+    runtime.get(Health).add(Check("few file descriptors are left", _are_descriptors_short))
 
 
 def _are_descriptors_short() -> bool:
@@ -40,7 +40,7 @@ def _are_descriptors_short() -> bool:
 
 
 async def watch_descriptors() -> None:
-    """Tell all processes while this one has few descriptors left."""
+    """Report to all processes while this one has few descriptors left."""
     while True:
         if descriptors.are_short():
             activity_times().record(Activity.DESCRIPTORS_SHORT)
@@ -52,7 +52,7 @@ def _is_idle(activity: Activity) -> bool:
 
 
 async def note_work(background: Mapping[Activity, asyncio.Task[Any]]) -> None:
-    """Say to all processes, as long as it is so, that this one does the work."""
+    """Report to all processes, while it is true, that this process does the work."""
     while True:
         for activity, work in background.items():
             if not work.done():

@@ -1,8 +1,8 @@
 """The election of the process that runs the tasks, and the messages of the others to it.
 
-The processes are forked from one that only keeps them and the records engine. The one that holds a lock leads: it runs
-the tasks, the schedule and the protocols beside HTTP. When it dies, the kernel gives the lock to another one. The
-others write to a pipe, which keeps what nobody has read.
+A parent process forks the processes and only supervises them and the records engine. The process that holds a lock
+leads: it runs the tasks, the schedule and the protocols beside HTTP. When it dies, the kernel gives the lock to another
+process. The others write to a pipe, which keeps unread messages.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mangrove.core.telemetry import log_warning
 from mangrove.records.tasks.model import Task
 
 LOCK = "tasks.lock"
-PIPE_BYTES = 1 << 20  # some ten thousand messages
+PIPE_BYTES = 1 << 20  # about ten thousand messages
 READ_BYTES = 1 << 16
 
 
 class Queued(NamedTuple):
-    """A task of `kind` that the user `owner` has requested, as it waits for a worker."""
+    """A task of `kind` that the user `owner` has requested and that waits for a worker."""
 
     kind: str
     owner: int
@@ -36,7 +36,7 @@ class Queued(NamedTuple):
 
 
 class Message(StrEnum):
-    """The part of a message that says what becomes of a task."""
+    """The event of a task in a message."""
 
     START = "start"
     EXPEDITE = "expedite"
@@ -44,20 +44,23 @@ class Message(StrEnum):
 
 
 class TaskRunner(Protocol):
-    """Runs tasks in this process."""
+    """A runner of tasks in this process."""
 
     def add(self, task: Task) -> None:
-        """Queue a task whose record is known; from any thread."""
+        """Queue a task whose record is known. Any thread may call it."""
         ...
 
     def receive(self, message: Message, task: Queued) -> None:
-        """Queue, end or drop a task; from any thread."""
+        """Queue, end or drop a task. Any thread may call it."""
         ...
 
 
 class TaskLeader:
-    """The leadership of one process among `process_count`: dispatches tasks to its runner once it leads, to the process
-    that leads before that. A service of one process has no pipe; its tasks wait in the records until it leads."""
+    """The leadership of one process among `process_count`.
+
+    It dispatches tasks to its own runner if it leads, otherwise to the process that leads. A service of one process has
+    no pipe; its tasks wait in the records until it leads.
+    """
 
     def __init__(self, process_count: int = 1, reader: int = -1, writer: int = -1) -> None:
         self.process_count = process_count
@@ -69,19 +72,19 @@ class TaskLeader:
 
     @classmethod
     def open(cls, process_count: int) -> TaskLeader:
-        """Return one for processes that are forked afterwards, with a pipe to the one that leads."""
+        """Return a leadership for processes that are forked afterwards, with a pipe to the leader."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        with suppress(OSError, AttributeError):  # beyond what an account may have, or not this system
+        with suppress(OSError, AttributeError):  # more than an account may have, or another operating system
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return cls(process_count, reader, writer)
 
     @property
     def is_remote(self) -> bool:
-        """True if another process leads, as far as this one knows."""
+        """True if another process leads, as far as this process knows."""
         return self.process_count > 1 and self._runner is None
 
     async def wait(self, data: Path) -> None:
-        """Return when this process leads; it does so as long as it lives. A service of one process leads at once."""
+        """Return when this process leads; it leads until it ends. A service of one process leads immediately."""
         if self.process_count == 1:
             return
         loop = asyncio.get_running_loop()
@@ -97,20 +100,20 @@ class TaskLeader:
         await is_locked.wait()
 
     def lead(self, runner: TaskRunner) -> None:
-        """Dispatch to `runner` from now on, also what the other processes send; in the running loop."""
+        """Dispatch to `runner` from now on, including messages of other processes. The running loop reads them."""
         self._runner = runner
         if self._reader >= 0:
             asyncio.get_running_loop().add_reader(self._reader, self._read)
 
     def start(self, task: Task, suffix: str = "") -> None:
-        """Queue a task. Starting it twice is one run, whatever the `suffix`."""
+        """Queue a task. Starting it twice is one run, with any `suffix`."""
         if self._runner is not None:
             self._runner.add(task)
         else:
             self._send(Message.START, task)
 
     def expedite(self, task: Task) -> None:
-        """Let a task that was cancelled while it waits for a worker end soon."""
+        """End a task soon that was cancelled while it waits for a worker."""
         self._dispatch(Message.EXPEDITE, task)
 
     def forget(self, task: Task) -> None:
@@ -124,17 +127,20 @@ class TaskLeader:
             self._send(message, task)
 
     def _send(self, message: Message, task: Task) -> None:
-        """Tell the process that leads. It finds what the pipe has no room for in the records."""
+        """Send a message to the leader. If the pipe is full, the leader finds the task in the records."""
         if self._writer < 0:
             return
         line = orjson.dumps([message, task.kind, task.owner, task.id], option=orjson.OPT_APPEND_NEWLINE)
         try:
-            os.write(self._writer, line)  # whole or not at all: it is shorter than PIPE_BUF
+            os.write(self._writer, line)  # atomic, since it is shorter than PIPE_BUF
         except BlockingIOError:
             change_counters().bump(Topic.UNSENT_TASKS)
 
     def _read(self) -> None:
-        """Pass messages on. A partial line at the beginning is what the last reader had begun to read when it died."""
+        """Read messages.
+
+        A partial line at the beginning is the rest of a line that the last reader had started to read when it died.
+        """
         try:
             text = os.read(self._reader, READ_BYTES)
         except BlockingIOError:
@@ -145,7 +151,7 @@ class TaskLeader:
                 message, kind, owner, id = orjson.loads(line)
                 message = Message(message)
             except ValueError:
-                log_warning("a message about a task was cut off")
+                log_warning("truncated message about a task ignored")
                 continue
             if self._runner is not None:
                 self._runner.receive(message, Queued(kind, owner, id))

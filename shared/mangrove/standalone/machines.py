@@ -1,6 +1,6 @@
-"""State machines on one machine: exactly the part of the Amazon States Language that `state_machines/` uses.
+"""State machines on one machine: the part of the Amazon States Language that `state_machines/` uses.
 
-A state or field outside it is refused when the machine is loaded.
+A machine with any other state or field is refused when it is loaded.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ CATCH = {"ErrorEquals", "ResultPath", "Next"}
 CHOICE = {"Variable", "BooleanEquals", "Next"}
 PROCESSOR = {"ProcessorConfig", *MACHINE}
 PATHS = ("Variable", "ResultPath", "SecondsPath", "ItemsPath")
-FIELD = re.compile(r"\$\.\w+")  # the paths in use: one field of the input
+FIELD = re.compile(r"\$\.\w+")  # supported paths: one field of the input
 
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class UnsupportedDefinition(Exception):
-    """A definition uses what this runner does not have."""
+    """The definition uses a feature that this runner does not have."""
 
 
 class ExecutionFailed(Exception):
-    """An execution that ended in failure."""
+    """The execution has failed."""
 
 
 class Machine:
-    """A definition, checked when it is made; `workers` are the resources by the name of their substitution."""
+    """A definition, checked when it is constructed. `workers` are the resources by the name of their substitution."""
 
     def __init__(self, definition: dict[str, Any]) -> None:
         self.states: dict[str, Any] = definition["States"]
@@ -55,12 +55,12 @@ class Machine:
         if unknown := sorted(set(definition) - MACHINE):
             raise UnsupportedDefinition(f"the machine uses {', '.join(unknown)}, which is not run here")
         if self.first not in self.states:
-            raise UnsupportedDefinition(f"the machine starts at {self.first}, which is no state")
+            raise UnsupportedDefinition(f"the machine starts at {self.first}, which is not a state")
         for name, state in self.states.items():
             _check_state(name, state)
             for target in _find_targets(state):
                 if target not in self.states:
-                    raise UnsupportedDefinition(f"{name} leads to {target}, which is no state")
+                    raise UnsupportedDefinition(f"{name} leads to {target}, which is not a state")
         self._processors = {
             name: Machine({key: state["ItemProcessor"][key] for key in MACHINE & set(state["ItemProcessor"])})
             for name, state in self.states.items()
@@ -70,9 +70,10 @@ class Machine:
     async def run(
         self, input: dict[str, Any], work: Worker, visited: list[str] | None = None, sleep: Sleep | None = None
     ) -> dict[str, Any]:
-        """Execute; the output of the last state. ExecutionFailed when a state fails and nothing catches it.
+        """Execute the machine and return the output of the last state. Raise ExecutionFailed if a state fails and
+        nothing catches it.
 
-        `visited` collects the names of the states; `sleep` waits, asyncio's when not given.
+        `visited` collects the names of the states. `sleep` waits; the default is asyncio's.
         """
         name: str | None = self.first
         value = input
@@ -159,7 +160,7 @@ async def _run_task(
 
 
 def _get_delay(spec: dict[str, Any], tries: int) -> float:
-    """The seconds until the next attempt."""
+    """Return the seconds until the next attempt."""
     delay = float(spec.get("MaxDelaySeconds", math.inf))
     with suppress(OverflowError):
         delay = min(delay, spec.get("IntervalSeconds", 1) * float(spec.get("BackoffRate", 2.0)) ** tries)
@@ -180,7 +181,10 @@ def _catch(
 async def _run_map(
     state: dict[str, Any], processor: Machine, value: dict[str, Any], work: Worker, sleep: Sleep
 ) -> tuple[str | None, dict[str, Any]]:
-    """Execute the processor for every item, some at once; one that fails fails the state, as with no tolerance."""
+    """Execute the processor for every item, several concurrently.
+
+    An item that fails fails the state: there is no tolerance.
+    """
     limit = asyncio.Semaphore(state["MaxConcurrency"])
 
     async def run(item: dict[str, Any]) -> None:
@@ -191,7 +195,7 @@ async def _run_map(
         async with asyncio.TaskGroup() as group:
             for item in value[state["ItemsPath"].removeprefix("$.")]:
                 group.create_task(run(item))
-    except ExceptionGroup as errors:  # in which a TaskGroup puts what an item failed with; the others are cancelled
+    except ExceptionGroup as errors:  # in which a TaskGroup wraps the failure of an item; the other items are cancelled
         return _catch(state, value, errors.exceptions[0], "States.ExceedToleratedFailureThreshold")
     return state.get("Next"), value
 
@@ -206,7 +210,7 @@ LoadedMachine = tuple[Machine, dict[str, Callable[..., Any]]]
 
 
 def load_machine(kind: str) -> LoadedMachine:
-    """A machine of the template by its name in `state_machines/`."""
+    """Return a machine of the template by its name in `state_machines/`."""
     functions = dict(iter_resources("AWS::Serverless::Function"))
     for _, resource in iter_resources("AWS::Serverless::StateMachine"):
         properties = resource["Properties"]
@@ -222,5 +226,5 @@ def load_machine(kind: str) -> LoadedMachine:
 
 
 def load_machines() -> dict[str, LoadedMachine]:
-    """All machines that tasks run on, by name."""
+    """Return all machines that run tasks, by name."""
     return {name: load_machine(name) for name in MACHINES}

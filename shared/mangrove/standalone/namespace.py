@@ -1,4 +1,4 @@
-"""A network namespace of our own for the records engine: nobody else on the machine can reach what listens there."""
+"""A network namespace for the records engine. No other program on the machine can connect to a port in it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from mangrove.core.telemetry import log_warning
 HELPER = Path(__file__).with_name("namespace_helper.py")
 SOCKET = "engine.sock"
 START_SECONDS = 10.0
-REST_SECONDS = 1.0  # at least, between two starts of the helper
-WAITING = 128  # who may wait for a socket at once, also while the helper is started again
+REST_SECONDS = 1.0  # between two starts of the helper
+WAITING = 128  # clients that may wait for a socket, also while the helper is restarted
 
 
 class NamespaceRefused(Exception):
-    """Why there is no namespace, in a few words."""
+    """The reason why there is no namespace, in a few words."""
 
 
 class Namespace:
-    """A network namespace that lives as long as this object, and the helper in it that gives sockets of it.
+    """A network namespace that lives as long as this object, and its helper process, which opens sockets in it.
 
-    `path` is the Unix socket to ask for one. It is held here, so a helper that ends is not noticed by those who ask:
-    they wait for the next one.
+    `path` is the Unix socket that returns them. This process keeps it open, so its clients do not notice the end of a
+    helper: they wait for the next one.
     """
 
     def __init__(self, folder: Path) -> None:
-        """NamespaceRefused where the kernel has none for us, or `folder` is closed to who is in it."""
+        """Create a namespace. Raise NamespaceRefused if the kernel refuses, or if `folder` is not accessible in it."""
         if sys.platform != "linux":
             raise NamespaceRefused("this system has no network namespaces")
         self.path = folder / SOCKET
@@ -55,41 +55,41 @@ class Namespace:
 
     @property
     def handles(self) -> list[int]:
-        """Those a child has to enter, in this order."""
+        """Return the namespaces that a child has to enter, in this order."""
         return self._handles
 
     @property
     def helper(self) -> int:
-        """Its pid, also when it has ended."""
+        """Return the helper's pid, also after it has ended."""
         return 0 if self._helper is None else self._helper.pid
 
     def revive(self) -> None:
         """Start the helper again if it has ended."""
         if self._helper is None or self._helper.poll() is None or time.monotonic() - self._began < REST_SECONDS:
             return
-        log_warning("the helper in the records engine's namespace ended and is started again")
-        with suppress(OSError):  # no memory for a process: the next look tries it again
+        log_warning("helper of the records engine's namespace ended; restarting")
+        with suppress(OSError):  # no memory for a process: the next check tries again
             self._helper = self._start()
 
     def end_helper(self) -> None:
-        """Have it be started again: it may be the one that hangs."""
+        """Restart the helper, since it may be the cause if the engine does not answer."""
         if self._helper is not None:
             self._helper.kill()
 
     def close(self) -> None:
-        """End the helper; the namespace ends with the last process in it."""
+        """End the helper. The namespace ends with its last process."""
         if self._helper is not None:
             self._helper.kill()
             self._helper.wait()
         self._listener.close()
-        with suppress(OSError):  # a folder that became read-only keeps it; the next start removes it
+        with suppress(OSError):  # it stays in a folder that became read-only; the next start removes it
             self.path.unlink()
         while self._handles:
             os.close(self._handles.pop())
 
     def _start(self, *folder: str) -> subprocess.Popen[bytes]:
         self._began = time.monotonic()
-        return subprocess.Popen(  # noqa: S603 - our own program, no input of others
+        return subprocess.Popen(  # noqa: S603 - own program, no input from outside
             [sys.executable, "-I", "-S", str(HELPER), str(self._listener.fileno()), *folder],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if folder else subprocess.DEVNULL,
@@ -102,15 +102,15 @@ class Namespace:
 
 
 def _listen(folder: Path) -> socket.socket:
-    """A Unix socket for the owner alone, at a path of any length."""
+    """Return a Unix socket that only its owner can use. Its path may have any length."""
     (folder / SOCKET).unlink(missing_ok=True)
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listener = socket.socket(socket.AF_UNIX)
     try:
-        os.fchmod(listener.fileno(), 0o600)  # the file at its path gets it, whatever the umask
+        os.fchmod(listener.fileno(), 0o600)  # the mode of its file, whatever the umask
         listener.bind(f"/proc/self/fd/{handle}/{SOCKET}")
         listener.listen(WAITING)
-    except OSError as error:  # a file system without such files
+    except OSError as error:  # a file system without sockets
         listener.close()
         raise NamespaceRefused(f"no socket in {folder}: {error.strerror}") from None
     finally:
@@ -119,7 +119,10 @@ def _listen(folder: Path) -> socket.socket:
 
 
 def _open_namespaces(helper: subprocess.Popen[bytes]) -> list[int]:
-    """Handles of the helper's namespaces that are not our own; NamespaceRefused with its word when it has none."""
+    """Return handles of the helper's namespaces, without those of this process.
+
+    Raise NamespaceRefused with the helper's reason if there are none.
+    """
     assert helper.stdout is not None
     with helper.stdout as output:
         ready, _, _ = select.select([output], [], [], START_SECONDS)
@@ -128,7 +131,7 @@ def _open_namespaces(helper: subprocess.Popen[bytes]) -> list[int]:
         raise NamespaceRefused(f"no network namespace: {said or 'the helper ended'}")
     handles: list[int] = []
     try:
-        for name in ("user", "net"):  # one may enter the second from inside of the first
+        for name in ("user", "net"):  # the second can be entered only from inside the first
             path = f"/proc/{helper.pid}/ns/{name}"
             if not os.path.samefile(path, f"/proc/self/ns/{name}"):
                 handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -143,10 +146,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def make_start(namespaces: Sequence[int] = ()) -> Callable[[], None] | None:
-    """Make the function that a child process runs before its program.
+    """Return the function that a child process calls before it runs its program.
 
-    It enters the namespaces of these handles, and lets the child end with the thread that started it. All is looked up
-    beforehand: between fork and exec, the child must not wait for a lock of another thread.
+    It enters the namespaces of these handles, and makes the child end with the thread that started it. Everything is
+    looked up before the fork, because the child must not wait for a lock of another thread between fork and exec.
     """
     if sys.platform != "linux":
         return None

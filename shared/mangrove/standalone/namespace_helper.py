@@ -1,9 +1,9 @@
-"""The process that lives in the records engine's network namespace, and gives sockets of it.
+"""The process in the records engine's network namespace that opens sockets in it.
 
-Run as `python -I -S namespace_helper.py LISTENER [FOLDER]`: it must stay small, so nothing of Mangrove is imported.
-LISTENER is the number of the Unix socket it answers at; who connects gets one TCP socket, not connected yet. With
-FOLDER, where the engine will write, it makes the namespace first and then says `ready`, or why there is none, in one
-line on standard output.
+Run as `python -I -S namespace_helper.py LISTENER [FOLDER]`. It has to stay small, so it does not import Mangrove.
+LISTENER is the number of the Unix socket on which it answers; each connection gets one TCP socket that is not connected
+yet. With FOLDER, the engine's folder, it creates the namespace first and then prints `ready`, or the reason why there
+is none, in one line on standard output.
 """
 
 import ctypes
@@ -19,14 +19,16 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
 def unshare(flags: int) -> None:
-    """Move this process into new namespaces; OSError."""
+    """Move this process into new namespaces. Raise OSError."""
     if ctypes.CDLL(None, use_errno=True).unshare(flags):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
 
 def make_namespace() -> None:
-    """A network namespace with nothing but its loopback; without the right to one, inside of a user namespace."""
+    """Create a network namespace with nothing but its loopback interface; without the privilege for one, inside a user
+    namespace.
+    """
     user, group = os.geteuid(), os.getegid()
     try:
         unshare(CLONE_NEWNET)
@@ -40,7 +42,9 @@ def make_namespace() -> None:
 
 
 def check_access(folder: str) -> None:
-    """PermissionError for a folder that is closed inside: a user namespace takes from root what is not its own."""
+    """Raise PermissionError for a folder that is not accessible inside: in a user namespace, root has no access to
+    files of others.
+    """
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, f"{folder} is of another account")
 
@@ -62,7 +66,7 @@ def main(number: int, folder: str = "") -> None:
             with connection, socket.socket() as engine_socket:
                 socket.send_fds(connection, [b"+"], [engine_socket.fileno()])
         except OSError:
-            pass  # who asked is gone
+            pass  # the client has disconnected
 
 
 if __name__ == "__main__":

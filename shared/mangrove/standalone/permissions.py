@@ -1,4 +1,4 @@
-"""A data directory is for its owner alone: whose it is, and what was open to others and is closed to them."""
+"""File permissions of a data directory, which is for its owner alone."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def close_to_others(data: str) -> None:
-    """Take from a data directory, and all in it, what other accounts may do there; with one line when that was any.
+    """Remove the permissions of other accounts from a data directory and everything in it. Log one line if there were
+    any.
 
-    Links are not followed, and a file with a second name is left alone: it has that for somebody. A folder is closed
-    after what is in it, so what was cut off is done again.
+    Links are not followed. A file with a second hard link is skipped, since another program relies on it. A folder is
+    closed after its content, so an interrupted run is repeated.
     """
     with _open(data, _FOLDER) as handle:
         mode = stat.S_IMODE(os.fstat(handle).st_mode)
-        is_open = _close(handle)  # first of all: what is in it cannot be reached any more
+        is_open = _close(handle)  # first, so that its content cannot be reached any more
         for entry in _list_entries(handle):
             if entry.is_dir(follow_symlinks=False):
                 is_open |= _close_tree(handle, entry.name)
             else:
                 is_open |= _close_file(handle, entry)
         if os.fstat(handle).st_mode & GROUP_AND_WORLD_BITS:
-            log_warning("the file system leaves the data directory open to other accounts", data=data)
+            log_warning("file system ignores permissions: other accounts can read the data directory", data=data)
         elif is_open:
-            log_warning("the data directory was open to other accounts and is closed now", data=data, mode=f"{mode:o}")
+            log_warning("data directory closed to other accounts", data=data, mode=f"{mode:o}")
 
 
 @contextmanager
@@ -49,23 +50,23 @@ def _list_entries(folder: int) -> Iterator[os.DirEntry[str]]:
 
 
 def _close(handle: int) -> bool:
-    """Return True if it was open to others."""
+    """Close an entry. Return True if it was open to other accounts."""
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
     if mode & GROUP_AND_WORLD_BITS:
-        with suppress(PermissionError):  # the owner's word, and a file system that has no permissions
+        with suppress(PermissionError):  # an entry of another account, or a file system without permissions
             os.fchmod(handle, mode & ~GROUP_AND_WORLD_BITS)
     return bool(mode & GROUP_AND_WORLD_BITS)
 
 
 def _close_tree(data: int, name: str) -> bool:
-    """The same, of a folder with all below it."""
+    """Close a folder with everything below it. Return True if anything was open."""
     with _open(name, _FOLDER, data) as top:
         if not os.fstat(top).st_mode & GROUP_AND_WORLD_BITS:
             return False
         waiting = [name]
         while waiting:
             path = waiting.pop()
-            with suppress(OSError), _open(path, _FOLDER, data) as folder:  # gone, or too deep to be named
+            with suppress(OSError), _open(path, _FOLDER, data) as folder:  # removed, or its path is too long
                 for entry in _list_entries(folder):
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{path}/{entry.name}")
@@ -77,8 +78,8 @@ def _close_tree(data: int, name: str) -> bool:
 
 
 def _close_file(folder: int, entry: os.DirEntry[str]) -> bool:
-    """The same, of a regular file."""
-    with suppress(OSError):  # gone, or closed to its owner, too
+    """Close a regular file. Return True if it was open."""
+    with suppress(OSError):  # removed, or not readable by its owner
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode) and status.st_mode & GROUP_AND_WORLD_BITS and status.st_nlink == 1:
             with _open(entry.name, _FILE, folder) as handle:

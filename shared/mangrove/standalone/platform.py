@@ -1,4 +1,4 @@
-"""The platform of `mangrove serve`: a data directory, and processes that tell each other of changes."""
+"""The platform of `mangrove serve`: a data directory, and processes that notify each other of changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StandalonePlatform(Platform):
     reports_changes = True
     single_task_process = True
     ends_late_steps = False
-    progress_interval_seconds = 0.0  # a part that is stored counts at once, also when the process is killed
+    progress_interval_seconds = 0.0  # a stored part counts immediately, also if the process is killed
     max_poll_interval_seconds = POLL_INTERVAL_SECONDS
     max_answer_bytes = None
     max_file_bytes = None
@@ -77,7 +77,7 @@ class StandalonePlatform(Platform):
 
 def make_platform(config: Config) -> StandalonePlatform:
     """Return the platform for a process of this configuration, which has a data directory."""
-    from mangrove.standalone.leader import TaskLeader  # only a process that asks for it knows the records
+    from mangrove.standalone.leader import TaskLeader  # imported here: only a process that calls it uses the records
 
     assert config.data is not None
     return StandalonePlatform(config.data, TaskLeader())

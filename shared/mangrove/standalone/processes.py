@@ -1,7 +1,8 @@
-"""A service in several processes: forked from this one, which starts them anew when they die and ends them with itself.
+"""A service in several processes. They are forked from this process, which restarts them when they die and ends them
+with itself.
 
-This one answers no request. It forks while a thread of its own watches the records engine: what that thread may hold
-at that moment (locks of the engine's keeper) no child ever asks for.
+This process answers no requests. It forks while its own thread supervises the records engine. No child uses the locks
+that this thread may hold at that moment.
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.namespace import make_start
 
 MAX_DEFAULT_PROCESSES = 4
-MIN_FREE_MEMORY_BYTES = 1 << 30  # bytes that are free, for more than one
-POLL_INTERVAL_SECONDS = 0.05  # how soon an end is noticed
-STABLE_SECONDS = 5.0  # one that ran for so long is started again at once
-FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # seconds before one that ran shorter is
+MIN_FREE_MEMORY_BYTES = 1 << 30  # free bytes, required for more than one process
+POLL_INTERVAL_SECONDS = 0.05  # between two checks whether one has ended
+STABLE_SECONDS = 5.0  # a process that ran for so long is restarted immediately
+FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # delay before one that ran for a shorter time is restarted, in seconds
 
 
 @dataclass(slots=True)
 class _Child:
-    """`pid`: None while it is not running; `starts_at`: when it may be started (monotonic)."""
+    """A process of the service.
+
+    `pid`: None while it is not running; `starts_at`: the time of its next start (monotonic).
+    """
 
     pid: int | None = None
     began: float = 0.0
@@ -46,27 +50,30 @@ class _Child:
 
 
 def choose_count() -> int:
-    """As many as there are processors, at most MAX_DEFAULT_PROCESSES; one where memory is short."""
+    """Return the number of processors, at most MAX_DEFAULT_PROCESSES; 1 if memory is short."""
     return (
         min(len(os.sched_getaffinity(0)), MAX_DEFAULT_PROCESSES) if find_free_memory() >= MIN_FREE_MEMORY_BYTES else 1
     )
 
 
 def find_free_memory(root: Path = Path("/")) -> float:
-    """Bytes of memory that may still be used, as far as the system says it."""
+    """Return the bytes of available memory, if the system reports them."""
     free = [math.inf]
     with suppress(OSError, ValueError):
         lines = (root / "proc/meminfo").read_text().splitlines()
         free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    with suppress(OSError, ValueError):  # "max" is no number: the container has no limit
+    with suppress(OSError, ValueError):  # "max" is not a number: the container has no limit
         group = root / "sys/fs/cgroup"
         free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
     return min(free)
 
 
 class Processes:
-    """`serve` is what each of them does, in a runtime of its own; it returns when the process is to end. Its argument
-    says which of them runs the tasks."""
+    """The processes of the service.
+
+    Each runs `serve` in a runtime of its own; it returns when the process should end. Its argument elects the process
+    that runs the tasks.
+    """
 
     def __init__(self, count: int, serve: Callable[[TaskLeader], None], end_seconds: float) -> None:
         self._serve = serve
@@ -81,11 +88,11 @@ class Processes:
         return SharedMemory(self._memory, self._leader.process_count + 1, column)
 
     def run(self) -> None:
-        """Keep them running until this process is asked to end, by an exception; then end them."""
+        """Keep them running until an exception asks this process to end; then end them."""
         gc.collect()
         for activity in (Activity.TASKS, Activity.SCHEDULE):
-            activity_times().record(activity)  # whoever takes them over has some time for it
-        gc.freeze()  # no collection in a child writes to what it shares with the others
+            activity_times().record(activity)  # an own pool, because taking over the work takes them some time
+        gc.freeze()  # no collection in a child writes to the memory that it shares with the others
         try:
             while True:
                 for index, child in enumerate(self._children):
@@ -98,7 +105,7 @@ class Processes:
             self._end()
 
     def reload(self) -> None:
-        """Have all read the configuration anew."""
+        """Make all processes read the configuration again."""
         self._send(signal.SIGHUP)
 
     def _fork(self, index: int) -> int:
@@ -111,17 +118,19 @@ class Processes:
         try:
             if self._die_with_parent is not None:
                 self._die_with_parent()
-            signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads everything anew
+            signal.signal(
+                signal.SIGHUP, lambda *_: None
+            )  # until its gateway handles it, and reads the configuration again
             with runtime.use(Runtime()):
                 platform().process_count = self._leader.process_count
                 runtime.put(SharedMemory, self._share_memory(index))
                 self._serve(self._leader)
-        except BaseException:  # nothing of the parent's may run here, whatever it is
-            log_exception("a process of the service failed")
+        except BaseException:  # no code of the parent may run here, whatever happens
+            log_exception("process failed")
         os._exit(1)
 
     def _look(self, index: int, child: _Child) -> None:
-        """Notice that a child has ended."""
+        """Record that a child has ended."""
         if child.pid is None:
             return
         pid, status = os.waitpid(child.pid, os.WNOHANG)
@@ -134,7 +143,7 @@ class Processes:
         child.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * child.delay), LAST_DELAY)
         child.starts_at = now + child.delay
         status = os.waitstatus_to_exitcode(status)
-        log_warning("a process of the service ended and is started again", status=status, seconds=child.delay)
+        log_warning("process ended; restarting", status=status, seconds=child.delay)
 
     def _end(self) -> None:
         self._send(signal.SIGTERM)
@@ -152,20 +161,20 @@ class Processes:
                 os.kill(child.pid, which)
 
 
-ARENAS = 2  # of the allocator: with one for every few threads, blocks of one MiB that come and go leave each one torn
+ARENAS = 2  # of the allocator: with one per few threads, freed blocks of 1 MiB leave each of them fragmented
 M_ARENA_MAX = -8
 TRIM_SECONDS = 30.0
 
 
 def limit_arenas() -> None:
-    """Let all threads share ARENAS; to be called before there are any."""
+    """Make all threads share ARENAS. Call it before the first thread starts."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_ARENA_MAX, ARENAS)
 
 
 async def trim_regularly() -> None:
-    """Give free pages back to the system every TRIM_SECONDS, in a thread: it takes some milliseconds."""
+    """Return free pages to the system every TRIM_SECONDS, in a thread, since it takes some milliseconds."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while trim is not None:
         await asyncio.sleep(TRIM_SECONDS)

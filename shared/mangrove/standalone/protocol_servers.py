@@ -1,4 +1,4 @@
-"""The protocols beside HTTP on one machine, each served at the address that a setting of its own has."""
+"""The protocols beside HTTP of the standalone service. A setting has the address of each."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from mangrove import configuration
 from mangrove.core.telemetry import log_warning
 
 PROTOCOLS: Mapping[str, str] = {"sftp_listen": "mangrove.protocols.sftp.server"}
-"""Setting of the address → module with `serve(host, port, data)`, imported when the protocol is served."""
+"""The module with `serve(host, port, data)` by the setting of the address.
 
-POLL_SECONDS = 0.5  # between two looks at the setting, and at the sessions that have to end
-RETRY_SECONDS = 5.0  # until an address that could not be used is tried again
+It is imported when the protocol is served.
+"""
+
+POLL_SECONDS = 0.5  # between two checks of the setting, and of the sessions that have to end
+RETRY_SECONDS = 5.0  # before an address that could not be used is tried again
 
 
 class ProtocolServer(Protocol):
     """A protocol that is served at an address."""
 
     async def end_revoked(self) -> None:
-        """End the connections of users who may not use the protocol any more."""
+        """End the connections of users who can no longer use the protocol."""
         ...
 
     def close(self) -> None:
-        """Stop, and end all connections."""
+        """Stop the server and end all connections."""
         ...
 
 
 class _ServedProtocol:
-    """Serves one protocol as its setting says. `data`: the data directory."""
+    """A server of one protocol that follows its setting. `data`: the data directory."""
 
     def __init__(self, setting: str, module: str, data: Path) -> None:
         self._setting = setting
@@ -62,7 +65,7 @@ class _ServedProtocol:
             self._server = await import_module(self._module).serve(host, port, self._data)
         except OSError as error:
             reason = error.strerror or str(error)
-            log_warning("a protocol cannot be served", setting=self._setting, address=f"{host}:{port}", reason=reason)
+            log_warning("protocol cannot be served", setting=self._setting, address=f"{host}:{port}", reason=reason)
             return False
         return True
 
@@ -73,5 +76,5 @@ class _ServedProtocol:
 
 
 async def run(data: Path) -> None:
-    """Serve all protocols as the settings say, until cancelled. `data`: the data directory."""
+    """Serve all protocols as their settings say, until cancelled. `data`: the data directory."""
     await asyncio.gather(*(_ServedProtocol(setting, module, data).run() for setting, module in PROTOCOLS.items()))

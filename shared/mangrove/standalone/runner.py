@@ -1,7 +1,7 @@
-"""The tasks of one machine, run in this process: how many at once, whose turn it is, and what is started again.
+"""The runner of tasks in this process: their concurrency, their order, and their restarts.
 
-An execution that was cut off is started anew: since spec and cursor of a task are in the records, it goes on where it
-stopped.
+An interrupted execution is started again. Spec and cursor of a task are in the records, so it continues from its last
+saved step.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ from mangrove.tasks.core.leases import Superseded, find_task, get_held
 from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.core.workers import use_loop
 
-THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
-STOPPING = 8  # tasks that are ended at once because they were cancelled while they waited
-POLL_SECONDS = 1.0  # how often the number of workers is compared with the settings
-FIRST_RETRY_DELAY_SECONDS = 5.0  # until what failed is tried again; then twice as long each time
+THREADS = 128  # more than most settings allow to run, so that no task waits for a thread
+STOPPING = 8  # tasks that end together because they were cancelled while they waited
+POLL_SECONDS = 1.0  # between two comparisons of the number of workers with the settings
+FIRST_RETRY_DELAY_SECONDS = 5.0  # before a failed task is tried again; doubled each time
 MAX_RETRY_DELAY_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class _Execution:
-    """A task that is at work by its turn in `queue`. `is_new`: no worker has begun. `turn`: the next one, after it made
-    room for another task."""
+    """A task that runs in its turn in `queue`.
+
+    `is_new`: no worker has started. `turn`: its next turn, after it yielded to another task.
+    """
 
     queue: RoundRobinQueue[Queued]
     task: asyncio.Task[None]
@@ -51,20 +53,23 @@ class _Execution:
 
 @dataclass(slots=True)
 class _Postponed:
-    """A task whose execution did not settle it: it is started again at `time` (monotonic), and the next time after
-    twice the `delay`."""
+    """A task whose execution did not settle it.
+
+    It is started again at `time` (monotonic), and after twice the `delay` the next time.
+    """
 
     time: float
     delay: float
 
 
 class Runner:
-    """Runs tasks in this process: as many of a kind at once as the settings say, each owner's in turn.
+    """A runner of tasks in this process. It runs as many of a kind as the settings allow, each owner's in turn.
 
-    Between two slices of its work, and while it waits for something, a task makes room for one of an owner who has
-    fewer at work. Whatever goes wrong, the runner goes on: what it could not read is read again, and a task that could
-    not be settled is started again later. `loaded`: machines and the handlers of their states by the machines' names,
-    of the template when not given.
+    Between two steps, and while it waits for something, a task yields to one of an owner who has fewer running tasks.
+
+    The runner survives every error: it reads again what it could not read, and starts a task later that could not be
+    settled. `loaded`: machines and the handlers of their states by the machines' names; by default those of the
+    template.
     """
 
     def __init__(self, loaded: Mapping[str, LoadedMachine] | None = None) -> None:
@@ -72,21 +77,23 @@ class Runner:
         self._threads = ThreadPoolExecutor(THREADS, "task")
         self._machines = load_machines() if loaded is None else loaded
         self._queues: dict[str, RoundRobinQueue[Queued]] = {name: RoundRobinQueue() for name in KINDS}
-        self._stopped: RoundRobinQueue[Queued] = RoundRobinQueue()  # what was cancelled while it waited, of all kinds
+        self._stopped: RoundRobinQueue[Queued] = (
+            RoundRobinQueue()
+        )  # tasks that were cancelled while they waited, of all kinds
         self._running: dict[Queued, _Execution] = {}
-        self._restart: set[Queued] = set()  # started while they still ran: their end may have been decided before
+        self._restart: set[Queued] = set()  # started while they still ran: that run may have ended already
         self._postponed: dict[Queued, _Postponed] = {}
         self._is_over = False
         self._reading = asyncio.Lock()
-        self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
+        self._following: asyncio.Task[None] | None = None  # settings that another process has changed
         use_loop(self._loop)
 
     def add(self, task: Task) -> None:
-        """Queue a task; from any thread. Adding it twice is one run."""
+        """Queue a task. Any thread may call it. Adding it twice is one run."""
         self._loop.call_soon_threadsafe(self._take_up, task)
 
     def receive(self, message: Message, task: Queued) -> None:
-        """Queue a task, let one that was cancelled while it waits end soon, or drop one; from any thread."""
+        """Queue a task, end one that was cancelled while it waited, or drop one. Any thread may call it."""
         match message:
             case Message.START:
                 self._loop.call_soon_threadsafe(self._enqueue, task)
@@ -96,7 +103,7 @@ class Runner:
                 self._loop.call_soon_threadsafe(self._drop, task)
 
     async def run(self) -> None:
-        """Take up the unfinished tasks, and follow the settings, until cancelled."""
+        """Queue the unfinished tasks, and follow the settings, until cancelled."""
         self._unsent = change_counters().read(Topic.UNSENT_TASKS)
         self._taking_up = asyncio.create_task(self._take_up_unfinished())
         try:
@@ -104,8 +111,8 @@ class Runner:
                 await asyncio.sleep(POLL_SECONDS)
                 try:
                     await self._look()
-                except Exception:  # whatever it is: nobody else would run the tasks
-                    log_exception("the runner of tasks met an error and goes on")
+                except Exception:  # survive any error, because no other process runs the tasks
+                    log_exception("error in the task runner; continuing")
         finally:
             self._is_over = True
             following = [] if self._following is None else [self._following]
@@ -114,7 +121,7 @@ class Runner:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _look(self) -> None:
-        """Start what the settings allow and what was postponed until now."""
+        """Start the tasks that the settings allow, and those that were postponed until now."""
         await self._follow_settings()
         if self._unsent != change_counters().read(Topic.UNSENT_TASKS) and self._taking_up.done():
             self._unsent = change_counters().read(Topic.UNSENT_TASKS)
@@ -125,11 +132,11 @@ class Runner:
                 self._enqueue(queued)
 
     async def _follow_settings(self) -> None:
-        """Run the tasks that wait, by the settings as they are now."""
+        """Run the waiting tasks by the present settings."""
         try:
             await configuration.get()
         except Problem:
-            pass  # whatever it is, the tasks go on: by the settings that were read last, until the next look
+            pass  # continue with the last settings until the next check
         for kind in KINDS:
             self._run_allowed(kind)
 
@@ -144,18 +151,18 @@ class Runner:
                 page = await self._read_unfinished(kind, page.next_start) if page.next_start else None
 
     async def _read_unfinished(self, kind: str, start: UnfinishedStart | None) -> UnfinishedPage:
-        """One page, however often it takes."""
+        """Queue one page of unfinished tasks, with retries."""
         delay = FIRST_RETRY_DELAY_SECONDS
         while True:
             try:
                 return await asyncio.to_thread(task_lists.list_unfinished, kind, start)
-            except Exception:  # whatever it is: the tasks would be forgotten
-                log_exception("the unfinished tasks cannot be read; tried again", kind=kind, seconds=delay)
+            except Exception:  # retry after any error, because the tasks would be lost
+                log_exception("unfinished tasks cannot be read; retrying", kind=kind, seconds=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, MAX_RETRY_DELAY_SECONDS)
 
     def _take_up(self, task: Task) -> None:
-        """Queue a task; where it is its turn at once, its record need not be read."""
+        """Queue a task. If it can start immediately, its record is not read."""
         queued = Queued(task.kind, task.owner, task.id)
         self._enqueue(queued)
         if queued in self._running and self._running[queued].is_new:
@@ -163,7 +170,7 @@ class Runner:
 
     def _enqueue(self, queued: Queued) -> None:
         if self._is_over:
-            return  # the next start of the service takes it up
+            return  # the next start of the service queues it
         if queued in self._running:
             self._restart.add(queued)
         elif not any(queue.is_waiting(queued.owner, queued) for queue in (self._queues[queued.kind], self._stopped)):
@@ -185,8 +192,10 @@ class Runner:
         self._postponed.pop(queued, None)
 
     def _run_waiting(self, kind: str) -> None:
-        """Run the tasks of a kind that wait, as long as the settings allow one more: what another process has changed
-        of them was answered for already, so it is read first."""
+        """Run the waiting tasks of a kind while the settings allow another one.
+
+        The settings are read first, because another process may have confirmed a change of them.
+        """
         if configuration.is_fresh():
             self._run_allowed(kind)
         elif self._following is None or self._following.done():
@@ -222,7 +231,7 @@ class Runner:
         self._run_queue(self._stopped, STOPPING)
 
     async def _give_way(self, queued: Queued) -> None:
-        """Let a task of another owner work, where that one is due, until it is this one's turn again."""
+        """If a task of another owner is due, let it work until the turn of this task comes again."""
         execution = self._running[queued]
         if not execution.queue.should_yield(queued.owner):
             return
@@ -253,8 +262,8 @@ class Runner:
             is_left = (await machine.run({"tid": queued.id}, work, sleep=sleep))["more"]
         except Superseded:  # it was deleted meanwhile
             is_left = False
-        except Exception:  # whatever it is: the task would be forgotten
-            log_exception("a task could not be settled", tid=queued.id)
+        except Exception:  # restart after any error, because the task would be lost
+            log_exception("task could not be settled", tid=queued.id)
         finally:
             get_held().release(queued.id)
         if is_left:
@@ -263,12 +272,14 @@ class Runner:
             self._postponed.pop(queued, None)
 
     async def _find_machine(self, queued: Queued) -> str:
-        """Return the name of the machine of a task. Raise Superseded if the task is gone."""
+        """Return the name of the machine of a task. Raise Superseded if the task does not exist any more."""
         return find_machine(get_held().find_read_ahead(queued.id) or await find_task(queued.id))
 
     async def _read_ahead(self, queued: Queued) -> None:
-        """Read the records of this task and of those that follow in one call; one call for each costs twenty times
-        as much."""
+        """Read the records of this task and of those that follow in one call.
+
+        Single calls cost twenty times as much.
+        """
         async with self._reading:
             if get_held().find_read_ahead(queued.id) is not None:
                 return
@@ -285,4 +296,4 @@ class Runner:
         last = self._postponed.get(queued)
         delay = FIRST_RETRY_DELAY_SECONDS if last is None else min(last.delay * 2, MAX_RETRY_DELAY_SECONDS)
         self._postponed[queued] = _Postponed(time.monotonic() + delay, delay)
-        log_event("a task is started again later", tid=queued.id, seconds=delay)
+        log_event("task restarts later", tid=queued.id, seconds=delay)

@@ -11,12 +11,15 @@ from mangrove.core.telemetry import log_exception
 from mangrove.standalone.template import iter_resources
 
 UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
-FIRST_SECONDS = 60.0  # from the start of the service to the first run, so that it delays no start
+FIRST_SECONDS = 60.0  # from the start of the service to the first run, so that it does not delay the start
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
 def read_schedules() -> list[tuple[str, float]]:
-    """(`module.handler` of a function, seconds between its runs); ValueError for an expression that is not `rate()`."""
+    """Return `module.handler` of a function and the seconds between its runs.
+
+    Raise ValueError for an expression that is not `rate()`.
+    """
     schedules: list[tuple[str, float]] = []
     for _, function in iter_resources("AWS::Serverless::Function"):
         properties = function["Properties"]
@@ -33,7 +36,7 @@ def read_schedules() -> list[tuple[str, float]]:
 
 
 async def run() -> None:
-    """Call every scheduled function at its rate, the first time after FIRST_SECONDS, until cancelled."""
+    """Call every scheduled function at its rate, until cancelled; the first time after FIRST_SECONDS."""
     async with asyncio.TaskGroup() as group:
         for name, seconds in read_schedules():
             group.create_task(_repeat(name, seconds))
@@ -47,5 +50,5 @@ async def _repeat(name: str, seconds: float) -> None:
         try:
             await asyncio.to_thread(handler, {}, None)
         except Exception:
-            log_exception("a scheduled function failed", function=name)
+            log_exception("scheduled function failed", function=name)
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Files sent to clients by the kernel (sendfile(2)), behind what uvicorn wrote to the connection before."""
+"""Files that the kernel sends to clients (sendfile(2)), after the bytes that uvicorn wrote to the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import SendableFile
 
-MAX_SENDFILE_BYTES = 16 << 20  # bytes in one call
+MAX_SENDFILE_BYTES = 16 << 20  # bytes per call
 
 
 class ConnectionSender:
@@ -27,11 +27,14 @@ class ConnectionSender:
         self._find_cycle: Any = None
 
     def follow(self, cycle: Any) -> None:
-        """Belong to uvicorn's cycle of a request, which refers to this by its scope."""
+        """Return the sender of a request. It belongs to uvicorn's cycle, which the scope refers to."""
         self._find_cycle = weakref.ref(cycle)
 
     async def send(self, file: SendableFile, offset: int, count: int) -> None:
-        """Send a part of a file; EntryChanged when it ends before, ClientDisconnect when nobody takes it any more."""
+        """Send a part of a file.
+
+        Raise EntryChanged if the file is shorter, ClientDisconnect if the client has disconnected.
+        """
         cycle = self._find_cycle()
         await self._flush(cycle)
         number = os.dup(self._transport.get_extra_info("socket").fileno())
@@ -57,8 +60,8 @@ class ConnectionSender:
             raise ClientDisconnect
 
     async def _flush(self, cycle: Any) -> None:
-        """Wait until the kernel has all that was written before."""
-        self._transport.set_write_buffer_limits(high=0)  # from now on any byte that is left pauses the writer
+        """Wait until the kernel has all earlier bytes."""
+        self._transport.set_write_buffer_limits(high=0)  # from now on any remaining byte pauses the writer
         try:
             while self._transport.get_write_buffer_size():
                 self._check(cycle)
@@ -68,22 +71,25 @@ class ConnectionSender:
             self._transport.set_write_buffer_limits(high=HIGH_WATER_LIMIT)
 
     async def _wait_until_writable(self, number: int) -> None:
-        """Until the client took something; who watches over slow readers sees that the connection waits."""
+        """Wait until the client has taken some bytes. The check for slow readers sees that the connection waits."""
         loop = asyncio.get_running_loop()
         self._flow.pause_writing()
         loop.add_writer(number, self._flow.resume_writing)
         try:
-            await self._flow.drain()  # resumed also when the connection is lost
+            await self._flow.drain()  # also resumed when the connection is lost
         finally:
             loop.remove_writer(number)
             self._flow.resume_writing()
 
 
-ACCEPT_RETRY_SECONDS = 0.1  # after a connection could not be taken: there are no descriptors left
+ACCEPT_RETRY_SECONDS = 0.1  # after a connection could not be accepted: no descriptors are left
 
 
 class Acceptor:
-    """The object that uvicorn uses as a server. `make_protocol`: of one connection. The socket is not blocking."""
+    """The object that uvicorn uses as a server. `make_protocol` returns the protocol of a connection.
+
+    The socket is non-blocking.
+    """
 
     def __init__(self, listener: socket.socket, make_protocol: Callable[[], Any]) -> None:
         self._listener = listener
@@ -101,7 +107,7 @@ class Acceptor:
         try:
             connection, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # another process was quicker, or the client left
+            return  # another process was faster, or the client disconnected
         except OSError:
             self._loop.remove_reader(self._listener.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._listen)
@@ -117,14 +123,14 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, connection)
         except OSError:
-            connection.close()  # the client left
+            connection.close()  # the client disconnected
 
     def close(self) -> None:
-        """Take no more."""
+        """Accept no more connections."""
         if not self._is_closed:
             self._is_closed = True
             self._loop.remove_reader(self._listener.fileno())
 
     async def wait_closed(self) -> None:
-        """Until all that were taken are with their protocols."""
+        """Wait until all accepted connections are with their protocols."""
         await asyncio.gather(*self._opening, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""`template.yaml` as the single-machine mode and the tests read it: routes, tables, functions."""
+"""`template.yaml` as the standalone service and the tests read it: routes, tables, functions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]  # the checkout: the folder that holds template.yaml and functions/
+ROOT = Path(__file__).resolve().parents[3]  # the folder that contains template.yaml and functions/
 GREEDY = "{proxy+}"
 DEFAULT = "$default"
 
 
 class TemplateLoader(yaml.SafeLoader):
-    """Reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
+    """A loader that reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
 
 
 def _construct_short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
@@ -34,7 +34,7 @@ TemplateLoader.add_multi_constructor("!", _construct_short_tag)
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec:
-    """One event of the HTTP API. `method` may be ANY, `path` may end in GREEDY or be DEFAULT; `code` is a folder."""
+    """A route of the HTTP API. `method` may be ANY, `path` may end in GREEDY or be DEFAULT; `code` is a folder."""
 
     method: str
     path: str
@@ -43,19 +43,19 @@ class RouteSpec:
 
 @cache
 def load_template() -> dict[str, Any]:
-    """The whole template. It is a part of the code, and read once."""
+    """Return the whole template. It is a part of the code and read once."""
     return dict(yaml.load((ROOT / "template.yaml").read_text(), TemplateLoader))  # noqa: S506 - a SafeLoader
 
 
 def iter_resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and body of every resource of a type."""
+    """Yield name and body of every resource of a type."""
     for name, resource in load_template()["Resources"].items():
         if resource["Type"] == kind:
             yield name, resource
 
 
 def read_routes() -> list[RouteSpec]:
-    """Every route of the HTTP API, in the order of the template."""
+    """Yield every route of the HTTP API, in the order of the template."""
     specs: list[RouteSpec] = []
     for _, function in iter_resources("AWS::Serverless::Function"):
         code = function["Properties"]["CodeUri"].rstrip("/")
@@ -67,7 +67,7 @@ def read_routes() -> list[RouteSpec]:
 
 
 def read_kinds() -> dict[str, str]:
-    """The resource of each table → the kind of record it keeps, as the functions are told."""
+    """Return the kind of record of each table by its resource, as the functions get it."""
     pairs = load_template()["Globals"]["Function"]["Environment"]["Variables"]["MANGROVE_TABLES"]["Fn::Sub"].split(",")
     return {name.removeprefix("${").removesuffix("}"): kind for kind, name in (pair.split("=") for pair in pairs)}
 

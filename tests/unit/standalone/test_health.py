@@ -58,7 +58,7 @@ def test_a_shortage_of_descriptors_is_told(records: None, monkeypatch: pytest.Mo
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, hard))
         watching = asyncio.create_task(watch_descriptors())
         try:
-            await wait_for_faults("file descriptors run short")
+            await wait_for_faults("few file descriptors are left")
         finally:
             watching.cancel()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

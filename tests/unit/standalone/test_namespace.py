@@ -25,7 +25,7 @@ from mangrove.standalone.namespace import Namespace, NamespaceRefused
 from tests.support.namespaces import needs_namespaces, needs_refusal, without_namespaces
 from tests.support.proc import is_gone
 
-OPEN = "any account of this machine can reach the records"
+OPEN = "records engine runs without a namespace: any account of this machine can reach it"
 RUN = """
 import json, os, sys
 from pathlib import Path

@@ -46,7 +46,7 @@ def test_a_data_directory_that_is_open_is_closed_with_all_in_it_and_one_line_say
         DataDirectory(data).lock()
     assert list_modes(data) == CLOSED
     (line,) = caplog.records
-    assert line.message == "the data directory was open to other accounts and is closed now"
+    assert line.message == "data directory closed to other accounts"
     assert line.__dict__["facts"] == {"data": str(data), "mode": "755"}
 
 

@@ -147,7 +147,7 @@ def test_version_that_was_lowered_is_not_trusted(own: Records) -> None:
     with pytest.raises(StartupError) as refusal:
         own.open("step")
     assert str(refusal.value) == (
-        f"the records in {own.directory.data} are not to be trusted: the records are of version 3, but they were of "
+        f"the records in {own.directory.data} cannot be trusted: the records are of version 3, but they were of "
         f"version 4 before; restore a backup, or remove {own.directory.schema} if you put older records there yourself"
     )
     Counter(versions.KEY).delete()

@@ -1,4 +1,4 @@
-"""SFTP in front of the tree."""
+"""SFTP access to the tree."""
 
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import ProtocolAccess

@@ -1,4 +1,4 @@
-"""The verbs of SFTP over the tree, for one connection that somebody is signed in on."""
+"""The operations of SFTP on the tree, for one connection of a signed-in user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import strict_operations, uploads
 
-BLOCK_BYTES = 4096  # the unit in which `statvfs` counts
+BLOCK_BYTES = 4096  # unit of the sizes in `statvfs`
 MAX_NAME_BYTES = 255
 MAX_NAMES_PER_ANSWER = 128
 
@@ -44,8 +44,10 @@ Verb = Callable[Concatenate["TreeServer", Arguments], Awaitable[Result]]
 def _logged(
     name: str,
 ) -> Callable[[Verb[Arguments, Result]], Callable[Concatenate[TreeServer, Arguments], Coroutine[Any, Any, Result]]]:
-    """A verb: failures become statuses of SFTP, and it is one line of the access log unless `name` is "", which also
-    has a line when it fails."""
+    """Decorate an operation: failures become statuses of SFTP, and it writes one line of the access log.
+
+    With an empty `name`, it logs failures only.
+    """
 
     def decorate(
         verb: Verb[Arguments, Result],
@@ -61,7 +63,7 @@ def _logged(
             except SFTPError as error:
                 problem = type(error).__name__
                 raise
-            except Exception:  # what nothing expects: the client gets a status, the log the trace
+            except Exception:  # unexpected: the client gets a status, the log the traceback
                 problem = "internal error"
                 log_exception("request failed", protocol=self.session.protocol, method=verb.__name__)
                 raise SFTPFailure("internal error") from None
@@ -76,7 +78,10 @@ def _logged(
 
 
 def _decode(path: bytes) -> str:
-    """The path as an absolute one, `.` and `..` resolved as text; BadRequest for one that the tree cannot have."""
+    """Return an absolute path, with `.` and `..` resolved as text.
+
+    Raise BadRequest for a path that the tree cannot have.
+    """
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -87,7 +92,10 @@ def _decode(path: bytes) -> str:
 
 
 def _make_attrs(entry: Entry) -> SFTPAttrs:
-    """Return the attributes of an entry. Everything may be read and entered; the operations decide on writes."""
+    """Return the attributes of an entry.
+
+    All mode bits for reading are set; the operations check the rights to write.
+    """
     modified = max(0, int(entry.modified))
     kind = stat.S_IFDIR if entry.is_dir else stat.S_IFREG
     size = entry.size if not entry.is_dir else 0
@@ -109,12 +117,12 @@ def _require_written(file: object) -> WrittenFile:
 
 
 class TreeServer(SFTPServer):
-    """One client's view of the tree. `handles`: what is open on the connection."""
+    """One client's view of the tree. `handles`: the open handles of the connection."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], session: Session, handles: ConnectionHandles) -> None:
         super().__init__(channel)
         self.session = session
-        self.is_ending = False  # what is open now is not closed by the client any more
+        self.is_ending = False  # the server closes what is open now, not the client
         self._handles = handles
         self._open: set[OpenedFile | WrittenFile | OpenedFolder] = set()
 
@@ -134,7 +142,7 @@ class TreeServer(SFTPServer):
         return await self._stat(path)
 
     async def _stat(self, path: bytes) -> SFTPAttrs:
-        """Return the attributes at a path. A session sees the files that it is writing, which sshfs expects."""
+        """Return the attributes at a path. The session's own unfinished files are included, as sshfs expects."""
         access = await self._at(path)
         written = self._find_written(access)
         return _make_attrs(await entries.stat(access)) if written is None else _describe(written)
@@ -151,7 +159,7 @@ class TreeServer(SFTPServer):
         return _describe(file_obj)
 
     def scandir(self, path: bytes) -> OpenedFolder:
-        """Return the names of a folder; `close_folder` has to follow."""
+        """Return the names of a folder. The caller has to call `close_folder` afterwards."""
         try:
             self._handles.take()
         except Problem as problem:
@@ -161,7 +169,7 @@ class TreeServer(SFTPServer):
         return folder
 
     async def close_folder(self, folder: OpenedFolder) -> None:
-        """Let go of a folder; also of one that is closed already."""
+        """Close the handle of a folder. A closed one is ignored."""
         if folder in self._open:
             self._open.discard(folder)
             self._handles.release()
@@ -187,7 +195,7 @@ class TreeServer(SFTPServer):
 
     @_logged("")
     async def _take_names(self, listing: AsyncIterator[Entry]) -> list[SFTPName]:
-        """The next names of a folder; those that SFTP cannot carry are left out."""
+        """Return the next names of a folder, without names that SFTP cannot encode."""
         names: list[SFTPName] = []
         async for entry in listing:
             name = SFTPName(entry.name.encode(errors="surrogateescape"), attrs=_make_attrs(entry))
@@ -277,10 +285,10 @@ class TreeServer(SFTPServer):
         elif attrs.mtime is not None:
             await strict_operations.set_modified(await self._at(path, Right.WRITE), attrs.mtime)
         else:
-            await entries.stat(await self._at(path, Right.WRITE))  # owners and modes are nobody's here
+            await entries.stat(await self._at(path, Right.WRITE))  # owners and modes are not stored
 
     async def _resize(self, path: bytes, size: int, modified: float | None) -> None:
-        """Cut a file that is there, or fill it up with zeros: it is replaced by one of that size."""
+        """Truncate an existing file, or extend it with zeros: it is replaced by a file of that size."""
         file = await self._open_to_write(path, FXF_WRITE)
         try:
             file.modified = modified
@@ -304,7 +312,7 @@ class TreeServer(SFTPServer):
 
     @_logged("")
     async def fsync(self, file_obj: object) -> None:
-        """Nothing can be made to last before it is whole: closing does that, as the setting `durability` wants it."""
+        """Return without an effect. A file is made durable when it is closed, as the setting `durability` says."""
 
     @_logged("REMOVE")
     async def remove(self, path: bytes) -> None:
@@ -365,25 +373,25 @@ class TreeServer(SFTPServer):
     async def find_hash(
         self, file: object, algorithms: Sequence[str], start: int, length: int, block_size: int
     ) -> tuple[str, bytes]:
-        """The first of the wanted checksums that the storage knows of a whole file, given by path or as it is open.
+        """Return the first requested checksum that the storage knows of a whole file, given by path or handle.
 
-        NotSupported where it knows none, or of a part.
+        Raise NotSupported if it knows none, or for a part of a file.
         """
         if isinstance(file, bytes):
             file = await self._open_to_read(file)
         if not isinstance(file, OpenedFile):
-            raise BadRequest("no such file is open for reading")
+            raise BadRequest("the handle is not open for reading")
         size = file.entry.size
         if start or (length and length != size) or (block_size and (size is None or block_size < size)):
-            raise NotSupported("only the checksum of a whole file is known")
+            raise NotSupported("only the checksum of a whole file is available")
         known = await file.get_checksums()
         for algorithm in algorithms:
             if algorithm in known:
                 return algorithm, bytes.fromhex(known[algorithm])
-        raise NotSupported("the storage knows no such checksum of it")
+        raise NotSupported("the storage does not have this checksum")
 
     async def discard_all(self) -> None:
-        """Let go of everything that is open; nothing that was being written appears."""
+        """Close all handles. Unfinished files are discarded."""
         self.is_ending = True
         for handle in list(self._open):
             if isinstance(handle, OpenedFolder):

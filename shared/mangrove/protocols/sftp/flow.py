@@ -1,14 +1,13 @@
-"""The flow of bytes of one SSH connection: nothing is read while answers wait to be taken or packets to be processed.
+"""Flow control of one SSH connection: it reads nothing while answers wait to be sent or packets to be processed.
 
-asyncssh bounds the bytes that a channel receives (its window). It does not bound the bytes that a client does not take,
-the bytes that arrive while it processes a packet, nor the packets that it defers during a key exchange.
+asyncssh limits the bytes that a channel receives (its window). It does not limit the bytes that a client does not take,
+the bytes that arrive while it processes a packet, or the packets that it defers during a key exchange.
 
-This package relies on names of asyncssh that its documentation does not promise; the version is pinned, and a test asks
-for each:
-- `SSHServerConnection`: `_transport`, `_inpbuf`, `_deferred_packets`; `SSHServerChannel`: `_env`;
-- `SSHServerStreamSession`: `_chan`, `_conn`, `_init_sftp_server`;
-- `SFTPServerHandler`: `_extensions`, `_packet_handlers`, `_return_types`, `_file_handles`, `_dir_handles`, `_server`,
-  `_reader`, `_writer`, `_cleanup`, `_process_close`, `_process_limits`, `recv_packet`.
+This package relies on names of asyncssh that its documentation does not promise. The version is pinned, and a test
+checks each of them: `SSHServerConnection` with `_transport`, `_inpbuf` and `_deferred_packets`; `SSHServerChannel` with
+`_env`; `SSHServerStreamSession` with `_chan`, `_conn` and `_init_sftp_server`; `SFTPServerHandler` with `_extensions`,
+`_packet_handlers`, `_return_types`, `_file_handles`, `_dir_handles`, `_server`, `_reader`, `_writer`, `_cleanup`,
+`_process_close`, `_process_limits` and `recv_packet`.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from asyncssh import SSHServerConnection
 
 from mangrove.core.telemetry import log_event
 
-ANSWER_WINDOW_BYTES = 1 << 20  # of answers that a client has not taken, for a connection and for each of its channels
-MAX_UNPROCESSED_BYTES = 256 << 10  # that arrived while a packet is processed
-MAX_DEFERRED_PACKETS = 4096  # that wait for the end of a key exchange
+ANSWER_WINDOW_BYTES = 1 << 20  # of answers that a client has not taken, per connection and per channel
+MAX_UNPROCESSED_BYTES = 256 << 10  # received while a packet is processed
+MAX_DEFERRED_PACKETS = 4096  # deferred until the end of a key exchange
 POLL_SECONDS = 0.02
 
 
 class ConnectionFlow(asyncio.Protocol):
-    """Stands between the transport of a connection and asyncssh's protocol."""
+    """A layer between the transport of a connection and asyncssh's protocol."""
 
     def __init__(self, connection: SSHServerConnection) -> None:
         self._connection: Any = connection
@@ -62,7 +61,7 @@ class ConnectionFlow(asyncio.Protocol):
         if self._transport.is_closing():
             return
         if len(self._connection._deferred_packets) > MAX_DEFERRED_PACKETS:
-            log_event("connection cut", protocol="sftp", reason="too many packets during a key exchange")
+            log_event("connection closed", protocol="sftp", reason="too many packets during a key exchange")
             self._connection.abort()
             return
         is_processing = len(self._connection._inpbuf) > MAX_UNPROCESSED_BYTES
@@ -76,7 +75,7 @@ class ConnectionFlow(asyncio.Protocol):
             (self._transport.pause_reading if is_paused else self._transport.resume_reading)()
 
     async def wait_until_taken(self) -> None:
-        """Wait until the client has taken enough of the answers that it gets one more."""
+        """Wait until the client has taken enough answers to get another one."""
         await self._is_writable.wait()
-        while self._connection._deferred_packets:  # noqa: ASYNC110 - asyncssh tells nobody of the end of an exchange
+        while self._connection._deferred_packets:  # noqa: ASYNC110 - asyncssh does not signal the end of an exchange
             await asyncio.sleep(POLL_SECONDS)

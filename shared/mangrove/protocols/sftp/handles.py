@@ -1,4 +1,4 @@
-"""Bounds on what is open by SFTP, and the access of an open handle as it is now."""
+"""Limits on open handles over SFTP, and the present access of an open handle."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from mangrove.tree.mounts import StoragePath
 MAX_HANDLES_PER_CONNECTION = 64
 MAX_WRITE_HANDLES_PER_CONNECTION = 8
 MAX_HANDLES_PER_USER = 256
-MAX_HANDLES = 1024  # and not more than an eighth of the descriptors of the process
+MAX_HANDLES = 1024  # at most an eighth of the descriptors of the process
 EVALUATION_INTERVAL_SECONDS = 1.0  # between two evaluations of the rights of an open handle
 SPOOL_RESERVE_BYTES = 256 << 20  # that stay free on the disk of the temporary files
-SPOOL_STEP_BYTES = 8 << 20  # by which a temporary file is counted
+SPOOL_STEP_BYTES = 8 << 20  # the unit in which temporary files are counted
 
 
 class SftpBudget:
-    """The handles and the bytes of temporary files that the users of this process have, by id and in all.
+    """The handles and the bytes of temporary files of the users of this process, per user id and in total.
 
-    `folder`: the folder of temporary files, None for the system's place.
+    `folder`: the folder of temporary files, None for the system's default.
     """
 
     def __init__(self, folder: Path | None, max_handles: int = MAX_HANDLES) -> None:
@@ -62,7 +62,7 @@ class SftpBudget:
         self._spooled: Counter[int] = Counter()
 
     def take_handle(self, user_id: int) -> None:
-        """Count a handle; TooMany when the user or all have too many."""
+        """Count a handle. Raise TooMany if the user or all users have too many."""
         if self._handles[user_id] >= MAX_HANDLES_PER_USER:
             raise TooMany(f"a user may have {MAX_HANDLES_PER_USER} files and folders open")
         if self._handles.total() >= self._max_handles:
@@ -70,11 +70,11 @@ class SftpBudget:
         self._handles[user_id] += 1
 
     def release_handle(self, user_id: int) -> None:
-        """Count a handle no more."""
+        """Stop counting a handle."""
         _subtract(self._handles, user_id, 1)
 
     async def take_spool(self, user_id: int, size: int) -> bool:
-        """Count bytes of a temporary file; False when there is no room for them."""
+        """Count bytes of a temporary file. Return False if there is no room for them."""
         settings = configuration.cached().settings
         self._spooled[user_id] += size
         is_allowed = (
@@ -86,7 +86,7 @@ class SftpBudget:
         return is_allowed
 
     def release_spool(self, user_id: int, size: int) -> None:
-        """Count bytes of a temporary file no more."""
+        """Stop counting bytes of a temporary file."""
         _subtract(self._spooled, user_id, size)
 
     def _is_disk_free(self, size: int) -> bool:
@@ -101,7 +101,7 @@ def _subtract(counts: Counter[int], key: int, amount: int) -> None:
 
 
 class ConnectionHandles:
-    """The open handles of one connection, over all of its channels."""
+    """The open handles of one connection, on all of its channels."""
 
     def __init__(self, budget: SftpBudget, user_id: int) -> None:
         self.budget = budget
@@ -110,7 +110,7 @@ class ConnectionHandles:
         self._write_count = 0
 
     def take(self, *, is_write: bool = False) -> None:
-        """Count a handle; TooMany when the connection, the user or all have too many."""
+        """Count a handle. Raise TooMany if the connection, the user or all users have too many."""
         if self._count >= MAX_HANDLES_PER_CONNECTION:
             raise TooMany(f"a connection may have {MAX_HANDLES_PER_CONNECTION} files and folders open")
         if is_write and self._write_count >= MAX_WRITE_HANDLES_PER_CONNECTION:
@@ -120,17 +120,17 @@ class ConnectionHandles:
         self._write_count += is_write
 
     def release(self, *, is_write: bool = False) -> None:
-        """Count a handle no more."""
+        """Stop counting a handle."""
         self.budget.release_handle(self.user_id)
         self._count -= 1
         self._write_count -= is_write
 
 
 class HandleAccess:
-    """The access of an open handle, evaluated anew while it is used and when its file is stored.
+    """The access of an open handle, evaluated while it is used and when its file is stored.
 
-    `evaluate` returns the access to the path that the client has opened, for the account, the rules and the base path
-    as they are now. `storage_path`: the path in its storage, None for a folder.
+    `evaluate` returns the access to the path that the client has opened, with the present account, rules and base path.
+    `storage_path`: the path in its storage, None for a folder.
     """
 
     def __init__(
@@ -147,12 +147,12 @@ class HandleAccess:
         self._evaluated_at = time.monotonic()
 
     async def follow(self) -> None:
-        """Evaluate the access unless that was done a moment ago."""
+        """Evaluate the access, unless that was done less than a moment ago."""
         if time.monotonic() - self._evaluated_at >= EVALUATION_INTERVAL_SECONDS:
             await self.evaluate()
 
     async def evaluate(self) -> PathAccess:
-        """Return the access as it is now; a Problem when the handle must not be used any more."""
+        """Return the present access. Raise a Problem if the handle can no longer be used."""
         access = await self._evaluate()
         if access.path != self._opened.path:
             raise AccessDenied("the base path of the account has changed, open the file again")
@@ -172,7 +172,7 @@ class HandleAccess:
 
 
 class OpenedFolder:
-    """A folder that is being listed."""
+    """An open listing of a folder."""
 
     def __init__(self, names: AsyncGenerator[SFTPName]) -> None:
         self._names = names
@@ -188,13 +188,16 @@ class OpenedFolder:
         await self._names.aclose()
 
 
-READ_BYTES = 256 << 10  # of one answer
-HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages have them in base64, which is shorter
-MAX_SKIPPED_BYTES = 2 * BLOCK  # read and dropped rather than skipped by another request to the storage
+READ_BYTES = 256 << 10  # per answer
+HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages encode them in base64, which is shorter
+MAX_SKIPPED_BYTES = 2 * BLOCK  # skipped by reading, which is cheaper than another request to the storage
 
 
 class OpenedFile:
-    """The file as it was when it was opened: EntryChanged where the storage can tell that it is another one by now."""
+    """An open file for reading.
+
+    It raises EntryChanged if the storage can tell that the file was replaced since it was opened.
+    """
 
     def __init__(self, storage_path: StoragePath, entry: Entry, access: HandleAccess) -> None:
         self.entry = entry
@@ -202,11 +205,14 @@ class OpenedFile:
         self._storage_path = storage_path
         self._stream: AsyncIterator[bytes] | None = None
         self._buffer = b""
-        self._start = 0  # of the unread bytes in the buffer
-        self._position = 0  # in the file, of those bytes
+        self._start = 0  # start of the unread bytes in the buffer
+        self._position = 0  # their offset in the file
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Return bytes from `offset`, fewer than `size` only at the end of the file or above READ_BYTES."""
+        """Return bytes from `offset`.
+
+        Fewer than `size` are returned only at the end of the file or above READ_BYTES.
+        """
         size = min(size, READ_BYTES)
         if self.entry.size is not None and offset >= self.entry.size:
             return b""
@@ -222,7 +228,7 @@ class OpenedFile:
         self._position = offset
 
     async def _take(self, size: int) -> bytes:
-        """The next bytes of the stream."""
+        """Return the next bytes of the stream."""
         pieces: list[bytes] = []
         while size:
             if self._start == len(self._buffer):
@@ -238,7 +244,7 @@ class OpenedFile:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def get_checksums(self) -> Mapping[str, str]:
-        """Algorithm → checksum in hex, as far as the storage knows them without reading the file."""
+        """Return the checksums in hex by algorithm, as far as the storage knows them without reading the file."""
         driver = self._storage_path.driver
         known = dict(self.entry.hashes or {})
         if driver.capabilities.get_checksums:
@@ -246,7 +252,7 @@ class OpenedFile:
         return {name: value for name, value in known.items() if len(value) == HEX_DIGITS.get(name)}
 
     async def close(self) -> None:
-        """Free what the stream holds."""
+        """Release the resources of the stream."""
         stream, self._stream = self._stream, None
         self._buffer, self._start = b"", 0
         if isinstance(stream, AsyncGenerator):
@@ -262,6 +268,6 @@ _KINDS: tuple[tuple[tuple[type[Problem], ...], Callable[[str], SFTPError]], ...]
 
 
 def explain(problem: Problem) -> SFTPError:
-    """The status that a client gets for a problem."""
+    """Return the SFTP status of a problem."""
     make = next((make for problems, make in _KINDS if isinstance(problem, problems)), SFTPFailure)
     return make(mask_private(problem.message))

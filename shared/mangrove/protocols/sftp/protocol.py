@@ -1,7 +1,8 @@
-"""The packets of one session: asyncssh's handler, without what the tree has not, and with `check-file`.
+"""The packets of one session: asyncssh's handler without the operations that the tree does not have, and with
+`check-file`.
 
-`check-file` (draft-ietf-secsh-filexfer-extensions-00, section 3) tells a checksum that the storage knows, of a whole
-file: nothing is read for it.
+`check-file` (draft-ietf-secsh-filexfer-extensions-00, section 3) returns a checksum of a whole file that the storage
+knows. It does not read the file.
 """
 
 from __future__ import annotations
@@ -25,27 +26,28 @@ WRITE_BYTES = 256 << 10  # of one packet
 MAX_PACKET_BYTES = WRITE_BYTES + 1024
 
 CHECK_FILE_NAME = b"check-file-name"
-CHECK_FILE_HANDLES = (b"check-file-handle", b"check-file")  # the second is what paramiko says
+CHECK_FILE_HANDLES = (b"check-file-handle", b"check-file")  # the second name is the one that paramiko uses
 REPLY = b"check-file"
 UNAVAILABLE = (b"hardlink@openssh.com", b"copy-data", b"ranges@asyncssh.com", b"fstatvfs@openssh.com")
 
 
 @dataclass(frozen=True, slots=True)
 class FileHash:
-    """A checksum as it goes over the wire."""
+    """A checksum in the format of the wire."""
 
     algorithm: str
     digest: bytes
 
     def encode(self, version: int) -> bytes:
-        """The rest of a reply: its kind, the algorithm that was taken, and the checksum without a length before it."""
+        """The rest of a reply: its kind, the algorithm, and the checksum without a length in front."""
         return String(REPLY) + String(self.algorithm) + self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class _HashRequest:
-    """The end of a request for a checksum: algorithms in the client's order, and which bytes of the file in blocks of
-    what size, 0 for all of them as one."""
+    """The end of a request for a checksum: algorithms in the client's order, the range of the file, and the size of
+    blocks; 0 means all bytes as one block.
+    """
 
     algorithms: tuple[str, ...]
     start: int
@@ -61,7 +63,7 @@ class _HashRequest:
 
 
 class Handler(SFTPServerHandler):
-    """One session. A client that leaves does not close its files: what it was writing does not appear."""
+    """A session. If a client disconnects, its files stay unclosed: an unfinished upload is discarded."""
 
     _server: TreeServer
     _extensions: ClassVar[list[tuple[bytes, bytes]]] = [  # type: ignore[misc]  # it is one, not said to be
@@ -75,7 +77,7 @@ class Handler(SFTPServerHandler):
         self._flow = flow
 
     async def recv_packet(self) -> SSHPacket:
-        """Wait until the client has taken the answers, then return its next packet."""
+        """Wait until the client has taken its answers, then return its next packet."""
         assert self._reader is not None and self._writer is not None
         await self._writer.drain()
         await self._flow.wait_until_taken()
@@ -101,7 +103,7 @@ class Handler(SFTPServerHandler):
             await self._server.discard_all()
             self._file_handles.clear()
             self._dir_handles.clear()
-            self._server.channel.exit(0)  # else OpenSSH's scp counts the session as failed
+            self._server.channel.exit(0)  # otherwise OpenSSH's scp reports the session as failed
         await super()._cleanup(exc)
 
     async def _process_check_file_name(self, packet: SSHPacket) -> FileHash:

@@ -1,6 +1,6 @@
-"""The SSH server in front of the tree: who gets in, what a connection may ask for, and how many there are.
+"""The SSH server of the tree: sign-in, limits, and the requests of a connection.
 
-Only the subsystem `sftp` is there: no shell, no command, no forwarding, no environment.
+It offers only the subsystem `sftp`: no shell, command, forwarding or environment.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from mangrove.protocols.sftp.flow import ANSWER_WINDOW_BYTES, ConnectionFlow
 from mangrove.protocols.sftp.handles import MAX_HANDLES, ConnectionHandles, SftpBudget
 from mangrove.protocols.sftp.protocol import Handler
 
-MAX_CONNECTIONS = 256  # that somebody is signed in on
+MAX_CONNECTIONS = 256  # of signed-in users
 MAX_CONNECTIONS_PER_SOURCE = 64
-MAX_STRANGERS = 64  # connections on which nobody is signed in yet
+MAX_STRANGERS = 64  # without a sign-in yet
 MAX_STRANGERS_PER_SOURCE = 16
 MAX_CHANNELS_PER_CONNECTION = 4
-CHANNEL_WINDOW_BYTES = 2 << 20  # that a client may send before they are processed
-DESCRIPTOR_SHARE = 8  # an eighth of the descriptors for handles, and one for connections
+CHANNEL_WINDOW_BYTES = 2 << 20  # a client may send them before any is processed
+DESCRIPTOR_SHARE = 8  # an eighth of the descriptors for handles, one per connection
 LOGIN_SECONDS = 30.0
-HOST_KEY_FOLDER = "ssh"  # of the data directory
+HOST_KEY_FOLDER = "ssh"  # in the data directory
 SPOOL_FOLDER = "staging"
 HOST_KEY_NAME = "ssh_host_ed25519_key"
-KEEPALIVE_SECONDS = 60.0  # between two questions to a silent client; three without an answer end the connection
+KEEPALIVE_SECONDS = 60.0  # between two probes of a silent client; three without an answer end the connection
 PASSWORD, CODE = "Password: ", "One-time code: "
 
 
 class SftpConnections:
-    """The connections of this process. `folder`: the folder of temporary files, None for the system's place."""
+    """The connections of this process. `folder`: the folder of temporary files, None for the system's default."""
 
     def __init__(self, folder: Path | None, descriptors: int | None = None) -> None:
         share = (descriptors or get_limit()) // DESCRIPTOR_SHARE
         self.budget = SftpBudget(folder, min(MAX_HANDLES, share))
         self._max_connections = min(MAX_CONNECTIONS, share)
-        self._strangers: dict[SSHServerConnection, str] = {}  # and their sources, the oldest first
+        self._strangers: dict[SSHServerConnection, str] = {}  # with their sources, the oldest first
         self._sessions: dict[SSHServerConnection, Session] = {}
 
     def make_server(self) -> SftpServer:
@@ -62,8 +62,11 @@ class SftpConnections:
         return SftpServer(self)
 
     def admit(self, connection: SSHServerConnection, source: str) -> None:
-        """Take a new connection in. Where too many have not signed in, one of them is ended: the oldest of the same
-        source, or of the source that has the most."""
+        """Accept a new connection.
+
+        If too many have not signed in, one of them is ended: the oldest of the same source, or of the source with the
+        most connections.
+        """
         self._strangers[connection] = source
         counts = Counter(self._strangers.values())
         if counts[source] > MAX_STRANGERS_PER_SOURCE:
@@ -73,27 +76,29 @@ class SftpConnections:
 
     def _drop_stranger(self, source: str) -> None:
         oldest = next(connection for connection, other in self._strangers.items() if other == source)
-        log_event("connection refused", protocol=SFTP.name, client=source, reason="too many without a sign-in")
+        log_event(
+            "connection refused", protocol=SFTP.name, client=source, reason="too many connections without sign-in"
+        )
         self.remove(oldest)
         oldest.abort()
 
     def has_room(self, source: str) -> bool:
-        """True if one more connection may sign in from there."""
+        """True if one more connection may sign in from a source."""
         count = sum(find_client(session.source) == source for session in self._sessions.values())
         return len(self._sessions) < self._max_connections and count < MAX_CONNECTIONS_PER_SOURCE
 
     def add(self, connection: SSHServerConnection, session: Session) -> None:
-        """Keep the connection of a user who signed in."""
+        """Register the connection of a user who has signed in."""
         self._strangers.pop(connection, None)
         self._sessions[connection] = session
 
     def remove(self, connection: SSHServerConnection) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         self._strangers.pop(connection, None)
         self._sessions.pop(connection, None)
 
     async def end_revoked(self) -> None:
-        """End the connections whose account, password, right or key is gone."""
+        """End the connections whose account, password, right or key is not valid any more."""
         ended = await sessions.find_ended(list(self._sessions.values()))
         for connection, session in list(self._sessions.items()):
             if any(session is ended_session for ended_session in ended):
@@ -108,7 +113,7 @@ class SftpConnections:
 
 
 class _NoEnvironment(dict[bytes, bytes]):
-    """The environment of a channel: what a client sets is not kept."""
+    """An environment of a channel that ignores the variables that a client sets."""
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         pass
@@ -141,13 +146,13 @@ class _Session(SSHServerStreamSession[bytes]):
 
 
 class SftpServer(asyncssh.SSHServer):
-    """One connection, from its first byte on."""
+    """A connection, from its first byte on."""
 
     def __init__(self, connections: SftpConnections) -> None:
         self._connections = connections
         self._connection: SSHServerConnection | None = None
         self._source = ""
-        self._password = ""  # right, and to be followed by a one-time code
+        self._password = ""  # correct, but a one-time code has to follow
         self._session: Session | None = None
         self._flow: ConnectionFlow | None = None
         self._handles: ConnectionHandles | None = None
@@ -160,7 +165,7 @@ class SftpServer(asyncssh.SSHServer):
         self._connections.admit(conn, find_client(self._source))
 
     def get_flow(self) -> ConnectionFlow:
-        """Return the flow of the connection, which has begun."""
+        """Return the flow of the connection, which has started."""
         assert self._flow is not None
         return self._flow
 
@@ -173,7 +178,7 @@ class SftpServer(asyncssh.SSHServer):
         return guest is None or not self._take(SFTP.open_session(guest, self._source))
 
     def _take(self, session: Session) -> bool:
-        """Keep the session of a user who has signed in; False where there are too many connections."""
+        """Register the session of a user who has signed in. Return False if there are too many connections."""
         if not self._connections.has_room(find_client(self._source)):
             log_event("connection refused", protocol=SFTP.name, client=self._source, reason="too many connections")
             return False
@@ -221,7 +226,7 @@ class SftpServer(asyncssh.SSHServer):
         return "", "", "", [(PASSWORD, False)]
 
     async def validate_kbdint_response(self, username: str, responses: Any) -> Any:
-        """The first answer is the password; where the account has a second factor, the next one is its code."""
+        """Check an answer. The first is the password; if the account has a second factor, the next one is its code."""
         answer = str(responses[0]) if len(responses) == 1 else ""
         password, code = (self._password, answer) if self._password else (answer, "")
         try:
@@ -257,12 +262,12 @@ class SftpServer(asyncssh.SSHServer):
 
 
 def read_host_key(folder: Path) -> SSHKey:
-    """Return the key by which clients know this service again, made at the first call, whole or not at all; blocks."""
+    """Return the host key, by which clients recognise this service. The first call makes it atomically; blocks."""
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / HOST_KEY_NAME
     if not path.exists():
         key = asyncssh.generate_private_key("ssh-ed25519")
-        handle, part = tempfile.mkstemp(dir=folder)  # open to its owner alone
+        handle, part = tempfile.mkstemp(dir=folder)  # readable by its owner alone
         with os.fdopen(handle, "wb") as file:
             file.write(key.export_private_key())
             file.flush()
@@ -272,7 +277,7 @@ def read_host_key(folder: Path) -> SSHKey:
 
 
 async def listen(host: str, port: int, host_key: SSHKey, connections: SftpConnections) -> asyncssh.SSHAcceptor:
-    """Serve SFTP at an address, until the answer is closed; OSError when that is not possible."""
+    """Serve SFTP at an address until the returned server is closed. Raise OSError if that is not possible."""
     options: Mapping[str, Any] = {
         "server_host_keys": [host_key],
         "server_factory": connections.make_server,
@@ -302,11 +307,11 @@ class SftpListener:
         self._connections = connections
 
     async def end_revoked(self) -> None:
-        """End the connections of users who may not use SFTP any more."""
+        """End the connections of users who can no longer use SFTP."""
         await self._connections.end_revoked()
 
     def close(self) -> None:
-        """Stop, and end all connections."""
+        """Stop the server and end all connections."""
         self._acceptor.close()
         self._connections.abort()
 
@@ -318,5 +323,5 @@ async def serve(host: str, port: int, data: Path) -> SftpListener:
     spool.mkdir(mode=0o700, exist_ok=True)
     connections = SftpConnections(spool)
     acceptor = await listen(host, port, key, connections)
-    log_event("SFTP is served", address=f"{host}:{port}", host_key=key.get_fingerprint())
+    log_event("SFTP server started", address=f"{host}:{port}", host_key=key.get_fingerprint())
     return SftpListener(acceptor, connections)

@@ -1,10 +1,10 @@
-"""A file open for writing: it appears whole when it is closed, or not at all.
+"""A file open for writing: it appears complete when it is closed, or not at all.
 
-It is written and read in any order in a nameless file: of its storage where that has such (`open_staged`), else in a
-temporary one for up to MAX_SPOOLED_BYTES_PER_FILE, or fewer where there is no room for more. The file then goes to the
-storage while it comes, and from then on has to come in order.
+It is written and read in any order in a nameless file: of its storage if that has such files (`open_staged`), else in a
+temporary file of up to MAX_SPOOLED_BYTES_PER_FILE, or fewer if there is no room.
 
-The old content of a file stays until it is written over, as POSIX has it; it is fetched as far as it is needed.
+A larger file is sent to its storage while it is received, and from then on has to arrive in order. As POSIX requires,
+the old content of a file stays until it is overwritten; it is read as far as it is needed.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import uploads
 
 MAX_SPOOLED_BYTES_PER_FILE = 256 << 20  # of a temporary file
-FREE_SPACE_CHECK_BYTES = 1 << 20  # a larger gap must fit into what the storage has free
-MAX_OFFSET = (1 << 63) - 1  # of an offset
+FREE_SPACE_CHECK_BYTES = 1 << 20  # a larger gap has to fit into the free space of the storage
+MAX_OFFSET = (1 << 63) - 1  # largest offset
 
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """The file that was there when it was opened without being emptied."""
+    """A file that was opened without truncating it, with its old content."""
 
     storage_path: StoragePath
     entry: Entry
 
 
 class _TemporaryFile:
-    """A staged file of this machine: nothing is left of it after a crash."""
+    """A staged file of this machine. Nothing of it remains after a crash."""
 
     is_committed = False
 
     def __init__(self, folder: Path | None) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` does it
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` closes it
 
     async def write(self, offset: int, content: bytes) -> None:
         await finish_despite_cancel(asyncio.to_thread(_write_all, self._file.fileno(), content, offset))
@@ -63,8 +63,10 @@ class _TemporaryFile:
 
 
 class Spool:
-    """The bytes so far, gathered to blocks, of which one is written while the next one comes. `staged`: the nameless
-    file of the storage, None for a temporary one. Once a block was not written nothing else is."""
+    """The bytes so far, gathered to blocks: one is written while the next one is received.
+
+    `staged`: the nameless file of the storage, None for a temporary one. After a failed write, nothing more is written.
+    """
 
     def __init__(self, handles: ConnectionHandles, staged: StagedFile | None) -> None:
         self.staged = staged
@@ -74,11 +76,11 @@ class Spool:
         self._writing: asyncio.Task[None] | None = None
         self._failure: Problem | OSError | None = None
         self._pending = bytearray()
-        self._offset = 0  # of the pending bytes
+        self._offset = 0  # offset of the pending bytes
         self.size = 0
 
     async def reserve(self, size: int) -> bool:
-        """Make sure that the file may have `size` bytes; False where it has to go to the storage instead."""
+        """Reserve room for a file of `size` bytes. Return False if it has to go to the storage instead."""
         if self.staged is not None or size <= self._reserved:
             return True
         if size > MAX_SPOOLED_BYTES_PER_FILE:
@@ -90,7 +92,7 @@ class Spool:
         return is_reserved
 
     async def write(self, offset: int, content: bytes) -> None:
-        """Keep bytes; a gap before them is zeros."""
+        """Write bytes; a gap before them is filled with zeros."""
         if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
             await self._start_writing()
             self._offset = offset
@@ -98,18 +100,18 @@ class Spool:
         self.size = max(self.size, offset + len(content))
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Bytes from `offset`, fewer than `size` only at the end."""
+        """Return bytes from `offset`. Fewer than `size` are returned only at the end."""
         await self.flush()
         return await self._file.read(offset, size)
 
     async def truncate(self, size: int) -> None:
-        """Cut to `size`, or fill up with zeros."""
+        """Truncate the file to `size`, or extend it with zeros."""
         await self.flush()
         await self._file.truncate(size)
         self.size = size
 
     async def flush(self) -> None:
-        """Have all bytes in the file."""
+        """Write all pending bytes to the file."""
         await self._start_writing()
         await self._wait()
 
@@ -121,7 +123,7 @@ class Spool:
             self._offset += len(content)
 
     async def _wait(self) -> None:
-        """Until the block under way is written; raises what that failed with, then and ever after."""
+        """Wait for the block that is being written. Raise its failure, then and at each later call."""
         if self._failure is not None:
             raise self._failure
         writing, self._writing = self._writing, None
@@ -136,7 +138,7 @@ class Spool:
         """Free its room on the disk."""
         writing, self._writing = self._writing, None
         if writing is not None:
-            await asyncio.gather(writing, return_exceptions=True)  # how it ended, nobody asks
+            await asyncio.gather(writing, return_exceptions=True)  # a failure is not reported any more
         self._file.close()
         reserved, self._reserved = self._reserved, 0
         if reserved:
@@ -144,7 +146,7 @@ class Spool:
 
 
 async def open_spool(storage_path: StoragePath, handles: ConnectionHandles) -> Spool:
-    """Return a place for the bytes of a new file."""
+    """Return a buffer for the bytes of a new file."""
     staged: StagedFile | None = None
     try:
         staged = await storage_path.driver.open_staged(storage_path.path)
@@ -161,24 +163,24 @@ def _write_all(handle: int, content: bytes, offset: int) -> None:
 
 
 class _Sending:
-    """A body that goes to its storage while it comes: one block waits, whoever brings more waits, too."""
+    """A body that is sent to its storage while it is received. One block waits; a writer of another one waits, too."""
 
     def __init__(self) -> None:
         self._blocks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self.position = 0
 
     async def put(self, content: bytes, task: asyncio.Task[None]) -> None:
-        """Hand a block over; raises what the upload failed with."""
+        """Pass a block on. Raise the failure of the upload."""
         putting = asyncio.ensure_future(self._blocks.put(content))
         await asyncio.wait([putting, task], return_when=asyncio.FIRST_COMPLETED)
         if not putting.done():
             putting.cancel()
             task.result()
-            raise StorageProblem("the storage took the file before its end")
+            raise StorageProblem("the storage ended the upload before the end of the file")
         self.position += len(content)
 
     async def finish(self, task: asyncio.Task[None]) -> None:
-        """Say that there is no more, and wait until the file is there."""
+        """Signal the end, and wait until the file is stored."""
         putting = asyncio.ensure_future(self._blocks.put(None))
         await asyncio.wait([task])
         putting.cancel()
@@ -190,16 +192,19 @@ class _Sending:
 
 
 class WrittenFile:
-    """One file under way. `chosen`: where it will be; `overwrite`: True if it may replace a file."""
+    """A file that is being written.
+
+    `chosen`: its future path; `overwrite`: True if it may replace a file.
+    """
 
     def __init__(
         self, access: HandleAccess, chosen: PathAccess, old: Old | None, overwrite: bool, spool: Spool
     ) -> None:
-        self.modified: float | None = None  # seconds since the epoch, as the client wants it
-        self.is_appending = False  # every write goes to the end, wherever the client says
+        self.modified: float | None = None  # seconds since the epoch, as the client requests
+        self.is_appending = False  # each write goes to the end, whatever its offset
         self.access = access
         self._chosen = chosen
-        self._received = 0  # bytes that the client has sent, and of the old file
+        self._received = 0  # bytes that the client has sent, and bytes of the old file
         self._old = old
         self._old_size = (old.entry.size or 0) if old else 0
         self._overwrite = overwrite
@@ -214,7 +219,7 @@ class WrittenFile:
 
     @property
     def size(self) -> int:
-        """Bytes that it has now."""
+        """The number of bytes that it has now."""
         return max(self._written, self._old_size)
 
     @property
@@ -222,9 +227,9 @@ class WrittenFile:
         return self._spool.size if self._sending is None else self._sending.position
 
     async def write(self, offset: int, content: bytes) -> None:
-        """Put bytes at an offset; BadRequest for one that comes too late, or is no offset of a file."""
+        """Write bytes at an offset. Raise BadRequest if the offset is out of order or out of range."""
         if offset + len(content) > MAX_OFFSET:
-            raise BadRequest(f"a file has no byte {offset}")
+            raise BadRequest(f"{offset} is not an offset of a file")
         if not content:
             return
         if offset > self._written:
@@ -242,14 +247,12 @@ class WrittenFile:
             await self._spool.write(offset, content)
             return
         if offset != self._sending.position:
-            raise BadRequest(
-                "a file that is sent to its storage already has to be written from its beginning to its end"
-            )
+            raise BadRequest("a file of this size has to be written in order")
         assert self._task is not None
         await self._sending.put(content, self._task)
 
     async def _fill(self, stop: int) -> None:
-        """Have everything before `stop`: of the old file as far as that goes, then zeros."""
+        """Provide all bytes before `stop`: of the old file as far as it has them, then zeros."""
         if self._old is not None and self._written < (end := min(stop, self._old_size)):
             await self._copy_old(self._written, end)
         gap = stop - self._written
@@ -260,10 +263,10 @@ class WrittenFile:
             await self._append(bytes(min(gap, BLOCK)))
 
     async def _check_gap(self, stop: int, gap: int) -> None:
-        """Refuse a file of which too much was never sent, and a gap that has no room in the storage."""
+        """Refuse a file with too many bytes that were never sent, and a gap that does not fit into the storage."""
         max_bytes = configuration.cached().settings.sftp_max_gap_mb
         if gap > 0 and stop - self._received > max_bytes:
-            raise TooLarge(f"a file can have gaps of {max_bytes >> 20} MiB in all, the rest has to be written")
+            raise TooLarge(f"a file can have gaps of {max_bytes >> 20} MiB in total")
         if gap > FREE_SPACE_CHECK_BYTES:
             space = await mounts.get_capacity(self._chosen.find_mount()[0])
             if space is not None and gap > space.free:
@@ -281,7 +284,7 @@ class WrittenFile:
         await self._put(self._written, content)
 
     async def _start_sending(self) -> None:
-        """Let what is there go to the storage, and the rest after it."""
+        """Send the bytes so far to the storage, and the rest after it."""
         size = self._spool.size
         self._sending = _Sending()
         self._task = asyncio.create_task(self._store(self._sending.iterate()))
@@ -295,17 +298,17 @@ class WrittenFile:
         await uploads.write(self._chosen, body, upload, overwrite=self._overwrite, hashes={})
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Return bytes as they are now, READ_BYTES at most; BadRequest once the file goes to its storage."""
+        """Return present bytes, at most READ_BYTES. Raise BadRequest if the file is sent to its storage already."""
         size = min(size, READ_BYTES)
         if self._sending is not None:
-            raise BadRequest("a file that is sent to its storage already cannot be read before it is closed")
+            raise BadRequest("a file of this size cannot be read before it is closed")
         stop = min(offset + size, self._old_size)
         if stop > self._written:
             await self._fill(stop)
         return await self._spool.read(offset, size)
 
     async def truncate(self, size: int) -> None:
-        """Give the file another size; what is added is zeros."""
+        """Change the size of the file; added bytes are zeros."""
         if size > MAX_OFFSET:
             raise BadRequest(f"a file cannot have {size} bytes")
         self._old_size = min(self._old_size, size)
@@ -314,10 +317,10 @@ class WrittenFile:
         elif self._sending is None:
             await self._spool.truncate(size)
         elif size < self._written:
-            raise BadRequest("a file that goes to its storage already cannot be cut")
+            raise BadRequest("a file of this size cannot be truncated while it is written")
 
     async def finish(self) -> None:
-        """Store the file, where the client may still do that; it is there, whole, when this returns."""
+        """Store the file, if the client may still do that. It is complete when this returns."""
         try:
             self._chosen = (await self.access.evaluate()).with_path(self._chosen.path)
             if self._written < self._old_size:
@@ -339,8 +342,8 @@ class WrittenFile:
             yield await self._spool.read(offset, BLOCK)
 
     async def discard(self) -> None:
-        """Leave everything as it was before, unless it is finished."""
+        """Discard the file, unless it is finished."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)  # how it ended, nobody asks
+            await asyncio.gather(self._task, return_exceptions=True)  # a failure is not reported any more
         await self._spool.close()

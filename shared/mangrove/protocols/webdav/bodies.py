@@ -1,4 +1,4 @@
-"""The XML that clients send: parsed without document types and entities, within bounds that hold while it is read."""
+"""The XML that clients send. It is parsed without document types and entities, and limits apply while it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from defusedxml.common import DefusedXmlException
 
 from mangrove.core.problems import BadRequest, TooLarge
 
-MAX_BODY_BYTES = 64 << 10  # what is parsed on the event loop takes milliseconds
+MAX_BODY_BYTES = 64 << 10  # parsing on the event loop takes milliseconds
 MAX_ELEMENTS_PER_BODY = 2000
 MAX_DEPTH_OF_BODY = 64
 MAX_NAMES_PER_PROPFIND = 64
@@ -21,7 +21,7 @@ MAX_NAMES_PER_PROPPATCH = 64
 MAX_NAMESPACES_PER_BODY = 64
 MAX_NAMESPACE_CHARACTERS = 256
 MAX_NAME_CHARACTERS = 256  # of an element or attribute, without its namespace
-MAX_OWNER_CHARACTERS = 1024  # of the text by which a client names the owner of a lock
+MAX_OWNER_CHARACTERS = 1024  # of the text with which a client names the owner of a lock
 DAV = "{DAV:}"
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 QUOTES: Mapping[str, str] = {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
@@ -31,7 +31,7 @@ QUOTES: Mapping[str, str] = {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 class PropertyRequest:
     """The body of a PROPFIND."""
 
-    names: Sequence[str] = ()  # of properties, as `{namespace}name`; with `is_all` those beside the usual ones
+    names: Sequence[str] = ()  # of properties, as `{namespace}name`; with `is_all`, in addition to the usual ones
     is_all: bool = False  # all properties with their values
     is_names: bool = False  # the names of all properties, without values
 
@@ -49,11 +49,11 @@ class LockRequest:
     """The body of a LOCK."""
 
     is_exclusive: bool
-    owner: str = field(default="")  # the text by which the client names itself, as XML
+    owner: str = field(default="")  # the text with which the client describes itself, as XML
 
 
 class _BoundedBuilder(TreeBuilder):
-    """A tree builder that refuses an element as soon as it exceeds a bound, before the tree grows."""
+    """A tree builder that refuses an element as soon as it exceeds a limit, before the tree grows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,14 +94,14 @@ def _parse(body: bytes, root: str) -> Element:
         parser.feed(body)
         element: Element = parser.close()
     except (ElementTree.ParseError, DefusedXmlException, ValueError, LookupError):
-        raise BadRequest("the body is no XML, or has a document type") from None
+        raise BadRequest("the body is not XML, or has a document type") from None
     if element.tag != DAV + root:
-        raise BadRequest(f"the body is no {root} of DAV:")
+        raise BadRequest(f"the body is not a {root} of DAV:")
     return element
 
 
 def parse_propfind(body: bytes) -> PropertyRequest:
-    """Return what a PROPFIND asks for: everything without a body. BadRequest."""
+    """Return the request of a PROPFIND; without a body, all properties. Raise BadRequest."""
     if not body.strip():
         return PropertyRequest(is_all=True)
     root = _parse(body, "propfind")
@@ -123,7 +123,7 @@ def _read_names(properties: Element | None) -> Sequence[str]:
 
 
 def parse_proppatch(body: bytes) -> list[PropertyChange]:
-    """Return the steps of a PROPPATCH in their order; BadRequest."""
+    """Return the steps of a PROPPATCH in their order. Raise BadRequest."""
     elements = [*_iterate_changes(_parse(body, "propertyupdate"))]
     if not elements:
         raise BadRequest("the body changes nothing")
@@ -142,7 +142,7 @@ def _iterate_changes(root: Element) -> Iterator[tuple[Element, Element, Element]
 
 
 def _serialize(element: Element, *above: Element) -> str | None:
-    """Return a property as it is stored, in the language that is stated above it; None for one to be removed."""
+    """Return a property as it is stored, with the language declared above it; None if it is to be removed."""
     if above[-1].tag == DAV + "remove":
         return None
     language = next((parent.get(XML_LANG) for parent in above if parent.get(XML_LANG)), None)
@@ -153,13 +153,13 @@ def _serialize(element: Element, *above: Element) -> str | None:
 
 
 def parse_lockinfo(body: bytes) -> LockRequest:
-    """Return the lock that a LOCK asks for; BadRequest."""
+    """Return the lock that a LOCK requests. Raise BadRequest."""
     root = _parse(body, "lockinfo")
     if root.find(f"{DAV}locktype/{DAV}write") is None:
-        raise BadRequest("there are write locks alone")
+        raise BadRequest("only write locks are supported")
     scopes = {scope.tag for scope in root.iterfind(f"{DAV}lockscope/*")}
     if len(scopes) != 1 or not scopes <= {DAV + "exclusive", DAV + "shared"}:
-        raise BadRequest("the body says no scope")
+        raise BadRequest("the body does not name a scope")
     return LockRequest(DAV + "exclusive" in scopes, _read_owner(root.find(DAV + "owner")))
 
 
@@ -189,5 +189,5 @@ def split_name(tag: str) -> tuple[str, str]:
 
 
 def quote_attribute(text: str) -> str:
-    """Return a text as it stands between the quotes of an attribute."""
+    """Escape a text for the quotes of an attribute."""
     return escape(text, QUOTES)

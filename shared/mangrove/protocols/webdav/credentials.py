@@ -1,9 +1,11 @@
-"""Signing in by each request, as Basic has it: who was found right is believed for a while without another slow hash.
+"""Sign-in of each request by HTTP Basic. Credentials that were accepted are cached for a while, to spare the slow hash.
 
-What is kept is a keyed hash, under a key of this process, of the source, the name and the password. A session counts as
-long as it would at any other door: until the account is disabled, gets another password or right, or the application
-password is removed. A refusal ends what is believed of that name and place: while they are locked out, the right
-password is as wrong as any other, or guessing would go on past the lock-out.
+The cache has a keyed hash, under a key of this process, of the source, the name and the password. A cached session ends
+under the same conditions as any other: the account is disabled, gets another password or loses a right, or the
+application password is removed.
+
+A refused sign-in drops the cached sessions of that name and source. During a lockout, the correct password is refused
+as well; otherwise guessing could go on.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ MAX_CACHED_SESSIONS = 4096
 
 
 class _CachedSession(NamedTuple):
-    """`end`: of the monotonic clock; `generation`: of what was refused to that name and place."""
+    """A cached session. `end`: of the monotonic clock; `generation`: the number of refusals of that name and source."""
 
     session: Session
     end: float
@@ -40,7 +42,7 @@ class _CachedSession(NamedTuple):
 
 
 class CredentialCache:
-    """The sessions of this process's last sign-ins, by what proved them."""
+    """The sessions of this process's last sign-ins, by the hash of their credentials."""
 
     def __init__(self) -> None:
         self._key = token_bytes(32)
@@ -51,7 +53,7 @@ class CredentialCache:
         return hmac.digest(self._key, b"".join(len(part).to_bytes(4) + part for part in parts), "sha256")
 
     async def find(self, credentials: Credentials, source: str) -> Session | None:
-        """The session that these credentials opened from there, while it goes on."""
+        """Return the session of these credentials from that source, None if it has ended."""
         digest = self._digest(credentials, source)
         cached = self._sessions.get(digest)
         if cached is None:
@@ -67,7 +69,7 @@ class CredentialCache:
         return cached.session
 
     def add(self, credentials: Credentials, source: str, session: Session) -> None:
-        """Believe these credentials from now on."""
+        """Cache the session of these credentials."""
         generation = _read_generation(credentials.username, source)
         end = time.monotonic() + CACHE_SECONDS
         self._sessions[self._digest(credentials, source)] = _CachedSession(session, end, generation)
@@ -75,7 +77,7 @@ class CredentialCache:
             self._sessions.popitem(last=False)
 
     def forget(self, username: str, source: str) -> None:
-        """Believe no credentials of that name and place any more."""
+        """Drop the sessions of that name and source."""
         change_counters().bump(Topic.REFUSALS, (username, find_client(source)))
 
 
@@ -84,7 +86,7 @@ def _read_generation(username: str, source: str) -> int:
 
 
 async def sign_in(credentials: Credentials, source: str) -> Session:
-    """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, AccessDenied."""
+    """Return the session of these credentials. Raise Unauthorized, SecondFactorRequired, TooMany or AccessDenied."""
     try:
         if credentials.token:
             return await _sign_in_with_token(credentials.token, source)
@@ -109,7 +111,7 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
 
 
 async def _sign_in_with_token(token: str, source: str) -> Session:
-    """The administrator's session, for who has the permanent token."""
+    """Return the administrator's session for the permanent token."""
     permanent = (await configuration.get()).settings.token
     if not permanent or not hmac.compare_digest(token.encode(), permanent.encode()):
         raise Unauthorized

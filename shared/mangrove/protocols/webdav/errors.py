@@ -1,4 +1,4 @@
-"""Failures as WebDAV says them: a status, and where RFC 4918 has one, the condition that did not hold."""
+"""Failures in the terms of WebDAV: a status and, if RFC 4918 names one, the violated condition."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ XML = "application/xml; charset=utf-8"
 
 
 class DavProblem(Problem):
-    """A refusal that only WebDAV knows. `status`: of HTTP; `condition`: its element, "" for none; `href`: what it is
-    about, when that is not what was asked for."""
+    """A refusal that only WebDAV has.
+
+    `status`: of HTTP; `condition`: its element, "" for none; `href`: the address that it is about, if that differs from
+    the request's.
+    """
 
     def __init__(self, status: int, message: str, condition: str = "", href: str = "") -> None:
         super().__init__(message)
@@ -46,14 +49,14 @@ class DavProblem(Problem):
 
 
 class PreconditionFailed(DavProblem):
-    """A header of the request says what is not so."""
+    """A condition in a header of the request is false."""
 
-    def __init__(self, message: str = "a condition of the request does not hold") -> None:
+    def __init__(self, message: str = "a condition of the request is false") -> None:
         super().__init__(412, message)
 
 
 class LockedResource(DavProblem):
-    """Somebody's lock is on it, or on what it would change, and its token was not sent."""
+    """The entry, or one that the request changes, is locked by a user, and the request lacks the token."""
 
     def __init__(self, href: str, condition: str = "lock-token-submitted") -> None:
         super().__init__(423, "it is locked", condition, href)
@@ -73,14 +76,14 @@ _STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
 
 
 def find_status(problem: Problem) -> int:
-    """The status of HTTP for a problem."""
+    """Return the HTTP status of a problem."""
     if isinstance(problem, DavProblem):
         return problem.status
     return next((status for kinds, status in _STATUSES if isinstance(problem, kinds)), problem.code)
 
 
 def render_problem(problem: Problem) -> bytes:
-    """The body of the answer that says so: RFC 4918's element, or one of ours with the message."""
+    """Return the body of the answer: RFC 4918's element, or our element with the message."""
     condition = problem.condition if isinstance(problem, DavProblem) else ""
     href = f"<D:href>{escape(problem.href)}</D:href>" if isinstance(problem, DavProblem) and problem.href else ""
     about = f"<D:{condition}>{href}</D:{condition}>" if condition else ""

@@ -1,4 +1,4 @@
-"""Each verb of WebDAV, from the headers and the body of a request to its answer, without the objects of HTTP."""
+"""The methods of WebDAV, from headers and body to an answer, without objects of HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mangrove.tree.operations.downloads import Download
 
 SIZE_HEADERS = ("content-length", "x-expected-entity-length", "oc-total-length", "x-file-size")
 Headers = Mapping[str, str]  # by lower-case names
-Preconditions = Callable[[Headers, str, float, str], int | None]  # the status that If-Match and its like ask for
+Preconditions = Callable[[Headers, str, float, str], int | None]  # the status that If-Match and similar headers require
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file whose bytes a client asked for."""
+    """A file that a client requested."""
 
     download: Download
-    link: str = ""  # where its storage or a proxy has it, if the client is sent there
-    is_private: bool = False  # no cache may keep the link
-    needs_stat: bool = False  # the link is signed for GET alone: HEAD is answered from the entry
+    link: str = ""  # the link of its storage or of a proxy, if the client is redirected
+    is_private: bool = False  # caches must not store the link
+    needs_stat: bool = False  # the link is signed for GET only, so HEAD is answered from the entry
 
 
 async def propfind(dav: DavRequest, path: str, sent: Headers, body: bytes) -> Answer:
-    """Answer what is at a path and in it, with its properties."""
+    """Answer with the properties of an entry and of the entries in it."""
     depth = headers.parse_depth(sent.get("depth"), ("0", "1", headers.INFINITY), headers.INFINITY)
     query = bodies.parse_propfind(body)
     access = await dav.at(path)
@@ -57,7 +57,7 @@ async def propfind(dav: DavRequest, path: str, sent: Headers, body: bytes) -> An
 
 
 async def _answer_multistatus(pieces: AsyncIterator[bytes]) -> Answer:
-    """Answer with pieces as they are made; where answers are bounded they are collected first."""
+    """Answer with pieces as they are made. If answers have a size limit, the pieces are collected first."""
     limit = platform().max_answer_bytes
     if limit is None:
         return Answer(207, pieces, {"content-type": XML})
@@ -72,7 +72,7 @@ async def _answer_multistatus(pieces: AsyncIterator[bytes]) -> Answer:
 
 
 async def proppatch(dav: DavRequest, path: str, body: bytes) -> Answer:
-    """Store properties beside an entry."""
+    """Store properties of an entry."""
     steps = bodies.parse_proppatch(body)
     access = await dav.at(path)
     outcome = await verbs.proppatch(dav, access, steps)
@@ -82,13 +82,13 @@ async def proppatch(dav: DavRequest, path: str, body: bytes) -> Answer:
 
 
 async def find_file(dav: DavRequest, path: str, method: str) -> File | Answer:
-    """Return the file that GET or HEAD asks for, or where it is as the `webdav_policy` of its storage says."""
+    """Return the file that GET or HEAD requests, or its link, as the `webdav_policy` of its storage says."""
     access = await dav.at(path)
     await dav.conditions.require(access)
     if (await entries.stat(access)).is_dir:
         if method == "HEAD":
             return Answer(200, headers={"content-type": FOLDER_TYPE})
-        raise DavProblem(405, "a folder has no bytes: PROPFIND lists it")
+        raise DavProblem(405, "a folder cannot be downloaded; list it with PROPFIND")
     download = Download(access.path, await access.locate(""), access.settings)
     policy = download.storage_path.mount.storage.webdav_policy
     link = await download.get_link() if policy == "302_redirect" else None
@@ -113,7 +113,7 @@ async def put(dav: DavRequest, path: str, sent: Headers, body: AsyncIterator[byt
 
 
 def _check_preconditions(sent: Headers, old: Entry | None, check: Preconditions) -> None:
-    """Raise PreconditionFailed unless If-Match and its like hold for what is there."""
+    """Raise PreconditionFailed unless If-Match and similar headers are true for the entry."""
     if old is None:
         if "if-match" in sent:
             raise PreconditionFailed
@@ -122,7 +122,7 @@ def _check_preconditions(sent: Headers, old: Entry | None, check: Preconditions)
 
 
 def _read_upload(sent: Headers, name: str) -> Upload:
-    """Return what the headers say of the body."""
+    """Return the upload that the headers describe."""
     size = next((_parse_size(text, header) for header in SIZE_HEADERS if (text := sent.get(header, ""))), None)
     limit = platform().max_file_bytes
     if limit is not None and (size or 0) > limit:
@@ -144,7 +144,7 @@ def _parse_size(text: str, header: str) -> int:
 
 
 async def _make_validator(access: PathAccess) -> dict[str, str]:
-    """Return the header ETag of what was stored, where the storage tells that of a single file."""
+    """Return the header ETag of the stored file, if the storage knows it for single files."""
     if not access.may_read() or not (await access.locate("")).driver.config.direct_lookup:
         return {}
     stored = await entries.find_known(access)
@@ -160,7 +160,7 @@ async def mkcol(dav: DavRequest, path: str, body: bytes) -> Answer:
 
 
 async def delete(dav: DavRequest, path: str, sent: Headers, check: Preconditions) -> Answer:
-    """Remove a file, or a folder with all it holds."""
+    """Remove a file, or a folder with all its content."""
     headers.parse_depth(sent.get("depth"), (headers.INFINITY,), headers.INFINITY)
     access = await dav.at(path)
     if "if-match" in sent:
@@ -170,19 +170,22 @@ async def delete(dav: DavRequest, path: str, sent: Headers, check: Preconditions
 
 
 async def copy(dav: DavRequest, path: str, sent: Headers, base: SplitResult) -> Answer:
-    """Copy a file or folder; `base`: the address of this service."""
+    """Copy a file or folder. `base`: the address of this service."""
     transfer = _read_transfer(path, sent, base, ("0", headers.INFINITY))
     return _answer_outcome(await verbs.copy(dav, transfer))
 
 
 async def move(dav: DavRequest, path: str, sent: Headers, base: SplitResult) -> Answer:
-    """Move a file or folder, or give it another name; `base`: the address of this service."""
+    """Move or rename a file or folder. `base`: the address of this service."""
     transfer = _read_transfer(path, sent, base, (headers.INFINITY,))
     return _answer_outcome(await verbs.move(dav, transfer))
 
 
 def _read_transfer(path: str, sent: Headers, base: SplitResult, depths: tuple[str, ...]) -> Transfer:
-    """Return what a COPY or MOVE asks for. With `Prefer: respond-async` (RFC 7240) a task is not waited for."""
+    """Return the request of COPY or MOVE.
+
+    With `Prefer: respond-async` (RFC 7240), the answer does not wait for a task.
+    """
     depth = headers.parse_depth(sent.get("depth"), depths, headers.INFINITY)
     overwrite = headers.parse_overwrite(sent.get("overwrite"))
     seconds = 0.0 if "respond-async" in sent.get("prefer", "") else verbs.WAIT_SECONDS
@@ -194,12 +197,12 @@ def _read_transfer(path: str, sent: Headers, base: SplitResult, depths: tuple[st
 
 
 def _answer_outcome(outcome: Outcome) -> Answer:
-    """Answer 201 for what is new, 204 for what was replaced, 202 for what goes on."""
+    """Answer 201 for a new entry, 204 for a replaced one, 202 for a task that continues."""
     return Answer(202 if not outcome.is_done else 201 if outcome.is_new else 204)
 
 
 async def lock(dav: DavRequest, path: str, sent: Headers, body: bytes) -> Answer:
-    """Lock a file or folder, or have a lock last longer. Where nothing is, an empty file is made."""
+    """Lock a file or folder, or refresh a lock. If nothing is at the path, an empty file is made."""
     seconds = headers.parse_timeout(sent.get("timeout"))
     access = await dav.at(path)
     if not body.strip():
@@ -214,7 +217,7 @@ async def lock(dav: DavRequest, path: str, sent: Headers, body: bytes) -> Answer
 async def _answer_lock(
     dav: DavRequest, access: PathAccess, taken: Lock, status: int, more: Mapping[str, str] | None = None
 ) -> Answer:
-    """Answer with a lock as a property; `more`: headers."""
+    """Answer with a lock as a property. `more`: headers."""
     entry = await entries.find_known(access) or Entry(access.path.name, 0, 0.0, False)
     href = headers.make_href(dav.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
     shown = format_lock(ShownLock(taken, 0), Resource(href, entry, 0))
@@ -223,7 +226,7 @@ async def _answer_lock(
 
 
 async def unlock(dav: DavRequest, path: str, sent: Headers) -> Answer:
-    """Give a lock up."""
+    """Release a lock."""
     token = headers.parse_lock_token(sent.get("lock-token", ""))
     await locking.release(await dav.at(path), token)
     return Answer(204)

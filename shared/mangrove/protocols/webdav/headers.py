@@ -1,4 +1,4 @@
-"""Parsers for the headers and the address of WebDAV requests, without any I/O."""
+"""Parsers for the headers and the address of WebDAV requests, without I/O."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.protocols.webdav.errors import DavProblem
 
 INFINITY = "infinity"
-MAX_LOCK_SECONDS = 3600  # seconds; who needs it longer refreshes
+MAX_LOCK_SECONDS = 3600  # seconds; a client can refresh the lock
 ROOT = "/dav"
-SAFE_CHARACTERS = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
+SAFE_CHARACTERS = "/~!$()*+,;=:@-._"  # allowed in a path, except characters that XML reserves
 _PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _PORTS = {"http": 80, "https": 443}
 
 
 def quote_name(name: str) -> str:
-    """Return a name as it stands in an address."""
+    """Return a name, percent-encoded for an address."""
     return name if _PLAIN.fullmatch(name) else quote(name, safe=SAFE_CHARACTERS, errors="replace")
 
 
 def make_href(prefix: str, path: str, is_dir: bool) -> str:
-    """Return the address of a path below the caller's base path; a folder's ends with a slash."""
+    """Return the address of a path below the caller's base path. A folder's ends with a slash."""
     return prefix + quote(path, safe=SAFE_CHARACTERS) + ("/" if is_dir and path != "/" else "")
 
 
 def decode_path(raw: bytes) -> str:
-    """The path of an address as a path of the tree; BadRequest for an escape that is none, names that are not UTF-8,
-    and separators that are hidden in an escape."""
+    """Return the path of the tree for an address.
+
+    Raise BadRequest for an invalid escape, names that are not UTF-8, and escaped separators.
+    """
     if _BAD_ESCAPE.search(raw):
-        raise BadRequest("the address has an escape that is none")
+        raise BadRequest("the address has an invalid escape")
     segments = [unquote_to_bytes(part) for part in raw.split(b"/")]
     if any(b"/" in part or b"\\" in part for part in segments):
         raise BadRequest("a name cannot have a slash or a backslash")
@@ -46,7 +48,7 @@ def decode_path(raw: bytes) -> str:
 
 
 def strip_root(path: str, prefix: str) -> str | None:
-    """The path below `<prefix>/dav`; None for another one."""
+    """Return the path below `<prefix>/dav`, None for another path."""
     root = prefix + ROOT
     if path == root:
         return "/"
@@ -54,18 +56,18 @@ def strip_root(path: str, prefix: str) -> str | None:
 
 
 def parse_destination(text: str, hosts: Collection[str], prefix: str) -> str:
-    """The path that the header Destination names, below our root. `hosts`: under which this service is reached, as a
-    request says it; `prefix`: what stands before `/dav` in addresses.
+    """Return the path in the header Destination, below the root of WebDAV.
 
-    BadRequest for what is no address; 502 for one that is another server's, or not below our root.
+    `hosts`: the names of this service, according to the request; `prefix`: the part before `/dav` in addresses. Raise
+    BadRequest for an invalid address, and 502 for one of another server or outside of the root.
     """
     try:
         url = urlsplit(text)
         port = url.port
     except ValueError:
-        raise BadRequest("the header Destination is no address") from None
+        raise BadRequest("the header Destination is not an address") from None
     if not text.isprintable() or url.query or url.fragment or not url.path.startswith("/"):
-        raise BadRequest("the header Destination is no address")
+        raise BadRequest("the header Destination is not an address")
     if url.scheme or url.netloc:
         host = _join_host(url.hostname or "", port or _PORTS.get(url.scheme))
         if url.scheme not in _PORTS or url.username is not None or host not in set(map(_normalize, hosts)):
@@ -75,7 +77,7 @@ def parse_destination(text: str, hosts: Collection[str], prefix: str) -> str:
         path = strip_root(url.path, known_prefix)
         if path is not None:
             return decode_path(raw[len(known_prefix + ROOT) :] or b"/")
-    raise DavProblem(502, "the destination is not one of WebDAV here")
+    raise DavProblem(502, "the destination is outside of WebDAV on this server")
 
 
 def _join_host(host: str, port: int | None) -> str:
@@ -91,7 +93,7 @@ def _normalize(host: str) -> str:
 
 
 def parse_depth(text: str | None, allowed: Collection[str], default: str) -> str:
-    """`0`, `1` or INFINITY; BadRequest for a depth that the method does not have."""
+    """Return `0`, `1` or INFINITY. Raise BadRequest for a depth that the method does not have."""
     depth = default if text is None else text.strip().lower()
     if depth not in allowed:
         raise BadRequest(f"the header Depth has to be one of: {', '.join(sorted(allowed))}")
@@ -99,7 +101,7 @@ def parse_depth(text: str | None, allowed: Collection[str], default: str) -> str
 
 
 def parse_overwrite(text: str | None) -> bool:
-    """Return True if what is at the destination may be replaced; BadRequest."""
+    """True if the destination may be replaced. Raise BadRequest."""
     if text is None:
         return True
     if text.strip().upper() not in ("T", "F"):
@@ -108,7 +110,7 @@ def parse_overwrite(text: str | None) -> bool:
 
 
 def parse_timeout(text: str | None) -> int:
-    """Seconds that a lock lasts: the first wish that can be read, at most MAX_LOCK_SECONDS."""
+    """Return the seconds that a lock lasts: the first valid value of the header, at most MAX_LOCK_SECONDS."""
     for wish in (text or "").split(","):
         kind, _, number = wish.strip().partition("-")
         seconds = parse_integer(number) if kind.lower() == "second" else None
@@ -118,10 +120,10 @@ def parse_timeout(text: str | None) -> int:
 
 
 def parse_lock_token(text: str) -> str:
-    """The token of the header Lock-Token; BadRequest."""
+    """Return the token of the header Lock-Token. Raise BadRequest."""
     match = re.fullmatch(r"\s*<([^<>\s]{1,512})>\s*", text)
     if match is None:
-        raise BadRequest("the header Lock-Token is missing or no token")
+        raise BadRequest("the header Lock-Token is missing or invalid")
     return match[1]
 
 
@@ -135,7 +137,7 @@ class Credentials:
 
 
 def parse_authorization(text: str) -> Credentials:
-    """Basic or Bearer; Unauthorized for anything else."""
+    """Return the credentials of Basic or Bearer. Raise Unauthorized for anything else."""
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
     if kind.lower() == "bearer" and rest:
@@ -161,7 +163,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A state token, or (`is_etag`) a validator with its quotes, that is to hold, or `is_negated` not to."""
+    """A condition: a state token, or (`is_etag`) a validator with its quotes. With `is_negated`, it must be false."""
 
     value: str
     is_etag: bool = False
@@ -170,14 +172,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ConditionList:
-    """All of them hold for a resource: the one of the request, or (`resource`) another one by its address."""
+    """Conditions that must all be true, for the requested resource or for the one at the address `resource`."""
 
     resource: str
     conditions: Sequence[Condition]
 
 
 def parse_if(text: str) -> list[ConditionList]:
-    """The lists of the header, one of which has to hold; none for an empty one. BadRequest."""
+    """Return the lists of the header, one of which must be true; none for an empty header. Raise BadRequest."""
     if len(text) > MAX_IF_CHARACTERS:
         raise BadRequest("the header If is too long")
     reader = _Reader()
@@ -187,17 +189,17 @@ def parse_if(text: str) -> list[ConditionList]:
 
 
 class _Reader:
-    """Takes the header part by part."""
+    """A parser that reads the header part by part."""
 
     def __init__(self) -> None:
         self._lists: list[ConditionList] = []
         self._resource = ""
-        self._open: list[Condition] | None = None  # the list that has begun and not ended
+        self._open: list[Condition] | None = None  # the list that has started and not ended
         self._is_negated = False
         self._count = 0
 
     def read(self, kind: str, value: str) -> None:
-        """The next part; BadRequest for one that cannot stand there."""
+        """Add the next part. Raise BadRequest if it is not valid at this place."""
         if self._open is None:
             self._read_outside(kind, value)
         elif kind == "not" and not self._is_negated:
@@ -214,13 +216,13 @@ class _Reader:
     def _read_outside(self, kind: str, value: str) -> None:
         if value == "(":
             self._open = []
-        elif kind == "uri" and (not self._lists or self._resource):  # all lists have a resource, or none
+        elif kind == "uri" and (not self._lists or self._resource):  # all lists have a resource, or none has
             self._resource = value
         else:
             raise BadRequest(UNREADABLE)
 
     def finish(self) -> list[ConditionList]:
-        """All lists, once nothing more comes."""
+        """Return all lists, after the last part."""
         if self._open is not None or self._count > MAX_CONDITIONS_PER_IF or (self._resource and not self._lists):
             raise BadRequest(UNREADABLE)
         return self._lists
@@ -238,5 +240,5 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
 
 
 def find_tokens(lists: Sequence[ConditionList]) -> frozenset[str]:
-    """The tokens that the client has shown to know."""
+    """Return the tokens that the client has submitted."""
     return frozenset(condition.value for part in lists for condition in part.conditions if not condition.is_etag)

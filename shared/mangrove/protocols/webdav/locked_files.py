@@ -1,7 +1,7 @@
-"""The files that a path of the tree stands for, as far as locks are concerned.
+"""The files at a path of the tree, for locks.
 
-A lock is on files, not on a path: a file that an alias shows elsewhere, or that is in two mounts of one storage, is
-locked at each of its paths.
+A lock is on files, not on a path: a file that an alias shows at another path, or that is in two mounts of one storage,
+is locked at each of its paths.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import Mount
 
 ROOT = TreePath("/")
-TREE = "tree"  # the name of what holds the folders that only lead to storages
-MAX_MOUNTS_BELOW_LOCK = 64  # that a lock of infinite depth may cover
-IDENTIFY_SECONDS = 1.0  # for a storage that is mounted above the one that is asked for
+TREE = "tree"  # the name of the holder of folders that only lead to storages
+MAX_MOUNTS_BELOW_LOCK = 64  # that a lock of infinite depth can cover
+IDENTIFY_SECONDS = 1.0  # for a storage that is mounted above the requested path
 
 
 @dataclass(frozen=True, slots=True)
 class CoveringFile:
-    """The file itself, or a folder above it, whose lock covers it."""
+    """The file itself, or a folder above it whose lock covers it."""
 
     file: LockedFile
     rest: TreePath  # the path of the file below that folder
-    path: TreePath | None  # the folder's path as the caller has it, if there is one
+    path: TreePath | None  # the folder's path in the caller's tree, None if it has none
 
 
 @dataclass(frozen=True, slots=True)
 class LockedFolder:
-    """A folder whose locks below are looked for."""
+    """A folder below which locks are searched."""
 
     file: LockedFile
-    path: TreePath  # as the caller has it
-    is_mount: bool = False  # a lock on the folder itself is below the path that was asked for
+    path: TreePath  # in the caller's tree
+    is_mount: bool = False  # a lock on the folder itself is below the requested path
 
 
 class FileLocator:
-    """The places of paths in what holds their files; each storage is asked once for its name."""
+    """Locations of paths in the storages that hold their files. The name of each storage is read once."""
 
     def __init__(self, table: MountTable) -> None:
         self._table = table
         self._roots: dict[int, LockedFile] = {}
 
     async def find_files(self, path: TreePath) -> list[LockedFile]:
-        """Return the files that a path stands for: several for an alias that merges folders."""
+        """Return the files at a path: several for an alias that merges folders."""
         return list(dict.fromkeys([await self._locate(place) for place in self._find_places(path)]))
 
     def _find_places(self, path: TreePath) -> Sequence[TreePath]:
-        """Return the tree paths that hold what a path stands for; the path itself for a folder of an alias alone."""
+        """Return the tree paths that hold the files of a path; the path itself for a folder that only an alias has."""
         places = self._table.find_aliased_paths(path)
         return [place for place in places if not self._is_alias(place)] or [path]
 
@@ -64,7 +64,7 @@ class FileLocator:
         return bool(mounts) and mounts[0].redirects is not None
 
     async def find_covering(self, path: TreePath) -> list[CoveringFile]:
-        """Return the files that a path stands for and the folders above them, at each path that leads to them."""
+        """Return the files at a path and the folders above them, at each path that leads to them."""
         covering: dict[LockedFile, CoveringFile] = {}
         places = self._find_places(path)
         for place in places:
@@ -91,7 +91,7 @@ class FileLocator:
         covering[file] = CoveringFile(file, rest, above if is_same else None)
 
     def _find_aliases(self, places: Sequence[TreePath]) -> Sequence[TreePath]:
-        """Return the paths of aliases at which one of the places is shown, and those among the places."""
+        """Return the paths of aliases that show one of the locations, and the aliases among the locations."""
         aliases = dict.fromkeys(place for place in places if self._is_alias(place))
         waiting = list(places)
         for _ in range(MAX_REDIRECTS if self._table.redirects else 0):
@@ -111,7 +111,7 @@ class FileLocator:
                         yield path
 
     async def find_folders(self, path: TreePath) -> list[LockedFolder]:
-        """Return the folders that a path stands for, and the roots of the storages mounted below it."""
+        """Return the folders of a path, and the roots of the storages mounted below it."""
         folders: list[LockedFolder] = []
         for place in self._find_places(path):
             file = await self._locate(place)
@@ -132,7 +132,7 @@ class FileLocator:
         ]
 
     async def _locate(self, place: TreePath, is_own: bool = True) -> LockedFile:
-        """Return the file at a tree path. Not `is_own`: its storage may fail without consequence."""
+        """Return the file at a tree path. If not `is_own`, a failure of its storage is ignored."""
         mounts = self._table.find_mounts(place)
         if not mounts:
             return LockedFile(TREE, place)
@@ -159,7 +159,7 @@ class FileLocator:
 
 
 async def _identify(mount: Mount) -> LockedFile:
-    """Return the root of a storage, the same for all mounts of one storage where its driver tells."""
+    """Return the root of a storage: the same for all mounts of one storage, if its driver can tell."""
     driver = await mount.get_driver()
     if not driver.capabilities.identify:
         return LockedFile(f"storage#{mount.storage.id}", TreePath("/"))

@@ -1,4 +1,4 @@
-"""Locks as they bind WebDAV clients: what a request may change in spite of them, and under which conditions it asks."""
+"""The effect of locks on WebDAV requests, and the conditions of requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mangrove.records.webdav_locks import MAX_FILES_PER_LOCK, Lock, LockConflict
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 
-LOCKS_PER_BREATH = 100  # that are evaluated before other requests have a turn
+LOCKS_PER_BREATH = 100  # evaluated before other requests get a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class PathLock:
     """A lock that concerns a path."""
 
     lock: Lock
-    path: TreePath | None  # what it is on, as the caller has it; None where it is not in the caller's tree that way
-    rest: TreePath = ROOT  # the path in question below the lock
+    path: TreePath | None  # its path in the caller's tree; None if the caller does not see it there
+    rest: TreePath = ROOT  # the requested path, relative to the lock
     is_above: bool = False  # it is on a folder above
 
 
@@ -42,15 +42,15 @@ class Conditions:
     """The header If of a request."""
 
     lists: Sequence[ConditionList]
-    prefix: str  # the address of the caller's root, without a slash at its end
+    prefix: str  # the address of the caller's root, without a trailing slash
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that were sent."""
+        """The submitted tokens."""
         return find_tokens(self.lists)
 
     async def require(self, access: PathAccess) -> None:
-        """Raise PreconditionFailed unless one of the lists holds."""
+        """Raise PreconditionFailed unless one of the lists is true."""
         if not self.lists:
             return
         states: dict[TreePath, _State] = {}
@@ -75,7 +75,7 @@ class Conditions:
         )  # fmt: skip
 
     def _resolve(self, resource: str, access: PathAccess) -> PathAccess | None:
-        """Return the path of another resource; None for one that is not here."""
+        """Return the path of another resource, None if it is not on this server."""
         try:
             path = strip_root(urlsplit(resource).path, self.prefix.removesuffix("/dav"))
             return None if path is None else access.with_path(access.base / decode_path(path.encode()))
@@ -85,7 +85,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The values that conditions compare: the validator of a file, and the caller's tokens on it."""
+    """Return the values that conditions compare: the validator of a file, and the caller's tokens on it."""
 
     etag: str
     tokens: frozenset[str]
@@ -107,7 +107,7 @@ async def _find_etag(access: PathAccess) -> str:
 
 
 async def find_covering(access: PathAccess) -> list[PathLock]:
-    """Return the locks that bind at a path: its own, and those of infinite depth on folders above it."""
+    """Return the locks that apply at a path: its own, and those of infinite depth on folders above it."""
     covering = await _read_covering(access)
     return await _select_binding(covering, Holders(access))
 
@@ -134,7 +134,7 @@ async def _find_below(access: PathAccess) -> list[PathLock]:
 
 
 async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
-    """Return the locks that bind on the entries of a folder, by name."""
+    """Return the locks that apply to the entries of a folder, by name."""
     candidates: list[PathLock] = []
     for folder in await FileLocator(access.table).find_files(access.path):
         for lock in await asyncio.to_thread(webdav_locks.find_entries, folder):
@@ -147,7 +147,7 @@ async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
 
 
 async def _select_binding(candidates: Sequence[PathLock], holders: Holders) -> list[PathLock]:
-    """Return the locks that bind; one whose user may not write at its own path has ended and is removed."""
+    """Return the valid locks. Remove those whose user can no longer write at their own path."""
     binding: list[PathLock] = []
     for number, held in enumerate(candidates, 1):
         if await holders.binds(held.lock, held.rest):
@@ -160,8 +160,10 @@ async def _select_binding(candidates: Sequence[PathLock], holders: Holders) -> l
 
 
 async def require_unlocked(conditions: Conditions, *accesses: PathAccess, is_deep: bool = False) -> list[Lock]:
-    """Return the locks on paths that are to be changed, with `is_deep` also those below; LockedResource unless the
-    token of each was sent by its user."""
+    """Return the locks on paths that are to be changed, with `is_deep` also those below.
+
+    Raise LockedResource unless the user of each sent its token.
+    """
     own_locks: dict[str, Lock] = {}
     for access in accesses:
         candidates = await find_covering(access)
@@ -175,20 +177,20 @@ async def require_unlocked(conditions: Conditions, *accesses: PathAccess, is_dee
         }
         for file in {held.lock.file for held in candidates}:
             here = [held for held in candidates if held.lock.file == file]
-            if not any(held.lock.token in own for held in here):  # of shared ones, one of them is enough
+            if not any(held.lock.token in own for held in here):  # one of several shared locks is enough
                 raise LockedResource(_make_href(conditions.prefix, access, here[0].path))
         own_locks |= {held.lock.token: held.lock for held in candidates if not held.is_above}
     return list(own_locks.values())
 
 
 def _make_href(prefix: str, access: PathAccess, path: TreePath | None) -> str:
-    """Return the address of a locked path; of the caller's own one where the locked one is not shown to the caller."""
+    """Return the address of a locked path; the caller's own path if the locked one is not visible to the caller."""
     shown = path if path is not None and _is_shown(access, path) else access.path
     return make_href(prefix, str(shown.below(access.base)), False) if shown.within(access.base) else ""
 
 
 def _is_shown(access: PathAccess, path: TreePath) -> bool:
-    """Return whether the caller would see the path in the listing of its folder."""
+    """True if the caller would see the path in the listing of its folder."""
     if path == access.base or not path.within(access.base):
         return path == access.base
     here = access.with_path(path)
@@ -196,20 +198,20 @@ def _is_shown(access: PathAccess, path: TreePath) -> bool:
 
 
 async def forget(held: Collection[Lock]) -> None:
-    """Remove the locks on what is gone."""
+    """Remove the locks on removed entries."""
     if held:
         await asyncio.to_thread(webdav_locks.remove, held)
 
 
 async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds: int, prefix: str) -> Lock:
-    """Take a lock on a path; LockedResource where another one excludes it.
+    """Lock a path. Raise LockedResource if another lock excludes it.
 
-    It is stored before the last look at the others: of two that exclude each other at least one is seen.
+    It is stored before the last check of the others: of two that exclude each other, at least one is noticed.
     """
     require_writer(access)
     files = [(file.storage, str(file.path)) for file in await FileLocator(access.table).find_files(access.path)]
     if len(files) > MAX_FILES_PER_LOCK:
-        raise DavProblem(403, "the path stands for too many folders to be locked")
+        raise DavProblem(403, "the path leads to too many folders to be locked")
     lock = Lock(
         UUID(token_hex(16), version=4).urn, str(access.path), request.is_exclusive, is_deep, request.owner,
         access.caller.user.id, time.time() + seconds, files,
@@ -227,7 +229,7 @@ async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds:
 
 
 async def _require_compatible(access: PathAccess, lock: Lock, prefix: str) -> None:
-    """Raise LockedResource where another lock binds at the path, or below it where the new one would bind as well."""
+    """Raise LockedResource if another lock applies at the path, or below it if the new lock applies there as well."""
     others = await find_covering(access)
     if lock.is_deep:
         below = await _find_below(access)
@@ -238,8 +240,10 @@ async def _require_compatible(access: PathAccess, lock: Lock, prefix: str) -> No
 
 
 async def refresh(access: PathAccess, conditions: Conditions, seconds: int) -> Lock:
-    """Have the lock whose token was sent last longer; PreconditionFailed where there is none, AccessDenied where its
-    user may not write any more."""
+    """Refresh the lock whose token was sent.
+
+    Raise PreconditionFailed if there is none, AccessDenied if its user can no longer write.
+    """
     require_writer(access)
     for lock in _select_own(await find_covering(access), access):
         expires = time.time() + seconds
@@ -253,11 +257,14 @@ def _select_own(path_locks: Iterable[PathLock], access: PathAccess) -> list[Lock
 
 
 async def release(access: PathAccess, token: str) -> None:
-    """Give up a lock that covers the path; 409 where none has that token, AccessDenied where it is somebody else's."""
+    """Release a lock that covers the path.
+
+    Raise 409 if none has that token, AccessDenied if it belongs to another user.
+    """
     for held in await _read_covering(access):
         if held.lock.token == token:
             if held.lock.user_id != access.caller.user.id:
-                raise AccessDenied("this lock is somebody else's")
+                raise AccessDenied("this lock belongs to another user")
             await asyncio.to_thread(webdav_locks.release, held.lock)
             return
     raise DavProblem(409, "there is no such lock here", "lock-token-matches-request-uri")
@@ -267,14 +274,14 @@ WEBDAV = Right.WEBDAV_READ | Right.WEBDAV_MANAGE
 
 
 def require_writer(access: PathAccess) -> None:
-    """Raise AccessDenied unless the caller may change what is at a path."""
+    """Raise AccessDenied unless the caller may change the entry at a path."""
     (access if access.path == access.base else access.parent).require(Right.WRITE)
     if not access.may_write():
         raise AccessDenied
 
 
 def may_change(access: PathAccess) -> bool:
-    """Return whether the caller may change what is at a path."""
+    """True if the caller may change the entry at a path."""
     try:
         require_writer(access)
     except AccessDenied:
@@ -284,14 +291,16 @@ def may_change(access: PathAccess) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """The users of locks as they are now, each read once."""
+    """The present users of locks. Each is read once."""
 
-    access: PathAccess  # of somebody else: with the rules and mounts that hold now
+    access: PathAccess  # of another user, with the present rules and mounts
     _users: dict[int, User | None] = field(default_factory=dict)
 
     async def find_access(self, lock: Lock, rest: TreePath = ROOT) -> PathAccess | None:
-        """Return the access of a lock's user to the locked path, or to `rest` below it; None without the account, the
-        right to write by WebDAV, or the path in what the account may reach."""
+        """Return the access of a lock's user to the locked path, or to `rest` below it.
+
+        Return None if the account, its right to write over WebDAV, or the path in its tree is gone.
+        """
         if lock.user_id not in self._users:
             self._users[lock.user_id] = await users.find_by_id(lock.user_id)
         user = self._users[lock.user_id]
@@ -304,9 +313,9 @@ class Holders:
             here = self.access
             return PathAccess.make(Caller(user, Right.WRITE), path, "", here.settings, here.rules, here.table)
         except Problem:
-            return None  # the path leads nowhere any more
+            return None  # the path leads nowhere now
 
     async def binds(self, lock: Lock, rest: TreePath = ROOT) -> bool:
-        """Return whether the lock's user may write at the locked path, or at `rest` below it."""
+        """True if the lock's user may write at the locked path, or at `rest` below it."""
         access = await self.find_access(lock, rest)
         return access is not None and may_change(access)

@@ -1,4 +1,4 @@
-"""The answers of PROPFIND: made while they are sent, a folder at a time."""
+"""The answers of PROPFIND. They are made while they are sent, one folder at a time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mangrove.tree.mounts import Mount
 HEAD = XML_HEAD + b'<D:multistatus xmlns:D="DAV:">\n'
 TAIL = b"</D:multistatus>\n"
 ENTRIES_PER_BATCH = 500  # whose answers are made together
-PIECE_CHARACTERS = 64 << 10  # after which what is made of an answer is sent
+PIECE_CHARACTERS = 64 << 10  # after which the answer so far is sent
 
 
 async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Renderer) -> AsyncIterator[bytes]:
-    """The pieces of the answer, after the first look at what is there: EntryNotFound, NotReadable.
+    """Return the pieces of the answer, after the first read of the entry. Raise EntryNotFound or NotReadable.
 
-    `prefix`: the address of the caller's root, without a slash at its end.
+    `prefix`: the address of the caller's root, without a trailing slash.
     """
     entry = await entries.stat(access)
     walk = _Walk(prefix, renderer, str(access.path.below(access.base)), access)
@@ -38,7 +38,7 @@ async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Render
     if depth == INFINITY and not access.settings.webdav_infinite_depth:
         raise DavProblem(403, "Depth: infinity is switched off here, ask folder by folder", "propfind-finite-depth")
     below = walk.iterate(access, depth == INFINITY)
-    first = await anext(below, "")  # what cannot be listed is an answer of its own
+    first = await anext(below, "")  # a folder that cannot be listed gets an answer of its own
     return _enclose(own + first, below)
 
 
@@ -52,13 +52,13 @@ async def _enclose(first: str, rest: AsyncIterator[str] | None) -> AsyncIterator
 
 @dataclass(frozen=True, slots=True)
 class _FolderLock:
-    """A lock of infinite depth on a folder or above it, as it binds on the folder's entries."""
+    """A lock of infinite depth on a folder or above it, as it applies to the folder's entries."""
 
     shown: ShownLock
-    access: PathAccess  # of the lock's user to the folder
+    access: PathAccess  # access of the lock's user to the folder
 
     def binds_at(self, name: str) -> bool:
-        """Return whether the lock's user may change the entry."""
+        """True if the lock's user may change the entry."""
         return may_change(self.access.child(name))
 
 
@@ -66,15 +66,15 @@ class _FolderLock:
 class _Folder:
     """The locks and properties of all entries of a folder, read together."""
 
-    mount: Mount | None  # that holds them
+    mount: Mount | None  # the storage that holds them
     access: PathAccess
-    dead: Mapping[str, Values] | None  # their stored properties; None for more than are read together
+    dead: Mapping[str, Values] | None  # their stored properties; None if there are too many to read together
     covering: Sequence[_FolderLock]
     own: Mapping[str, Sequence[PathLock]]  # the locks on each of them
-    has_validators: bool  # a file has no better validator than the listing
+    has_validators: bool  # the listing has the best validator of a file
 
     def find_locks(self, name: str) -> Sequence[ShownLock]:
-        """Return the locks that bind on an entry."""
+        """Return the locks that apply to an entry."""
         if not self.covering and not self.own:
             return ()
         covering = [lock.shown for lock in self.covering if lock.binds_at(name)]
@@ -89,7 +89,7 @@ class _Walk:
     access: PathAccess
 
     async def make_own(self, entry: Entry) -> str:
-        """The answer of what was asked for itself."""
+        """Yield the answer of the requested entry itself."""
         access, renderer = self.access, self.renderer
         href = make_href(self.prefix, self.root, entry.is_dir)
         named = entry._replace(name=access.path.name if self.root != "/" else "")
@@ -100,7 +100,7 @@ class _Walk:
         return renderer.render(Resource(href, named, count_names(self.root), dead, shown, space))
 
     async def iterate(self, access: PathAccess, is_deep: bool) -> AsyncIterator[str]:
-        """The answers of all that is in a folder; `is_deep`: and in the folders in it."""
+        """Yield the answers of all entries in a folder; with `is_deep`, also of the folders in it."""
         folder = await self._open(access)
         below = str(access.path.below(access.base))
         start = make_href(self.prefix, below, True) if below != "/" else self.prefix + "/"
@@ -123,7 +123,7 @@ class _Walk:
                     async for piece in self.iterate(child, True):
                         yield piece
                 except (EntryNotFound, NotSupported):
-                    pass  # gone meanwhile, or no folder any more
+                    pass  # removed meanwhile, or not a folder any more
 
     async def _open(self, access: PathAccess) -> _Folder:
         renderer = self.renderer
@@ -169,13 +169,13 @@ class _Walk:
 
 
 def _show(held: PathLock, names_below: int) -> ShownLock:
-    """Return a lock as an answer shows it, for what lies `names_below` names below the path that it covers."""
+    """Return a lock as an answer shows it, for an entry `names_below` names below the locked path."""
     is_shown = held.path is not None
     return ShownLock(held.lock, count_names(held.rest) + names_below if is_shown else 0)
 
 
 async def _find_deep(access: PathAccess) -> list[_FolderLock]:
-    """Return the locks of infinite depth that bind in a folder."""
+    """Return the locks of infinite depth that apply in a folder."""
     holders = Holders(access)
     deep: list[_FolderLock] = []
     for held in await find_covering(access):
@@ -186,7 +186,7 @@ async def _find_deep(access: PathAccess) -> list[_FolderLock]:
 
 
 async def find_dead(access: PathAccess) -> Values:
-    """Return the dead properties of an entry; nothing for an entry that no storage holds."""
+    """Return the dead properties of an entry; none for an entry that no storage holds."""
     try:
         mount, inner = access.find_mount()
     except StorageProblem:

@@ -22,8 +22,8 @@ SUPPORTED_LOCK = (
     "<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
 )
 FOLDER_TYPE = "httpd/unix-directory"
-MAX_VALUE_CHARACTERS_PER_ENTRY = 128 << 10  # of an answer; a property beyond that is answered with 507
-MAX_RENDERED_GROUPS = 64  # sets of missing properties whose rendering is kept
+MAX_VALUE_CHARACTERS_PER_ENTRY = 128 << 10  # per answer; a property beyond it is answered with 507
+MAX_RENDERED_GROUPS = 64  # sets of missing properties whose rendering is cached
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -31,28 +31,28 @@ class ShownLock(NamedTuple):
     """A lock that concerns an entry."""
 
     lock: Lock
-    above: int  # how many names above the entry it is
+    above: int  # the number of names between it and the entry
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """An entry, and what is known beside it."""
+    """An entry, with the values beside its attributes."""
 
     href: str  # its address, percent-encoded
     entry: Entry
-    depth: int  # how many names its path has below the caller's base path
-    dead: Mapping[str, str] = field(default_factory=dict)  # what clients store with it, by `{namespace}name`
+    depth: int  # number of names in its path below the caller's base path
+    dead: Mapping[str, str] = field(default_factory=dict)  # stored by clients, by `{namespace}name`
     locks: Sequence[ShownLock] = ()
-    space: Capacity | None = None  # of its storage, where that was asked for
-    has_validator: bool = True  # False for a file of a listing whose storage has a better one for single files
+    space: Capacity | None = None  # of its storage, if it was requested
+    has_validator: bool = True  # False for a file of a listing if its storage has a better validator for single files
 
 
 def escape_text(text: str) -> str:
-    """A text inside of an element; what XML cannot carry is replaced."""
+    """Escape a text for an element; characters that XML cannot carry are replaced."""
     return escape(text if text.isprintable() else _NOT_XML.sub("\ufffd", text))
 
 
-Value = Callable[[Resource], str | None]  # what is inside the element; None: the entry has no such property
+Value = Callable[[Resource], str | None]  # returns the content of the element; None: the entry has no such property
 
 
 def _format_created(resource: Resource) -> str | None:
@@ -87,7 +87,7 @@ def _format_checksums(resource: Resource) -> str | None:
 
 
 def format_locks(resource: Resource) -> str:
-    """The locks on an entry, as `activelock` elements."""
+    """Return the locks on an entry, as `activelock` elements."""
     return "".join(format_lock(shown, resource) for shown in resource.locks)
 
 
@@ -107,7 +107,7 @@ def format_lock(shown: ShownLock, resource: Resource) -> str:
 
 
 def find_lock_root(shown: ShownLock, resource: Resource) -> str:
-    """Return the address of what a lock is on: of the entry, or of a folder above it as far as the caller has one."""
+    """Return the address of a locked path: of the entry, or of a folder above it as far as the caller sees one."""
     above = min(shown.above, resource.depth)
     return "/".join(resource.href.rstrip("/").split("/")[:-above]) + "/" if above > 0 else resource.href
 
@@ -129,7 +129,7 @@ LIVE: Mapping[str, Value] = {
     DAV + "lockdiscovery": format_locks,
     CHECKSUMS: _format_checksums,
 }
-SPACE: Mapping[str, Value] = {  # told where they are named alone (RFC 4331)
+SPACE: Mapping[str, Value] = {  # included only if they are named (RFC 4331)
     DAV + "quota-available-bytes": lambda resource: str(resource.space.free) if resource.space else None,
     DAV + "quota-used-bytes": lambda resource: str(resource.space.used) if resource.space else None,
 }
@@ -137,7 +137,7 @@ PROTECTED = frozenset(LIVE) | frozenset(SPACE)
 
 
 def format_element(name: str, inner: str = "") -> str:
-    """An element of that name with something in it."""
+    """Return an element of that name with content."""
     namespace, local = split_name(name)
     if namespace == "DAV:":
         return f"<D:{local}>{inner}</D:{local}>" if inner else f"<D:{local}/>"
@@ -155,7 +155,7 @@ class _Answer:
     size: int = 0  # characters of `present`
 
     def add(self, element: str, empty: str) -> None:
-        """Add a property; without its value where that exceeds the bound of an entry."""
+        """Add a property; without its value if that exceeds the limit of an entry."""
         if self.size + len(element) > MAX_VALUE_CHARACTERS_PER_ENTRY:
             self.excess.append(empty)
         else:
@@ -164,7 +164,7 @@ class _Answer:
 
 
 class Renderer:
-    """The maker of each entry's answer to one PROPFIND."""
+    """The builder of each entry's answer to one PROPFIND."""
 
     def __init__(self, request: PropertyRequest) -> None:
         self._request = request
@@ -184,7 +184,7 @@ class Renderer:
 
     @staticmethod
     def _split(name: str) -> tuple[str, str, str]:
-        """Return what stands before and behind the value of a live property, and the element without a value."""
+        """Return the text before and after the value of a live property, and the element without a value."""
         before, _, after = format_element(name, "\0").partition("\0")
         return before, after, format_element(name)
 
@@ -234,7 +234,7 @@ class Renderer:
 
 
 def format_propstat(elements: Sequence[str], status: str, condition: str = "", text: str = "") -> str:
-    """Return properties that share a status; `text`: the reason for people."""
+    """Return properties that share a status. `text`: the reason for people."""
     error = f"<D:error><D:{condition}/></D:error>" if condition else ""
     reason = f"<D:responsedescription>{escape(text)}</D:responsedescription>" if text else ""
     shown = f"<D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}{reason}"

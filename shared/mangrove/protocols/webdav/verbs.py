@@ -1,4 +1,4 @@
-"""The verbs of WebDAV that change something, over the tree. Rights and rules are those of the tree's own verbs."""
+"""The changing methods of WebDAV, on the tree. Rights and rules are those of the tree's own operations."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ from mangrove.tree.listing import entries
 from mangrove.tree.operations import changes, strict_operations, uploads
 from mangrove.tree.operations.plans import TransferRequest
 
-WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
-LOCKS_FRESH_SECONDS = 1.0  # for which what was read of locks is good enough to store a file
-LEFT_SECONDS = 3.0  # of a function's time, for the answer that it goes on
+WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it continues without its request
+LOCKS_FRESH_SECONDS = 1.0  # for which locks that were read are recent enough to store a file
+LEFT_SECONDS = 3.0  # of a function's time, for the answer that the task continues
 
 
 @dataclass(frozen=True, slots=True)
 class DavRequest:
-    """One request of somebody who signed in. `password`: for folders that have one, which guests type as their own;
-    `right`: what the verb declares."""
+    """One request of a signed-in user.
+
+    `password`: for folders that have one, which guests send as their own; `right`: the right that the method declares.
+    """
 
     session: Session
     password: str
@@ -52,25 +54,25 @@ class DavRequest:
     conditions: Conditions
 
     async def at(self, path: str, right: Right | None = None) -> PathAccess:
-        """A path below the caller's base path, for a verb that needs `right`."""
+        """Return a path below the caller's base path, for a method that needs `right`."""
         caller = await self.session.make_caller(self.right if right is None else right)
         return await accesses.at(caller, path, self.password)
 
 
 async def _require_parent(access: PathAccess) -> None:
-    """409 unless there is a folder to put it in."""
+    """Raise 409 unless the parent folder exists."""
     if not access.parent.may_read():
-        return  # what is there is not to be known
+        return  # the caller must not learn what exists there
     try:
         await entries.require_folder(access.parent)
     except (EntryNotFound, NotAFolder):
-        raise DavProblem(409, "there is no such folder to put it in") from None
+        raise DavProblem(409, "the parent folder does not exist") from None
 
 
 async def put(
     dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload
 ) -> None:
-    """Store a file; `upload.overwrite` is off where it must be a new one."""
+    """Store a file. `upload.overwrite` is False if it must be a new one."""
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
@@ -85,7 +87,7 @@ async def put(
 async def _require_unlocked_at_end(
     dav: DavRequest, body: AsyncIterator[bytes], paths: Sequence[PathAccess]
 ) -> AsyncIterator[bytes]:
-    """Yield the body; LockedResource at its end where somebody locked the path while a slow one was received."""
+    """Yield the body. Raise LockedResource at its end if the path was locked while a slow body was received."""
     began = time.monotonic()
     async for chunk in body:
         yield chunk
@@ -94,7 +96,7 @@ async def _require_unlocked_at_end(
 
 
 async def mkcol(dav: DavRequest, access: PathAccess) -> None:
-    """Make one folder; EntryExists where something is there, 409 without the folder above it."""
+    """Make one folder. Raise EntryExists if the path is taken, 409 without the parent folder."""
     access.parent.require(Right.WRITE)
     if await entries.find_known(access) is not None:
         raise EntryExists
@@ -105,7 +107,7 @@ async def mkcol(dav: DavRequest, access: PathAccess) -> None:
 
 
 async def delete(dav: DavRequest, access: PathAccess) -> None:
-    """Remove a file, or a folder with all it holds: all of it, or nothing where somebody's lock is in it."""
+    """Remove a file, or a folder with all its content. Remove nothing if the folder contains a lock of another user."""
     access.parent.require(Right.DELETE)
     await entries.stat(access)
     if access.path == access.base or access.is_mount_or_ancestor():
@@ -131,7 +133,7 @@ async def _forget_properties(access: PathAccess) -> None:
 class Transfer:
     """The request of COPY or MOVE.
 
-    `is_shallow`: of a folder, nothing of what it holds; `seconds`: for which a task is waited for.
+    `is_shallow`: a folder without its content; `seconds`: time to wait for a task.
     """
 
     path: str
@@ -143,14 +145,17 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`is_new`: nothing was at the destination before; not `is_done`: it goes on as a task."""
+    """The result of a COPY or MOVE.
+
+    `is_new`: nothing was at the destination before; not `is_done`: it continues as a task.
+    """
 
     is_new: bool
     is_done: bool = True
 
 
 async def copy(dav: DavRequest, transfer: Transfer) -> Outcome:
-    """Copy to another path; within the request, between two storages by a task that it waits for."""
+    """Copy to another path: within the request, or between two storages by a task that it waits for."""
     source = await dav.at(transfer.path)
     entry = await entries.stat(source)
     target, is_new = await _prepare(dav, transfer, source, entry)
@@ -166,13 +171,13 @@ async def copy(dav: DavRequest, transfer: Transfer) -> Outcome:
 
 
 async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
-    """True if all is done; StorageProblem where it failed."""
+    """True if the task is done. Raise StorageProblem if it failed."""
     seconds = min(seconds, deadlines.get_remaining() - LEFT_SECONDS)
-    return not tasks or await submit.wait(tasks[0], seconds)  # of one entry there is no second task
+    return not tasks or await submit.wait(tasks[0], seconds)  # there is only one task per entry
 
 
 async def move(dav: DavRequest, transfer: Transfer) -> Outcome:
-    """Move to another path, as `copy`. In one folder it takes the right to rename, else the one to move."""
+    """Move to another path, as `copy`. In one folder it needs the right to rename, else the right to move."""
     is_same_folder = (await dav.at(transfer.path)).path.parent == (await dav.at(transfer.destination)).path.parent
     dav = replace(dav, right=Right.RENAME if is_same_folder else Right.MOVE)
     source = await dav.at(transfer.path)
@@ -195,9 +200,10 @@ async def move(dav: DavRequest, transfer: Transfer) -> Outcome:
 
 
 async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entry: Entry) -> tuple[PathAccess, bool]:
-    """The destination, free for what is to come: a folder there, or what a folder replaces, is removed first.
+    """Return the free destination.
 
-    Everything that can be refused is refused before.
+    An existing folder, or the entry that a folder replaces, is removed first; everything that can be refused is refused
+    before.
     """
     target = await dav.at(transfer.destination)
     if target.path == source.path:
@@ -205,7 +211,7 @@ async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entr
     if target.path == target.base or target.is_mount_or_ancestor():
         raise StorageForbidden
     if target.path.within(source.path) or source.path.within(target.path):
-        raise DavProblem(409 if entry.is_dir else 403, "one of source and destination is in the other")
+        raise DavProblem(409 if entry.is_dir else 403, "source and destination contain each other")
     target.parent.require(dav.right)
     await _require_parent(target)
     old = await entries.find_known(target)
@@ -215,7 +221,7 @@ async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entr
         await require_unlocked(dav.conditions, target.parent)
         return target, True
     if not transfer.overwrite:
-        raise PreconditionFailed("something is at the destination")
+        raise PreconditionFailed("the destination exists")
     if old.is_dir or entry.is_dir:
         await _make_room(dav, transfer.destination, source, target)
     return target, False
@@ -247,13 +253,13 @@ async def _move_properties(source: PathAccess, target: PathAccess) -> None:
 
 
 async def proppatch(dav: DavRequest, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
-    """Keep properties beside an entry, all of them or none; the `propstat` elements of the answer."""
+    """Store properties of an entry, all of them or none, and return the `propstat` elements of the answer."""
     require_writer(access)
     await entries.stat(access)
     try:
         mount, inner = access.find_mount()
     except StorageProblem:
-        raise StorageForbidden("this folder is in no storage") from None
+        raise StorageForbidden("no storage holds this folder") from None
     await dav.conditions.require(access)
     await require_unlocked(dav.conditions, access)
     names = list(dict.fromkeys(step.name for step in steps))
@@ -273,7 +279,7 @@ async def proppatch(dav: DavRequest, access: PathAccess, steps: Sequence[Propert
 
 
 async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange], user_id: int) -> None:
-    """Apply the steps of a PROPPATCH; PropertyQuotaExceeded."""
+    """Apply the steps of a PROPPATCH. Raise PropertyQuotaExceeded."""
     values = dict(await asyncio.to_thread(webdav_properties.get, storage_id, inner))
     for step in steps:
         if step.element is None:
@@ -299,7 +305,7 @@ async def lock(
             upload = Upload(0, time.time(), overwrite=False)
             await uploads.write(access, _iterate_nothing(), upload, overwrite=False, hashes={})
         except NameConflict:
-            is_new = False  # somebody was faster
+            is_new = False  # another request was faster
         except BaseException:
             await asyncio.shield(release(access, taken.token))
             raise
