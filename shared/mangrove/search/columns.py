@@ -14,7 +14,7 @@ from mangrove.search.words import fold
 
 MAX_SIZE = (1 << 63) - 1
 MAX_SECONDS = 1e12  # since the epoch
-PRECISION = 1024.0  # parts of a second: further digits are a tenth of the file, and nobody asks for them
+PRECISION = 1024.0  # parts of a second: further digits would take a tenth of the file and are not used
 _GET_SIZE = attrgetter("size")
 
 _Named: TypeAlias = Entry | IndexedName
@@ -32,10 +32,10 @@ class Columns:
 
 
 def make_columns(entries: Sequence[_Named]) -> Columns:
-    """Return the columns of entries: some thousands at a time, as each takes a microsecond."""
+    """Return the columns of entries. Pass some thousands at a time, since each takes a microsecond."""
     names = [entry.name for entry in entries]
     joined = "\n".join(names)
-    folded = make_legible(fold(joined)).split("\n")  # in one go: nothing composes across a line feed
+    folded = make_legible(fold(joined)).split("\n")  # folded together: no character composes across a line feed
     if len(folded) != len(names):
         folded = [make_legible(fold(name)) for name in names]
     stored = names if encode_name(joined) == joined else map(encode_name, names)
@@ -51,5 +51,5 @@ def make_columns(entries: Sequence[_Named]) -> Columns:
 def _round_all(times: Sequence[float]) -> list[float]:
     try:
         return [int(time * PRECISION) / PRECISION for time in times]
-    except (ValueError, OverflowError):  # no number, or no time
+    except (ValueError, OverflowError):  # not a number, or not a time
         return [time if -MAX_SECONDS < time < MAX_SECONDS else 0.0 for time in times]

@@ -1,7 +1,9 @@
-"""Changes that other programs make in a storage: a listing that was read anyway is compared with the index.
+"""Changes that other programs make in a storage, found by comparing listings with the index.
 
-Where they differ the log of changes says so, as of what this service changes itself. On one machine only, and out of
-everybody's way: few listings wait, and after each comparison there is a pause of several times its length.
+The listing was read for another purpose. Differences go to the log of changes, like changes of this service.
+
+It runs in the standalone service only, with little load: few listings wait, and after each comparison there is a pause
+of several times its length.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 
 MAX_WAITING_LISTINGS = 16
-MAX_COMPARED_ENTRIES = 10_000  # of a folder; what others change in a larger one is found after the next build
+MAX_COMPARED_ENTRIES = 10_000  # of a folder; changes in a larger one are found by the next build
 ENTRIES_PER_SLICE = 1024
-PAUSE_FACTOR = 5.0  # times as long as the comparison took
+PAUSE_FACTOR = 5.0  # times the length of the comparison
 
-Row = tuple[bool, int | None, float]  # as the index has it: whether it is a folder, size, time
+Row = tuple[bool, int | None, float]  # from the index: is it a folder, size, time
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,12 @@ class _Observed:
 
     @property
     def path(self) -> TreePath:
-        """In the tree."""
+        """Its path in the tree."""
         return self.storage_path.mount.path / self.storage_path.path
 
 
 class Corrections:
-    """The listings that wait."""
+    """The listings that wait for a comparison."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str], _Observed] = {}
@@ -61,7 +63,7 @@ class Corrections:
         listings().add_observer(self.note)
 
     def note(self, storage_path: StoragePath, folder: CachedFolder) -> None:
-        """Let a listing wait to be compared, if there is room."""
+        """Queue a listing for comparison, if there is room."""
         settings, storage = configuration.cached().settings, storage_path.mount.storage
         if not settings.corrects_index or not is_indexed(storage, settings):
             return
@@ -73,7 +75,7 @@ class Corrections:
         self._has_work.set()
 
     async def run(self) -> None:
-        """Compare the listings that wait, for ever."""
+        """Compare the waiting listings until cancelled."""
         while True:
             await self._has_work.wait()
             began = time.monotonic()
@@ -81,7 +83,10 @@ class Corrections:
             await asyncio.sleep((time.monotonic() - began) * PAUSE_FACTOR)
 
     async def correct_next(self) -> None:
-        """Compare the listing that waits longest, and log what differs; what fails is left to the next listing."""
+        """Compare the listing that waits longest, and log the differences.
+
+        After a failure, the next listing of the folder is compared.
+        """
         if not self._waiting:
             self._has_work.clear()
             return
@@ -90,21 +95,21 @@ class Corrections:
             await _correct(observed)
         except Problem:
             pass  # the records or the database are busy, or the index is being replaced
-        except Exception:  # a fault here must not end the corrections of all other listings
+        except Exception:  # an error here must not end the corrections of other listings
             log_exception(
-                "a listing was not compared with the search index", storage=observed.storage_path.mount.storage.id
+                "listing could not be compared with the search index", storage=observed.storage_path.mount.storage.id
             )
 
 
 async def _correct(observed: _Observed) -> None:
     rows = await _select_names(observed)
     changes = [] if rows is None else await run_chunked(_compare(rows, observed))
-    if changes and observed.folder.stamp.is_current():  # else the service has changed it since
+    if changes and observed.folder.stamp.is_current():  # otherwise the service has changed it since
         await journal.note(*changes)
 
 
 async def _select_names(observed: _Observed) -> Rows | None:
-    """Return the content of a folder as a search finds it; None where it is built as a whole."""
+    """Return the content of a folder as a search finds it; None if its index is being built as a whole."""
     mount, path = observed.storage_path.mount, observed.storage_path.path
     opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, path)])
     if opened.missing or opened.partial:
@@ -151,7 +156,7 @@ def _make_changes(
 
 
 def _make_row(is_dir: bool, size: int | None, modified: float) -> Row:
-    """Size and time of a folder follow what it holds, and make no difference."""
+    """True if two entries differ. Size and time of a folder follow its content and are ignored."""
     return (True, None, 0.0) if is_dir else (False, size, modified)
 
 

@@ -1,8 +1,10 @@
-"""DuckDB, which writes and reads the index: bounded in memory, threads and time.
+"""DuckDB, which writes and reads the index, with limits for memory, threads and time.
 
-It never loads an extension, reads and writes files in the folder of the index alone, and takes no setting after its
-start. Its library is imported at the first statement. Searches share one database of the process; what takes long has
-one of its own, which gives its memory back at the end and breaks nothing else if it breaks.
+It never loads an extension, reads and writes files in the folder of the index only, and accepts no setting after its
+start. Its library is imported at the first statement.
+
+Searches share one database of the process. Long statements have a database of their own: it returns its memory at the
+end, and a fault in it affects nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ SEARCH_MEMORY, WRITE_MEMORY = "112MiB", "112MiB"
 MAX_SPILL = "4GiB"
 SPILL_PREFIX = "spill-"  # before the process id
 CLOSE_POLL_SECONDS = 0.005
-INTERRUPT_INTERVAL_SECONDS = 0.05  # an interrupt that comes before the statement begins is lost
+INTERRUPT_INTERVAL_SECONDS = 0.05  # an interrupt before the statement starts is lost
 TABLES = """
 create sequence numbers;
 create table folders(base uinteger, number uinteger, id uinteger, path varchar);
@@ -51,16 +53,16 @@ _PROBE = "select sum(hash(columns(*))) from read_parquet(?)"  # reads all of a f
 
 
 class DamagedSegment(Problem):
-    """A file of the index is gone, torn or something else; `data` is its name."""
+    """A file of the index is missing, truncated or damaged; `data` is its name."""
 
     text = "the search index is damaged"
 
 
 class Database:
-    """Runs statements in threads of its own: two for searches, one for the tables, one for what takes long.
+    """Runs statements in threads of its own: two for searches, one for the tables, one for long statements.
 
-    TABLES are made with it and shared by all statements of the process. A file of the index is a parameter: its path as
-    `str`, or a list of such.
+    TABLES are created with it and shared by all statements of the process. A file of the index is a parameter: its path
+    as `str`, or a list of paths.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -71,18 +73,18 @@ class Database:
         self._searching = ThreadPoolExecutor(SEARCH_THREADS, "search")
         self._changing = ThreadPoolExecutor(1, "search tables")
         self._writing = ThreadPoolExecutor(1, "index")
-        self.generation = 0  # another number when the tables were lost with their database, and are empty
+        self.generation = 0  # another number if the tables were lost with their database, and are empty
 
     async def run(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> Rows:
-        """Return the rows of a statement. DamagedSegment.
+        """Return the rows of a statement. Raise DamagedSegment.
 
-        SearchTooSlow when they are not there within `seconds`, the wait for a thread included, or need too much memory.
-        It is interrupted when the caller is cancelled.
+        Raise SearchTooSlow if it takes more than `seconds`, including the wait for a thread, or needs too much memory.
+        Cancelling the caller interrupts it.
         """
         return (await self._execute(_Call(self, [(statement, parameters)]), self._searching, seconds))[-1]
 
     async def accepts(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> bool:
-        """True if a statement without files can be run: a pattern that an administrator wrote may be invalid here."""
+        """True if a statement without files can be run. A pattern that an administrator wrote may be invalid here."""
         import duckdb
 
         try:
@@ -92,14 +94,16 @@ class Database:
         return True
 
     async def change(self, statements: Sequence[Statement], *, seconds: float = SEARCH_SECONDS) -> None:
-        """Run statements on the tables in one transaction: others see all of it or nothing. One call after the
-        other, so that none is in conflict with another. SearchTooSlow: nothing was changed."""
+        """Run statements on the tables in one transaction: other connections see all of it or nothing.
+
+        Calls are serialised, so none conflicts with another. After SearchTooSlow nothing was changed.
+        """
         await self._execute(_Call(self, statements, is_change=True), self._changing, seconds)
 
     async def write(self, statements: Sequence[Statement], *, seconds: float = WRITE_SECONDS) -> list[Rows]:
-        """Return the rows of each statement, one call after the other.
+        """Return the rows of each statement, in serialised calls.
 
-        The statements take long and have a database of their own: COPY of an index.
+        They are long statements (COPY of an index) and have a database of their own.
         """
         return await self._execute(_WriteCall(self, statements), self._writing, seconds)
 
@@ -125,7 +129,7 @@ class Database:
             return self._shared.cursor()
 
     def open(self, threads: int, memory: str) -> DuckDBPyConnection:
-        """Return a new database in memory that can read the folder of the index and nothing else."""
+        """Return a new database in memory that can read only the folder of the index."""
         import duckdb
 
         folder = (self._folder or platform().index_folder).absolute()
@@ -151,14 +155,14 @@ class Database:
         with self._opening:
             self._shared = None
             self.generation += 1
-        log_warning("the database of the search index is replaced")
+        log_warning("search database replaced")
 
     def note(self, call: _Call, *, is_running: bool) -> None:
-        """Note that a call has begun or ended."""
+        """Count a call that has started or ended."""
         (self._running.add if is_running else self._running.discard)(call)
 
     def close(self) -> None:
-        """Interrupt what runs, end the threads and give the memory back."""
+        """Interrupt running statements, end the threads and release the memory."""
         pools = (self._searching, self._changing, self._writing)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -174,7 +178,7 @@ class Database:
 
 
 def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]], call: _Call) -> None:
-    """Nobody waits for a call any more: see that it ends soon."""
+    """End a call soon for which no caller waits any more."""
     call.is_abandoned = True
     call.interrupt()
     if future.done():
@@ -192,16 +196,16 @@ class _Call:
         self._statements = statements
         self._is_change = is_change
         self._connection: DuckDBPyConnection | None = None
-        self._using = threading.Lock()  # what is closed must not be interrupted
+        self._using = threading.Lock()  # a closed connection must not be interrupted
         self._is_interrupted = False
-        self.is_abandoned = False  # nobody waits for what comes of it
+        self.is_abandoned = False  # no caller waits for the result
 
     def open(self) -> DuckDBPyConnection:
         """Return a connection for this call alone."""
         return self.owner.connect()
 
     def interrupt(self) -> None:
-        """Let the statement fail that runs; none that has not begun is run. From any thread."""
+        """Interrupt the running statement; a statement that has not started is not run. Any thread may call it."""
         self._is_interrupted = True
         with self._using:
             if self._connection is not None:
@@ -211,7 +215,7 @@ class _Call:
         """Return the rows of each statement."""
         try:
             return self._run()
-        except Exception:  # whatever it is, it is for who waits
+        except Exception:  # any error belongs to the caller
             if self.is_abandoned:
                 return []
             raise
@@ -234,7 +238,7 @@ class _Call:
             self.owner.note(self, is_running=False)
 
     def make_memory_problem(self) -> Problem:
-        """Return the problem when the memory, or the disk for spilled data, is full."""
+        """Return the problem for full memory, or a full disk for spilled data."""
         return SearchTooSlow()
 
     def replace_broken(self) -> None:
@@ -260,13 +264,13 @@ class _Call:
         return connection.execute(statement[0], statement[1]).fetchall()
 
     def _find_damage(self, error: Exception) -> None:
-        """DamagedSegment if one of the files cannot be read: what a torn file is answered with can be any error."""
+        """Raise DamagedSegment if one of the files cannot be read. A truncated file can lead to any error."""
         import duckdb
 
         if isinstance(error, duckdb.InternalError | duckdb.FatalException):
             self.replace_broken()
         for path in dict.fromkeys(_find_files(self._statements)):
-            with self.owner.open(1, WRITE_MEMORY) as probe:  # in a database of its own, which may break
+            with self.owner.open(1, WRITE_MEMORY) as probe:  # in a database of its own, which may crash
                 try:
                     probe.execute(_PROBE, [path]).fetchall()
                 except duckdb.Error:
@@ -275,20 +279,20 @@ class _Call:
 
 
 class _WriteCall(_Call):
-    """A call in a database of its own, which ends with it."""
+    """A call with a database of its own, which ends with the call."""
 
     def open(self) -> DuckDBPyConnection:
         return self.owner.open(1, WRITE_MEMORY)
 
     def make_memory_problem(self) -> Problem:
-        return Problem("the index needs more memory, or room on the disk, than it may take")
+        return Problem("the index exceeds its limit of memory or disk space")
 
     def replace_broken(self) -> None:
         """Do nothing: the database ends with this call."""
 
 
 def _find_files(statements: Sequence[Statement]) -> list[str]:
-    """Return the Parquet files among the parameters, without those that are written."""
+    """Return the Parquet files among the parameters, without files that are written."""
     files: list[str] = []
     for text, parameters in statements:
         lists = [value if isinstance(value, list | tuple) else [value] for value in parameters]
@@ -300,7 +304,7 @@ def _find_files(statements: Sequence[Statement]) -> list[str]:
 def make_spill_folder(folder: Path) -> Path:
     """Return a folder of this process for spilled data, after removing those of ended processes.
 
-    DuckDB makes it when it needs it, and removes it.
+    DuckDB creates and removes it on demand.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.glob(f"{SPILL_PREFIX}*"):

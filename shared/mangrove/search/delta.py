@@ -85,20 +85,20 @@ _DROP_BASE = [f"DELETE FROM {table} WHERE base = ?" for table in ("folders", "na
 
 
 def join_path(folder: str, name: str) -> str:
-    """Return the path of an entry, also for a name that no path of the service may have."""
+    """Return the path of an entry, also for a name that no path of the service can have."""
     return f"/{name}" if folder == "/" else f"{folder}/{name}"
 
 
 @dataclass(slots=True)
 class _Names:
-    """Return the result of many changes of names, by folder."""
+    """The result of many changes of names, by folder."""
 
     present: dict[str, dict[str, IndexedName]] = field(default_factory=dict)
     replaced: dict[str, set[str]] = field(default_factory=dict)
     gone: dict[str, None] = field(default_factory=dict)  # paths
 
     def add(self, folder: str, entries: Iterable[IndexedName], removed: Iterable[str]) -> None:
-        """Take over a change of the names in a folder."""
+        """Apply a change of the names in a folder."""
         paths = {join_path(folder, name): name for name in removed}
         self._drop_below(paths.keys())
         present, replaced = self.present.setdefault(folder, {}), self.replaced.setdefault(folder, set())
@@ -111,7 +111,7 @@ class _Names:
             replaced.add(entry.name)
 
     def _drop_below(self, paths: Set[str]) -> None:
-        """Forget what was in folders that are gone now."""
+        """Drop the content of removed folders."""
         for known in list(self.replaced) if paths else ():
             if not paths.isdisjoint(TreePath(known).ancestors()):
                 del self.present[known], self.replaced[known]
@@ -120,7 +120,7 @@ class _Names:
 def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[IndexChange]) -> list[Statement]:
     """Return the statements that apply changes of one storage, in their order.
 
-    `folder_files`: those of its segments; none where the tables have everything.
+    `folder_files`: those of its segments; none if the tables have everything.
     """
     statements: list[Statement] = []
     names = _Names()
@@ -172,7 +172,7 @@ def _add_names(base: int, names: _Names) -> list[Statement]:
 
 
 class _Transfer:
-    """Move the content of a folder to another one, unless the tables or segments have that one already."""
+    """Move the content of a folder to another one, unless the tables or segments already have that one."""
 
     def __init__(self, base: int, folder_files: Sequence[str], change: IndexChange) -> None:
         source, target = encode_name(change.path), encode_name(change.target)

@@ -1,4 +1,4 @@
-"""The search: of the names at and below a folder those that fit and that the caller may see."""
+"""The search: the names at and below a folder that match and that the caller may see."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import check_folder
 from mangrove.tree.mounts import WORKING, Mount
 
-START_SECONDS = 0.25  # that a storage which does not run yet is waited for
-ATTEMPTS = 2  # the second one without the index that was found damaged
+START_SECONDS = 0.25  # time to wait for a storage that does not run yet
+ATTEMPTS = 2  # the second attempt is without the index that was found damaged
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of hits, and how many there are on all. The ids of storages that were searched: of those in `behind` the
-    index is worth an update, those in `missing` have none. `is_partial`: some index is being built."""
+    """A page of hits, and the total number of hits.
+
+    `behind`, `missing`: ids of storages whose index should be updated, or is missing. `is_partial`: an index is being
+    built.
+    """
 
     hits: Sequence[Hit]
     total: int
@@ -44,15 +47,15 @@ class Found:
 
 
 def require_search(settings: Settings) -> None:
-    """SearchUnavailable when it is switched off."""
+    """Raise SearchUnavailable if the search is switched off."""
     if not settings.has_search_index:
         raise SearchUnavailable
 
 
 async def find(access: PathAccess, filters: Filters, start: int, count: int) -> Found:
-    """Return the hits from `start` on, no more than `count`, at and below a folder. Fail as its listing does.
+    """Return at most `count` hits from `start` on, at and below a folder.
 
-    SearchUnavailable, SearchTooSlow.
+    Raise the problems of its listing, SearchUnavailable or SearchTooSlow.
     """
     require_search(access.settings)
     await check_folder(access)
@@ -111,7 +114,7 @@ async def _is_working(mount: Mount) -> bool:
     try:
         async with asyncio.timeout(START_SECONDS):
             driver = await mount.get_driver()
-            if mount.has_failed:  # but serves all the same, perhaps
+            if mount.has_failed:  # it may work nevertheless
                 await driver.stat(ROOT)
     except Problem:
         return False
@@ -129,9 +132,9 @@ async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSeg
 
 
 async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> SearchSource:
-    """Return the names of the tree that no storage has, as listings show them: folders of mounts or on the way to them.
+    """Return the names of the tree that no storage has, as listings show them: folders that are mounts or lead to them.
 
-    A folder on the way to a mount that a storage has is in the index of that storage.
+    A folder that leads to a mount and that a storage has is in the index of that storage.
     """
     table, scope, tables = access.table, IndexScope.make(access.settings), runtime.get(IndexTables)
     by_mount = {place.mount: place for place in places}
@@ -158,7 +161,7 @@ async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> S
 
 
 async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[str, str]]:
-    """Return those of the names that a storage has, with the tree paths of their folders."""
+    """Return the names that a storage has, with the tree paths of their folders."""
     place = replace(place, root=ROOT)
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))

@@ -11,7 +11,10 @@ from mangrove.core.paths import TreePath
 
 
 class Hit(NamedTuple):
-    """A name that is found. `parent`: the tree path of its folder; the rest as in `drivers.base.Entry`."""
+    """A matching name.
+
+    `parent`: the tree path of its folder; the rest as in `drivers.base.Entry`.
+    """
 
     parent: TreePath
     name: str
@@ -35,7 +38,7 @@ Visibility = Seen | Callable[[Hit], bool]
 
 @dataclass(frozen=True, slots=True)
 class HidableRows:
-    """Hits that tests may hide: names that one of the RE2 `patterns` matches, and with `folders` all folders."""
+    """Hits that rules may hide: names that match one of the RE2 `patterns`, and with `folders` all folders."""
 
     patterns: tuple[str, ...]
     folders: bool
@@ -46,14 +49,14 @@ class VisibilityEvaluator(Protocol):
 
     @property
     def is_needed(self) -> bool:
-        """False: everything may be seen."""
+        """False if the caller may see everything."""
         ...
 
     @property
     def hidable(self) -> HidableRows | None:
-        """None: every hit in a folder that may be seen in part has to be tested."""
+        """The hits that have to be tested in a folder that is partly visible; None for every hit."""
         ...
 
     def evaluate(self, parent: TreePath) -> Visibility:
-        """NOTHING, EVERYTHING, or a test of each hit in the folder of that tree path."""
+        """Return NOTHING, EVERYTHING, or a test of each hit in the folder of that tree path."""
         ...

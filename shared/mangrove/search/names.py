@@ -1,8 +1,8 @@
-"""Names as the index stores them: in UTF-8, whatever a storage says, and back again.
+"""Names as the index stores them: in UTF-8, for any name of a storage, and reversible.
 
-What neither Parquet nor JSON holds as it is (halves of surrogate pairs, which stand for bytes that are no UTF-8, and
-NUL) is written as MARK and four hexadecimal digits, and so is MARK itself. Paths are stored in the same way, segment by
-segment; no other module knows how.
+Neither Parquet nor JSON can hold halves of surrogate pairs, which represent bytes that are not UTF-8, or NUL. They are
+written as MARK and four hexadecimal digits, and so is MARK itself. Paths are stored in the same way, segment by
+segment. No other module knows the format.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(stored: str) -> str:
-    """Return the name or path that `encode_name` got."""
+    """Return the name or path that was passed to `encode_name`."""
     if MARK not in stored:
         return stored
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), stored)
 
 
 def make_legible(text: str) -> str:
-    """Return a folded name in the form of the index: found by the legible part of it."""
+    """Return a folded name in the form of the index. The search finds it by its legible part."""
     return _REFUSED.sub(lambda match: repr(match[0])[1:-1], text)

@@ -1,8 +1,10 @@
 """One search as statements: matches by folder, then the page.
 
-Few hits are fetched, tested, sorted and cut here. Of many, the folders that they are in are tested, some at a time, and
-what the caller may not see goes into the statement of the page as bits by folder number. The order is one: how well the
-name fits (`words`), the folded name, the path of its folder, the name; text goes by its code points.
+Few hits are fetched, tested, sorted and cut here. For many hits, their folders are tested, several at a time, and the
+invisible ones go into the statement of the page as bits by folder number.
+
+The order is the same in both cases: the rank of the name (`words`), the folded name, the path of its folder, the name.
+Text is compared by code points.
 """
 
 from __future__ import annotations
@@ -40,18 +42,18 @@ from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import SearchSource as SearchSource
 from mangrove.search.words import Condition, join_conditions
 
-MAX_HITS_FETCHED = 2000  # at once, before more is known of them
-FOLDERS_PER_COUNT = 25_000  # whose hits are counted at once: rows are made into objects while nothing else runs
-HITS_PER_TEST = 20_000  # that are tested one by one at once
-MAX_PATTERNS = 64  # that the database is asked for
+MAX_HITS_FETCHED = 2000  # read together, before their number is known
+FOLDERS_PER_COUNT = 25_000  # counted together: rows are made into objects while nothing else runs
+HITS_PER_TEST = 20_000  # tested together, one by one
+MAX_PATTERNS = 64  # fetched from the database
 MAX_HIDDEN_NAMES = 100_000  # hits in folders that the caller may see in part: about 20 MB
 SEGMENTS_PER_STATEMENT = 8  # each takes memory of its own
-MAX_OFFSET = 20_000  # the last hit that can be asked for when there are more segments
-MAX_HITS_KEPT = 300_000  # in memory, to count and to sort them in one go: about 50 MB
+MAX_OFFSET = 20_000  # the last hit that can be requested if there are more segments
+MAX_HITS_KEPT = 300_000  # in memory, to count and to sort them in one statement: about 50 MB
 
 
 class _Row(NamedTuple):
-    """A hit as the statements answer it."""
+    """A hit in the result of a statement."""
 
     part: int
     parent: str
@@ -64,7 +66,7 @@ class _Row(NamedTuple):
 
     @property
     def key(self) -> tuple[int, str, str, str]:
-        """The order."""
+        """The key for sorting."""
         return self.rank, self.folded, self.parent, self.name
 
     @property
@@ -73,7 +75,7 @@ class _Row(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The hits in one folder, and the doubtful ones among them."""
+    """The hits in one folder, and the number of those that have to be tested."""
 
     part: int
     folder: int
@@ -104,9 +106,9 @@ async def run(
     *,
     seconds: float = 2.0,
 ) -> tuple[list[Hit], int]:
-    """Return the hits from `start` (from 0) on, no more than `count`, and the number of all.
+    """Return at most `count` hits from `start` (from 0) on, and the total.
 
-    SearchTooSlow when it is not done within `seconds`; DamagedSegment.
+    Raise DamagedSegment, or SearchTooSlow after `seconds`.
     """
     search = _Search(places, filters, time.monotonic() + seconds)
     await search.leave_out_segments()
@@ -137,10 +139,10 @@ class _Search:
         stored = [place for place in places if place.segments is not None and place.segments.manifest.count]
         self.parts: list[Part] = [TablesPart(0, tables)]
         self.parts += [SegmentsPart(number, place) for number, place in enumerate(stored, 1)]
-        self._matching = frozenset(range(len(self.parts)))  # numbers of parts with hits, as far as is known
+        self._matching = frozenset(range(len(self.parts)))  # numbers of parts with hits, as far as known
 
     def check_time(self) -> float:
-        """Return the seconds that are left; SearchTooSlow."""
+        """Return the remaining seconds. Raise SearchTooSlow."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise SearchTooSlow
@@ -151,7 +153,7 @@ class _Search:
         return await self._database.run(statement.text, statement.parameters, seconds=self.check_time())
 
     async def leave_out_segments(self) -> None:
-        """Leave out segments without a match where there are many: one look at all costs less than a join for each."""
+        """Leave out segments without a match if there are many. One read of all costs less than a join for each."""
         files = {part.number: part.name_files for part in self.parts if isinstance(part, SegmentsPart)}
         if len(files) <= SEGMENTS_PER_STATEMENT:
             return
@@ -164,13 +166,13 @@ class _Search:
 
     @property
     def _batches(self) -> list[list[Part]]:
-        """The parts that may have hits, as many at once as a statement reads."""
+        """Return the parts that may have hits, in groups that one statement reads."""
         parts = [part for part in self.parts if part.number in self._matching]
         size = SEGMENTS_PER_STATEMENT + 1
         return [parts[start : start + size] for start in range(0, len(parts), size)]
 
     async def fetch_few(self) -> list[_Row] | None:
-        """All hits, in no order; None when there are many."""
+        """Return all hits, unordered; None if there are many."""
         rows: list[tuple[Any, ...]] = []
         limit = MAX_HITS_FETCHED + 1
         for batch in self._batches:
@@ -184,7 +186,7 @@ class _Search:
         return unite(part.select_hits(self.filters, hidden.get(part.number)) for part in batch)
 
     async def fetch_page(self, hidden: Mapping[int, HiddenRows], start: int, count: int) -> list[_Row]:
-        """Return the page without the hidden rows, which are those of parts by their number."""
+        """Return the page without the hidden rows of each part, by its number."""
         batches = self._batches
         if len(batches) == 1:
             return await self._fetch_page(batches[0], hidden, start, count)
@@ -218,7 +220,10 @@ class _Search:
         return [row.hit for row in rows[start - first :]], total
 
     async def _fetch_counted_page(self, batch: Sequence[Part], start: int, count: int) -> tuple[list[_Row], int]:
-        """Return the page and the total; above MAX_HITS_KEPT hits an empty page and some total above."""
+        """Return the page and the total.
+
+        Above MAX_HITS_KEPT hits, the page is empty and the total is any larger number.
+        """
         hits = self._select_hits(batch, {})
         rows = await self.run(
             Condition(
@@ -238,7 +243,7 @@ class _Search:
         return int(total)
 
     async def find_hidable(self, rows: HidableRows | None) -> None:
-        """Let only hits be tested that tests may hide, where the database can select them."""
+        """Restrict the tests to hits that rules may hide, if the database can select them."""
         if rows is not None and len(rows.patterns) <= MAX_PATTERNS:
             hidable = find_hidable(rows)
             statement = f"SELECT {hidable.text} FROM (SELECT 'x' AS name, FALSE AS is_dir)"
@@ -282,7 +287,7 @@ def _select_visible(
 
 
 class _Visibility:
-    """The hits that a caller may see: their number, and the hidden rows of each part, by its number."""
+    """The hits that a caller may see: their number, and the hidden rows of each part by its number."""
 
     def __init__(self, search: _Search, evaluator: VisibilityEvaluator) -> None:
         self._search = search
@@ -329,7 +334,7 @@ class _Visibility:
     def _find_hidden(
         self, batch: Sequence[_Test], rows: Sequence[tuple[Any, ...]]
     ) -> Generator[None, None, list[tuple[_Group, list[str]]]]:
-        """Return the names that do not pass, by their folders."""
+        """Return the names that fail the test, by their folders."""
         tests = {test.group.folder: test for test in batch}
         hidden: defaultdict[int, list[str]] = defaultdict(list)
         for folder, name, *rest in rows:

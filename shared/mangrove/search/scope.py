@@ -1,4 +1,4 @@
-"""The names of the tree that the index has: the walk and every later look leave out the same."""
+"""The names of the tree that are indexed. The walk and every later read leave out the same names."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from mangrove.records.storages import Storage
 
 @dataclass(frozen=True, slots=True)
 class IndexScope:
-    """`ignored`: paths of the tree that are left out with all below them; `max_depth`: how deep in the tree names are
-    indexed at most, 1 for those right below the root; 0: as deep as there are any."""
+    """The indexed part of the tree.
+
+    `ignored`: paths of the tree that are left out with everything below them. `max_depth`: the largest depth of indexed
+    names in the tree, 1 for those right below the root; 0: unlimited.
+    """
 
     ignored: tuple[TreePath, ...] = ()
     max_depth: int = 0
 
     @classmethod
     def make(cls, settings: Settings) -> IndexScope:
-        """Return the scope that the settings say."""
+        """Return the scope of the present settings."""
         return cls(settings.ignore_paths, max(settings.max_index_depth, 0))
 
     def has_folder(self, folder: TreePath) -> bool:
@@ -39,7 +42,7 @@ class IndexScope:
 
 
 def find_child(folder: TreePath, name: str) -> TreePath | None:
-    """Return the path of an entry of a folder; None where no path of the service leads to it."""
+    """Return the path of an entry of a folder, None if no path of the service leads to it."""
     try:
         child = TreePath(f"{folder}/{name}")
     except (BadRequest, RelativePath):
@@ -48,5 +51,5 @@ def find_child(folder: TreePath, name: str) -> TreePath | None:
 
 
 def is_indexed(storage: Storage, settings: Settings) -> bool:
-    """True if a storage is to have an index."""
+    """True if a storage should have an index."""
     return settings.has_search_index and not storage.disabled and not storage.disable_index

@@ -1,8 +1,10 @@
-"""The files of the index of a storage: immutable files, and a manifest that is swapped as a whole.
+"""The files of the index of a storage: immutable files, and a manifest that is replaced atomically.
 
-On one machine in `<data>/index/<storage id>/`; in the cloud in the bucket MANGROVE_INDEX_BUCKET under
-`<storage id>/`, from where files are fetched once to `/tmp/index/<storage id>/`. What is read for the first time, or
-has changed, is compared with the checksum in the manifest: a damaged Parquet file often reads as other names.
+In the standalone service they are in `<data>/index/<storage id>/`; in the cloud in the bucket MANGROVE_INDEX_BUCKET
+under `<storage id>/`, from which files are fetched once to `/tmp/index/<storage id>/`.
+
+A file that is read for the first time, or has changed, is compared with the checksum in the manifest: a damaged Parquet
+file often reads as other names.
 """
 
 from __future__ import annotations
@@ -34,16 +36,19 @@ from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.database import DamagedSegment
 
 MANIFEST = "manifest.json"
-WORK_PREFIX = "work-"  # what folders of files under way begin with
-FILE_NAME = re.compile(r"[A-Za-z0-9_-]+\.parquet")  # none leads out of the folder
-OPEN_ATTEMPTS = 3  # to open an index that is swapped meanwhile
+WORK_PREFIX = "work-"  # prefix of folders for unfinished files
+FILE_NAME = re.compile(r"[A-Za-z0-9_-]+\.parquet")  # no name leads out of the folder
+OPEN_ATTEMPTS = 3  # to open an index that is replaced meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The present index of a storage: its files, rows in them; `began`: seconds since the epoch when the walk began,
-    `finished`: when it ended, ISO 8601; `checksums`: CRC-32 by file, set by `SegmentStore.commit`. It has the changes
-    whose numbers are `merged` at most. `partial`: the walk goes on."""
+    """The present index of a storage: its files and the number of rows in them.
+
+    `began`: the start of the walk in seconds since the epoch; `finished`: its end, ISO 8601; `checksums`: CRC-32 by
+    file, set by `SegmentStore.commit`. Changes with numbers up to `merged` are in it. `partial`: the walk has not
+    finished.
+    """
 
     version: Literal[2] = 2
     names: list[str]
@@ -59,7 +64,7 @@ class Manifest:
     def __post_init__(self) -> None:
         for name in self.files:
             if not FILE_NAME.fullmatch(name):
-                raise DecodeError(f"{name[:40]!r} is no name of a file of an index")
+                raise DecodeError(f"{name[:40]!r} is not a name of an index file")
 
     @property
     def files(self) -> list[str]:
@@ -68,7 +73,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """An index whose files are on this machine."""
+    """An index with files on this machine."""
 
     storage_id: int
     manifest: Manifest
@@ -86,10 +91,10 @@ class _Opened:
 
 
 class SegmentStore:
-    """The indexes of all storages. A file that was stored is never changed.
+    """The indexes of all storages. A stored file is never changed.
 
-    `driver`: where they are kept; `folder`: where files are read, which is the same place on one machine; `fetches`:
-    whether it is another one.
+    `driver`: the storage of the files; `folder`: where files are read, which is the same place in the standalone
+    service; `fetches`: True if it is another place.
     """
 
     def __init__(
@@ -111,7 +116,10 @@ class SegmentStore:
         return self._folder / str(storage_id)
 
     async def read_manifest(self, storage_id: int) -> Manifest | None:
-        """Return the manifest of the present index without reading its files. None as for `open`."""
+        """Return the manifest of the present index without reading its files.
+
+        Return None in the same cases as `open`.
+        """
         storage = await self._get_driver()
         try:
             return await _read_manifest(storage, storage_id)
@@ -122,7 +130,10 @@ class SegmentStore:
             return None
 
     async def open(self, storage_id: int) -> Segments | None:
-        """Return the present index. None when there is none, or when it was damaged and is dropped with a log line."""
+        """Return the present index.
+
+        Return None if there is none, or if it was damaged; then it is dropped and logged.
+        """
         storage = await self._get_driver()
         damaged = ""
         for _ in range(OPEN_ATTEMPTS):
@@ -133,7 +144,7 @@ class SegmentStore:
                 return None
             except DecodeError:
                 damaged = MANIFEST
-            except DamagedSegment as problem:  # or swapped since the manifest was read
+            except DamagedSegment as problem:  # or it was replaced since the manifest was read
                 damaged = str(problem.data)
         await self._drop_with_warning(storage_id, damaged)
         return None
@@ -159,13 +170,13 @@ class SegmentStore:
         return segments
 
     def make_work_folder(self, storage_id: int) -> Path:
-        """Make an empty folder for unfinished files; the next `commit`, `discard` or `drop` removes it."""
+        """Make an empty folder for unfinished files. The next `commit`, `discard` or `drop` removes it."""
         folder = self._get_local_folder(storage_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=folder))
 
     async def store(self, storage_id: int, file: Path) -> None:
-        """Keep a finished file under its own name, which no other one has had, and remove it where it lies."""
+        """Store a finished file under its unique name, and remove the local one."""
         storage = await self._get_driver()
         if not self._fetches:
             self._get_local_folder(storage_id).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -178,7 +189,10 @@ class SegmentStore:
             file.replace(self._get_local_folder(storage_id) / file.name)
 
     async def fetch(self, storage_id: int, name: str) -> Path:
-        """Return the local path of a stored file, also of an unfinished index; DamagedSegment when it is gone."""
+        """Return the local path of a stored file, also of an unfinished index.
+
+        Raise DamagedSegment if it is missing.
+        """
         path = self._get_local_folder(storage_id) / name
         if path.is_file():
             return path
@@ -198,7 +212,7 @@ class SegmentStore:
         return path
 
     async def commit(self, storage_id: int, manifest: Manifest) -> None:
-        """Make this the present index, then remove the files that it does not name, unless it is partial."""
+        """Make this the present index, then remove files that it does not name, unless it is partial."""
         storage = await self._get_driver()
         last = await self.read_manifest(storage_id)
         checksums = {} if last is None else last.checksums
@@ -214,7 +228,7 @@ class SegmentStore:
             await self._remove_others(storage_id, manifest.files)
 
     async def discard(self, storage_id: int) -> None:
-        """Remove what an index under way has left; the present one stays."""
+        """Remove the files of an unfinished index. The present one stays."""
         manifest = await self.read_manifest(storage_id)
         if manifest is None or manifest.partial:
             await self.drop(storage_id)
@@ -241,13 +255,15 @@ class SegmentStore:
         await asyncio.to_thread(shutil.rmtree, self._get_local_folder(storage_id), ignore_errors=True)
 
     async def drop_damaged(self, segments: Segments, name: str = "") -> None:
-        """Drop an index in which a file was found damaged, with one line in the log, unless it is another one by now:
-        whoever met DamagedSegment calls this and opens once more. `name`: of the file, for the log."""
+        """Drop an index with a damaged file, and log one line, unless another index has replaced it.
+
+        A caller that gets DamagedSegment calls this and opens the index again. `name`: of the file, for the log.
+        """
         if await self.read_manifest(segments.storage_id) == segments.manifest:
             await self._drop_with_warning(segments.storage_id, name)
 
     async def _drop_with_warning(self, storage_id: int, name: str) -> None:
-        log_warning("a damaged search index is dropped", storage=storage_id, file=name)
+        log_warning("damaged search index dropped", storage=storage_id, file=name)
         await self.drop(storage_id)
 
     async def drop_unknown(self, storage_ids: Collection[int]) -> None:
@@ -258,7 +274,7 @@ class SegmentStore:
 
 
 async def _announce(storage_id: int) -> None:
-    """Let other processes know that a storage has another index."""
+    """Notify other processes that a storage has another index."""
     await asyncio.to_thread(index_changes.add, IndexChange(storage_id, ChangeKind.INDEX))
 
 
@@ -278,7 +294,7 @@ async def _list(storage: Driver, path: TreePath) -> list[Entry]:
 
 
 async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
-    """EntryNotFound; DecodeError for what is none, or of another version."""
+    """Return the manifest. Raise EntryNotFound, or DecodeError for an invalid one or one of another version."""
     body = await storage.read(_get_path(storage_id, MANIFEST))
     return parse(Manifest, b"".join([block async for block in body]))
 
@@ -290,7 +306,7 @@ async def _read_blocks(file: Path) -> AsyncIterator[bytes]:
 
 
 def _look_at(segments: Segments) -> tuple[tuple[int, int], ...]:
-    """Return the state of the files, which changes with them; DamagedSegment when one is gone."""
+    """Return the state of the files, which changes with them. Raise DamagedSegment if one is missing."""
     return tuple(map(_look_at_file, (*segments.names, *segments.folders)))
 
 
@@ -313,7 +329,7 @@ def _measure_all(paths: Iterable[Path]) -> list[int]:
 
 
 def _measure(path: Path) -> int:
-    """CRC-32; DamagedSegment when the file cannot be read."""
+    """Return the CRC-32. Raise DamagedSegment if the file cannot be read."""
     checksum = 0
     try:
         with path.open("rb") as file:
@@ -325,7 +341,7 @@ def _measure(path: Path) -> int:
 
 
 def _remove_local(folder: Path, kept_names: Collection[str], *, is_over: bool = False) -> None:
-    """Remove what was fetched and is not needed any more; `is_over`: files under way, too."""
+    """Remove fetched files that are not needed any more; with `is_over`, also unfinished ones."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.is_dir():
             if is_over:

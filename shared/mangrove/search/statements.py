@@ -1,7 +1,7 @@
-"""The texts of one search's statements. What a caller sent, and every path, is a parameter of theirs.
+"""The texts of one search's statements. Client input and paths are always parameters.
 
 A hit in a statement: `place` (its number), `parent` (the tree path of its folder), `name`, `folded`, `is_dir`, `size`,
-`modified`, `rank`. Names and paths in it are as `search.names` stores them.
+`modified`, `rank`. Names and paths are in the format of `search.names`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ AND folders.path >= hidden.path || '/' AND folders.path < hidden.path || '0')"""
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a search. `scope`: 0 all, 1 folders, else files. `extensions`: of `words.parse_extensions`.
+    """The filters of a search.
 
-    Extensions and sizes (bytes) are those of files: no folder passes them, nor a file of unknown size. `since` and
-    `until`, both included: seconds since the epoch; what has no known time passes neither.
+    `scope`: 0 all, 1 folders, else files. `extensions`: of `words.parse_extensions`. Extensions and sizes (bytes) match
+    files only, and not files of unknown size. `since` and `until`, both inclusive: seconds since the epoch; entries
+    without a known time match neither.
     """
 
     keywords: Keywords
@@ -48,7 +49,7 @@ class Filters:
 
     @property
     def condition(self) -> Condition:
-        """All filters as a condition on the columns of the index."""
+        """Return all filters as a condition on the columns of the index."""
         return join_conditions((*self._make_parts(), self.keywords.condition))
 
     def _make_parts(self) -> Iterator[Condition]:
@@ -73,24 +74,24 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SearchSource:
-    """A place of a search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`."""
+    """A place of a search: at and below `root` in a storage. The tree path of its folder `p` is `mount / p`."""
 
     storage_id: int
-    base: int  # under this number the tables of the database have what is known of it
+    base: int  # the number of its rows in the tables of the database
     mount: TreePath
     root: TreePath
-    segments: Segments | None = None  # None where the tables have all of it
-    others: tuple[TreePath, ...] = ()  # paths inside it at which other storages are mounted: none of it counts there
-    stride: int = 0  # above all ids of folders of the segments
-    has_delta: bool = False  # the tables say that not all of the segments counts, or counts elsewhere
+    segments: Segments | None = None  # None if the tables have all of it
+    others: tuple[TreePath, ...] = ()  # paths inside it at which other storages are mounted, which are left out
+    stride: int = 0  # greater than all ids of folders of the segments
+    has_delta: bool = False  # the tables say that some rows of the segments are hidden or have moved
 
 
 @dataclass(slots=True)
 class HiddenRows:
     """The rows of a part that the caller may not see: folders by their numbers, and names in others."""
 
-    limit: int = 0  # numbers below it are kept as bits
-    bits: bytearray = field(default_factory=bytearray)  # the highest of a byte first
+    limit: int = 0  # numbers below it are stored as bits
+    bits: bytearray = field(default_factory=bytearray)  # the highest bit of a byte first
     folders: list[int] = field(default_factory=list)
     rows: list[tuple[int, str]] = field(default_factory=list)
 
@@ -106,7 +107,7 @@ class HiddenRows:
 
     @property
     def condition(self) -> Condition:
-        """The rows that are left, with the columns `folder` and `name`."""
+        """Return the remaining rows, with the columns `folder` and `name`."""
         return join_conditions(self._make_parts())
 
     def _make_parts(self) -> Iterator[Condition]:
@@ -130,15 +131,15 @@ class Share:
 
     @property
     def condition(self) -> Condition:
-        """The hits in this share."""
+        """Return the condition for the hits in this share."""
         return ALL if self.count == 1 else Condition("hash(folded) % ? = ?", (self.count, self.number))
 
 
 def find_hidable(hidable: HidableRows) -> Condition:
-    """The hits among which all are that the doubts are about.
+    """Return the condition for hits that may be hidden.
 
-    RE2 is RE2, but its tables of scripts and of what is a letter's other case grow from one version to the next: where
-    a pattern asks them, every name counts that is not ASCII, and so does a name that is stored otherwise.
+    The database and Python both use RE2, but its tables of scripts and letter cases differ between versions. If a
+    pattern uses them, every name that is not ASCII is tested, and every name that is stored in another form.
     """
     parts = [Condition("regexp_matches(name, ?)", (pattern,)) for pattern in hidable.patterns]
     parts.append(Condition("contains(name, ?)", (MARK,)))
@@ -161,13 +162,16 @@ class Part(ABC):
     def select(
         self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
     ) -> Condition:
-        """The names that pass `where` and `more`, which are conditions on names, and `chosen`, one on `folder`: with
-        `folder`, `path`, `parent` and the columns of a name. `dense`: all chosen numbers are below the limit."""
+        """Return the names that match `where` and `more`, conditions on names, and `chosen`, a condition on `folder`.
+
+        The columns are `folder`, `path`, `parent` and those of a name. `dense`: all chosen numbers are below the limit.
+        """
 
     @abstractmethod
     def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
-        """Conditions on `folder` that divide all folders into ranges of about `size`, and whether all in a range have
-        numbers below the limit; `table_count`: folders of the tables."""
+        """Return conditions on `folder` that divide all folders into ranges of about `size`, each with True if all its
+        numbers are below the limit. `table_count`: folders of the tables.
+        """
 
     def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> Condition:
         """Return the hits that are not hidden."""
@@ -175,7 +179,7 @@ class Part(ABC):
         return self._rank(filters, self.select(filters.condition, chosen))
 
     def select_few(self, filters: Filters, limit: int) -> Condition:
-        """Return no more than `limit` hits; `parent` is NULL for a row that does not count."""
+        """Return at most `limit` hits. `parent` is NULL for a row that is hidden."""
         hits = self.select_hits(filters)
         return Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
 
@@ -185,15 +189,18 @@ class Part(ABC):
         return Condition(text, (*rank.parameters, *source.parameters))
 
     def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], hidable: Condition) -> Condition:
-        """`place`, `folder`, `parent`, the number of hits and that of doubtful ones in each of the chosen folders."""
+        """Return `place`, `folder`, `parent`, the number of hits and the number of hits to test in each of the chosen
+        folders.
+        """
         source = self.select(filters.condition, chosen[0], dense=chosen[1])
         counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {hidable.text})"
         text = f"SELECT {self.number}, folder, {counts} FROM ({source.text}) GROUP BY folder"
         return Condition(text, (*hidable.parameters, *source.parameters))
 
     def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: Condition) -> Condition:
-        """Of the folders with these numbers, which count: `folder`, `name`, `is_dir`, `size`, `modified` of those hits
-        that pass `more`."""
+        """Return `folder`, `name`, `is_dir`, `size`, `modified` of the hits that match `more`, in those of the numbered
+        folders that are visible.
+        """
         bounds = "folder BETWEEN ? AND ? AND folder IN (SELECT unnest(?::UINTEGER[]))"
         chosen = Condition(bounds, (min(numbers), max(numbers), list(numbers)))
         source = self.select(filters.condition, chosen, more, dense=max(numbers) < self.limit)
@@ -202,7 +209,7 @@ class Part(ABC):
 
 @dataclass(frozen=True, slots=True)
 class TablesPart(Part):
-    """All that the tables of the database have of some places: small storages, and what was added to large ones."""
+    """All rows that the tables of the database have of some places: small storages, and additions to large ones."""
 
     number: int
     places: Sequence[SearchSource]
@@ -221,7 +228,7 @@ class TablesPart(Part):
         return Condition(text, (*names.parameters, *folders.parameters, *others.parameters))
 
     def _select_folders(self) -> Condition:
-        """`number`, `base`, `path`, `parent` of the folders at and below the roots."""
+        """Return `number`, `base`, `path`, `parent` of the folders at and below the roots."""
         places = Condition(
             "SELECT unnest(?::UINTEGER[]) AS base, unnest(?::VARCHAR[]) AS prefix",
             (
@@ -241,7 +248,7 @@ class TablesPart(Part):
         return Condition(text, (*places.parameters, *where.parameters))
 
     def _find_others(self, match: str) -> Condition:
-        """Return the condition that leaves out the places of other storages."""
+        """Return the condition that leaves out places of other storages."""
         others = [(place.base, other) for place in self.places for other in place.others]
         if not others:
             return ALL
@@ -264,7 +271,7 @@ class TablesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class SegmentsPart(Part):
-    """The rows of the segments of a place without those that the tables hide, at the folders that the tables give."""
+    """The rows of the segments of a place, without those that the tables hide, at the folder paths of the tables."""
 
     number: int
     place: SearchSource
@@ -308,7 +315,7 @@ class SegmentsPart(Part):
 
     @property
     def name_files(self) -> list[str]:
-        """The files that have the names."""
+        """Return the files with the names."""
         return [str(file) for file in self.segments.names]
 
     @property
@@ -317,7 +324,7 @@ class SegmentsPart(Part):
 
     @property
     def _counts(self) -> Condition:
-        """Not the name of a place where another storage is mounted, nor one that is hidden."""
+        """Return the condition that excludes the names of mounts of other storages, and hidden names."""
         names = ((encode_name(other.parent), encode_name(other.name)) for other in self.place.others)
         conditions = [Condition("NOT (path = ? AND n.name = ?)", name) for name in names]
         if self.place.has_delta:
@@ -326,7 +333,7 @@ class SegmentsPart(Part):
         return join_conditions(conditions)
 
     def _select_folders(self) -> Condition:
-        """`id` and `number`, `path`, `parent` of the folders at and below the root."""
+        """Return `id`, `number`, `path`, `parent` of the folders at and below the root."""
         parent, inside = self._parent, join_conditions(self._make_folder_conditions())
         unhidden = find_unhidden(self.place.base) if self.place.has_delta else ALL
         where = join_conditions((inside, unhidden))
@@ -354,7 +361,7 @@ class SegmentsPart(Part):
 
     @property
     def _parent(self) -> Condition:
-        """The tree path of the folder `path`."""
+        """Return the tree path of the folder `path`."""
         if self.place.mount == "/":
             return Condition("path")
         mount = encode_name(self.place.mount)
@@ -368,9 +375,9 @@ class SegmentsPart(Part):
 
 
 def _select_names(table: str, where: Condition, more: Condition) -> Condition:
-    """Return the names of a table that match and pass `more`, in any folder.
+    """Return the names of a table that match and satisfy `more`, in any folder.
 
-    The parameter for the table is not among those of the condition.
+    The caller adds the parameter for the table.
     """
     columns = "folder, coalesce(name, folded) AS name, folded, is_dir, size, modified"
     text = f"SELECT {columns} FROM {table} WHERE {where.text}"
@@ -380,7 +387,7 @@ def _select_names(table: str, where: Condition, more: Condition) -> Condition:
 
 
 def find_unhidden(base: int) -> Condition:
-    """Return the condition under which rows of the segments for `folders` count."""
+    """Return the condition under which rows of the segments for `folders` are valid."""
     return Condition(_UNHIDDEN, (base, base))
 
 
@@ -390,7 +397,7 @@ def _make_below(path: TreePath) -> Condition:
 
 
 def unite(parts: Iterable[Condition]) -> Condition:
-    """Return the rows of all these statements; there is at least one."""
+    """Combine the rows of all these statements; there is at least one."""
     statements = tuple(parts)
     text = " UNION ALL ".join(f"({part.text})" for part in statements)
     return Condition(text, tuple(value for part in statements for value in part.parameters))

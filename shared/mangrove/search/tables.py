@@ -1,7 +1,7 @@
-"""The tables of the database of this process: small indexes whole, and of all others what changed since.
+"""The tables of the database of this process: small indexes as a whole, and the changes of all others.
 
-Each search reads what is new in the log of changes (`records.index_changes`) and applies it. On one machine it
-asks the log only after another process, or this one, has written to it.
+Each search reads new changes from the log (`records.index_changes`) and applies them. The standalone service reads the
+log only after one of its processes has written to it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mangrove.search.statements import SearchSource
 
 MAX_NAMES_IN_TABLES = 250_000  # of small indexes: about 25 MB
 MAX_NAMES_OF_SMALL_INDEX = 20_000
-MAX_NAMES_OF_DELTA = 200_000  # changed in one storage; what changes beyond is found after the next compaction
-MAX_CHECKS_PER_SEARCH = 16  # of storages whose segments are there already
+MAX_NAMES_OF_DELTA = 200_000  # changed in one storage; further changes are found after the next compaction
+MAX_CHECKS_PER_SEARCH = 16  # of storages whose segments are loaded already
 OPEN_CONCURRENCY = 32
 APPLY_SECONDS = 20.0
 RETIRE_SECONDS = 10.0  # after which no search uses a base any more
-UPDATE_CHANGES = 200  # of one storage: worth an update of its index
-VIRTUAL = 0  # the id that stands for what no storage has
+UPDATE_CHANGES = 200  # of one storage, after which its index should be updated
+VIRTUAL = 0  # the id for folders that no storage has
 
 _LOAD_FOLDERS = """
 INSERT INTO folders SELECT base, nextval('numbers'), id, path FROM read_parquet(?, filename = true)
@@ -47,7 +47,7 @@ _FIND_STRIDE = "SELECT coalesce(max(id) + 1, 0) FROM read_parquet(?)"
 
 @dataclass(slots=True)
 class _State:
-    """The state of a storage in the tables. `last`: the highest number of a change that was applied."""
+    """The state of a storage in the tables. `last`: the highest number of an applied change."""
 
     base: int
     segments: Segments | None
@@ -62,13 +62,13 @@ class _State:
 
     @property
     def folder_files(self) -> list[str]:
-        """The files of the segments that the tables do not have."""
+        """Return the files of the segments that the tables do not have."""
         return [] if self.is_small or self.segments is None else [str(path) for path in self.segments.folders]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedStorage:
-    """A storage that takes part in a search: at and below `root` inside it, mounted at `mount`."""
+    """A storage that is searched: at and below `root` inside it, mounted at `mount`."""
 
     id: int
     mount: TreePath
@@ -78,9 +78,10 @@ class SearchedStorage:
 
 @dataclass(frozen=True, slots=True)
 class OpenedIndex:
-    """The sources of a search, as ids of storages.
+    """The sources of a search, and ids of storages.
 
-    The index of those in `behind` is worth an update, those in `missing` have none, those in `partial` a part of it.
+    The index of those in `behind` should be updated; those in `missing` have none, those in `partial` an incomplete
+    one.
     """
 
     places: Sequence[SearchSource]
@@ -94,11 +95,11 @@ class IndexTables:
 
     def __init__(self) -> None:
         self._states: dict[int, _State] = {}
-        self._changes: dict[int, dict[str, IndexChange]] = {}  # those that the segments do not have, by number
+        self._changes: dict[int, dict[str, IndexChange]] = {}  # changes that the segments do not have, by number
         self._outdated: set[int] = set()
         self._recent: set[str] = set()  # numbers that were read and may be read again
         self._read_at = 0.0  # seconds since the epoch
-        self._written = -1  # what the counter of writes said then
+        self._written = -1  # the value of the counter of writes at that time
         self._database = -1
         self._next_base = 1
         self._small_count = 0
@@ -107,7 +108,7 @@ class IndexTables:
         self._lock = asyncio.Lock()
 
     async def open(self, storages: Sequence[SearchedStorage]) -> OpenedIndex:
-        """Bring the tables up to date for a search of these storages; DamagedSegment, RecordsUnavailable."""
+        """Bring the tables up to date for a search of these storages. Raise DamagedSegment or RecordsUnavailable."""
         ids = [storage.id for storage in storages]
         async with self._lock:
             self._notice_loss()
@@ -138,7 +139,7 @@ class IndexTables:
         return len(changes) > UPDATE_CHANGES or any(change.kind is ChangeKind.READ for change in changes.values())
 
     def _notice_loss(self) -> None:
-        """Begin anew where the database was replaced."""
+        """Start again if the database was replaced."""
         generation = runtime.get(Database).generation
         if generation != self._database:
             self._database = generation
@@ -148,7 +149,7 @@ class IndexTables:
             self._virtual = (None, VIRTUAL)
 
     async def _read_changes(self) -> None:
-        """Read what is new in the log, and once more what may have come later than its number says."""
+        """Read new changes from the log, and again those that may have arrived after a higher number."""
         written = change_counters().read(Topic.INDEX_CHANGES)
         if platform().reports_changes and written == self._written:
             return
@@ -169,7 +170,7 @@ class IndexTables:
             self._changes.setdefault(change.storage_id, {})[change.number] = change
 
     async def _open_segments(self, ids: Sequence[int]) -> None:
-        """Open the segments of storages that are new, or whose segments may be others by now."""
+        """Open the segments of new storages, and of those whose segments may have been replaced."""
         needed = [id for id in ids if id not in self._states or id in self._outdated]
         known = sorted(self._states.keys() & set(ids), key=lambda id: self._states[id].checked)
         chosen = list(dict.fromkeys([*needed, *known[:MAX_CHECKS_PER_SEARCH]]))
@@ -192,7 +193,7 @@ class IndexTables:
         self._outdated.difference_update(chosen)
 
     async def _load(self, changed: Mapping[int, Segments | None]) -> None:
-        """Put other segments in the place of those that the tables were made of."""
+        """Replace the segments that the tables were made of."""
         small: dict[int, Segments] = {}
         states: dict[int, _State] = {}
         for id, segments in changed.items():
@@ -221,7 +222,7 @@ class IndexTables:
                 self._small_count -= state.segments.manifest.count
 
     def _drop_merged(self, id: int, segments: Segments) -> None:
-        """Forget the changes that the segments have."""
+        """Drop the changes that the segments have."""
         merged, read = segments.manifest.merged, index_changes.make_number(segments.manifest.began)
         changes = {
             number: change
@@ -255,7 +256,7 @@ class IndexTables:
             try:
                 await self._change(statements)
             except BaseException:
-                self._retire(id)  # so that it is loaded anew
+                self._retire(id)  # so that it is loaded again
                 raise
             state.has_delta = True
             state.version += 1
@@ -281,7 +282,7 @@ class IndexTables:
         return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
 
     async def set_virtual(self, key: object, changes: Collection[IndexChange]) -> SearchSource:
-        """Take over the names that no storage has, which are those of `key`."""
+        """Set the names that no storage has, with their key."""
         async with self._lock:
             base = self._next_base
             self._next_base += 1
@@ -305,7 +306,7 @@ def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:
 
 
 def _is_late(change: IndexChange, state: _State) -> bool:
-    """True if a change was written before others that were applied already, and it matters which is the first."""
+    """True if a change was written before changes that were applied already, and their order matters."""
     if change.number > state.last:
         return False
     later = [applied for number, applied in state.applied.items() if number > change.number]

@@ -1,8 +1,10 @@
 """The visibility of the folders of hits: a caller sees a hit if listings would lead there.
 
-A folder is seen when every folder on the way to it, from the one that is searched, lets the caller read it and shows
-the next one; of what is in it, what its listing shows. Rules reach far, so most folders are judged as their neighbours
-are: only those at or above the path of a rule or a mount are looked at one by one.
+A folder is visible if every folder on the way to it, from the searched folder on, is readable for the caller and shows
+the next one. Its entries are visible if its listing shows them.
+
+Rules apply to whole subtrees, so most folders have the visibility of their neighbours. Only folders at or above the
+path of a rule or a mount are evaluated separately.
 """
 
 from __future__ import annotations
@@ -19,17 +21,20 @@ from mangrove.search.hits import HidableRows
 from mangrove.search.query import EVERYTHING, NOTHING, Hit, Visibility
 from mangrove.tree.access import PathAccess
 
-MAX_KNOWN_FOLDERS = 50_000  # that one of them remembers
+MAX_KNOWN_FOLDERS = 50_000  # cached by one of them
 
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """A folder, or all those that are judged alike. `below`: what those in it are, unless they are judged alone."""
+    """A folder, or all folders with the same visibility.
+
+    `below`: the visibility of folders in it, unless they are evaluated separately.
+    """
 
     access: PathAccess
     visibility: Visibility
     shows: Callable[[Entry], bool] | None
-    leads_elsewhere: bool  # each name in it stands for another place
+    leads_elsewhere: bool  # each name in it leads to another location
     below: _Folder | None = None
 
 
@@ -45,7 +50,7 @@ class FolderVisibility:
 
     @property
     def hidable(self) -> HidableRows:
-        """The hits that rules may hide: by name, and folders where there are lists of readers."""
+        """Return the hits that rules may hide: by name, and folders if there are lists of readers."""
         return HidableRows(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
 
     def evaluate(self, parent: TreePath) -> Visibility:
@@ -56,11 +61,11 @@ class FolderVisibility:
         return NOTHING if folder is None else folder.visibility
 
     def _find(self, path: TreePath) -> _Folder | None:
-        """Return the folder; None when the caller cannot reach it."""
+        """Return the folder, None if the caller cannot reach it."""
         top, steps = self.access.path, []
         while path != top and path not in self._known:
             if path == "/":
-                return None  # it is not below the one that is searched
+                return None  # it is not below the searched folder
             steps.append(path)
             path = path.parent
         folder = self._root if path == top else self._known[path]
@@ -83,7 +88,7 @@ class FolderVisibility:
         if self._is_alone(parent, name):
             try:
                 return _make_folder(parent.access.with_path(path))
-            except StorageProblem:  # an alias that leads to too many places
+            except StorageProblem:  # an alias that leads to too many locations
                 return None
         if parent.below is None:
             below = _make_folder(parent.access.child(name))
@@ -105,7 +110,7 @@ def _join(path: TreePath, name: str) -> str:
 
 
 def _make_folder(access: PathAccess) -> _Folder | None:
-    """Return the folder; None where the caller may not read."""
+    """Return the folder, None if the caller cannot read it."""
     if not access.may_read():
         return None
     shows = access.make_visibility_filter().test
@@ -114,7 +119,7 @@ def _make_folder(access: PathAccess) -> _Folder | None:
 
 
 class HitTest:
-    """The test of hits in a folder: its listing shows them."""
+    """Test hits in a folder: True if its listing shows them."""
 
     def __init__(self, shows: Callable[[Entry], bool]) -> None:
         self._shows = shows
@@ -129,7 +134,7 @@ def _is_restricted(access: PathAccess) -> bool:
         return False
     redirects = map(TreePath, access.table.redirects)
     if any(path.within(decision.path) for path in redirects for decision in access.decisions):
-        access = access.with_path(ROOT)  # what an alias shows has the rules of where it lies
+        access = access.with_path(ROOT)  # entries that an alias shows have the rules of their own location
     return bool(access.find_hide_rules()) or access.is_restricted_below(False)
 
 
@@ -140,9 +145,9 @@ def _find_special_paths(access: PathAccess) -> Iterator[str]:
 
 
 async def find_visibility(access: PathAccess) -> FolderVisibility:
-    """Return the judge of what is in and below a folder that the caller may read.
+    """Return the evaluation of folders in and below a folder that the caller can read.
 
-    Another caller, password or folder has another judge, and so has every search after a change of rules or mounts.
+    It is cached by caller, password, folder and the version of rules and mounts.
     """
     user = access.caller.user
     key = user.id, user.permission, access.password, access.path

@@ -26,12 +26,12 @@ from mangrove.search.names import make_legible
 
 MAX_KEYWORDS_LENGTH = 1000  # characters
 MAX_WORDS = 32
-MAX_WILDCARDS = 32  # in all words; `**` is one
+MAX_WILDCARDS = 32  # in all words; `**` counts as one
 MAX_EXTENSIONS = 32
 MAX_EXTENSION_LENGTH = 64  # characters
 
 WHOLE, PREFIX, WORD_START, REST = range(4)
-_BETWEEN_WORDS = r"[\x00-/:-@\[-`{-\x7f\xb7–—‘’“”…、。〈-】]"  # what a word starts behind, in RE2 as in Python
+_BETWEEN_WORDS = r"[\x00-/:-@\[-`{-\x7f\xb7–—‘’“”…、。〈-】]"  # characters in front of a word, in RE2 and Python
 
 _TYPED = re.compile(r'"([^"]*)"|(\S+)')
 _WILDCARDS = re.compile(r"\*+|\?")
@@ -48,14 +48,14 @@ def _fold_typed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Text of a statement, and what its `?` stand for. The text is ours alone; what a caller sent is a parameter."""
+    """The text of a statement, and the values of its `?`. The text never has client input; that is a parameter."""
 
     text: str
     parameters: tuple[Any, ...] = ()
 
 
 def join_conditions(conditions: Iterable[Condition]) -> Condition:
-    """All of them; TRUE when there are none."""
+    """Combine them with AND; TRUE if there are none."""
     parts = tuple(conditions)
     text = " AND ".join(part.text for part in parts)
     return Condition(text or "TRUE", tuple(value for part in parts for value in part.parameters))
@@ -63,7 +63,10 @@ def join_conditions(conditions: Iterable[Condition]) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A word with wildcards. `pieces`: what is between its `*`, each as what is between its `?`, folded."""
+    """A word with wildcards.
+
+    `pieces`: the parts between its `*`, each as the parts between its `?`, folded.
+    """
 
     pieces: tuple[tuple[str, ...], ...]
 
@@ -74,7 +77,7 @@ class Pattern:
 
     @property
     def condition(self) -> Condition:
-        """The pattern as a condition on `folded`: cheap conditions before the expression, if it is needed."""
+        """The pattern as a condition on `folded`: cheap conditions first, then the expression if it is needed."""
         texts = [text for piece in self.pieces for text in piece]
         parts = [Condition("starts_with(folded, ?)", (texts[0],)), Condition("ends_with(folded, ?)", (texts[-1],))]
         parts += [Condition("contains(folded, ?)", (text,)) for text in dict.fromkeys(texts[1:-1])]
@@ -101,7 +104,7 @@ class Keywords:
 
     @property
     def text(self) -> str:
-        """The words as they were typed, folded, one space between two; `""` when there are only patterns."""
+        """The typed words, folded, with one space between two; `""` if there are only patterns."""
         return " ".join(self.words)
 
     def matches(self, folded: str) -> bool:
@@ -144,7 +147,7 @@ def _make_start(word: str) -> str:
 
 
 def parse(text: str) -> Keywords:
-    """Parse keywords; BadRequest when they have no word, or too much."""
+    """Parse keywords. Raise BadRequest if they have no word, or too many."""
     if len(text) > MAX_KEYWORDS_LENGTH:
         raise BadRequest(f"keywords are too long: no more than {MAX_KEYWORDS_LENGTH:,} characters")
     typed = [match for match in _TYPED.finditer(text) if match[1] or match[2]]
@@ -170,7 +173,7 @@ def _parse_pattern(word: str) -> Pattern:
 
 
 def parse_extensions(texts: Iterable[str]) -> tuple[str, ...]:
-    """Extensions of file names, with or without their dot, folded, each once; BadRequest for too many."""
+    """Return extensions of file names, with or without their dot, folded and unique. Raise BadRequest for too many."""
     extensions = dict.fromkeys(folded for text in texts if (folded := _fold_typed(text.strip()).lstrip(".")))
     if len(extensions) > MAX_EXTENSIONS or any(len(extension) > MAX_EXTENSION_LENGTH for extension in extensions):
         raise BadRequest(f"too many extensions: no more than {MAX_EXTENSIONS} of {MAX_EXTENSION_LENGTH} characters")

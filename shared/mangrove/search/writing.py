@@ -1,9 +1,10 @@
-"""Rows into new segments.
+"""Rows written to new segments.
 
-Names: `folder UINTEGER, name VARCHAR, folded VARCHAR, is_dir BOOLEAN, size BIGINT, modified DOUBLE`; `name` is NULL
-where it is equal to `folded`, `size` where it is unknown, `modified` is in seconds since the epoch. Folders:
-`id UINTEGER, path VARCHAR`, where `/` is the root of the storage. Names and paths are stored as `search.names` says.
-Rows go through a text file of columns, a batch in each line: one call of the interpreter serves hundreds of names.
+Names: `folder UINTEGER, name VARCHAR, folded VARCHAR, is_dir BOOLEAN, size BIGINT, modified DOUBLE`; `name` is NULL if
+it is equal to `folded`, `size` if it is unknown, `modified` is in seconds since the epoch. Folders: `id UINTEGER, path
+VARCHAR`; the root of the storage is `/`. Names and paths are in the format of `search.names`.
+
+Rows go through a text file of columns with a batch per line: one call of the interpreter handles hundreds of names.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
 from mangrove.search.statements import find_unhidden
 
-ENTRIES_PER_LINE = 512  # entries in a line
-MAX_LINE_BYTES = 1 << 20  # bytes; DuckDB keeps two such buffers
+ENTRIES_PER_LINE = 512  # entries per line
+MAX_LINE_BYTES = 1 << 20  # bytes; DuckDB has two such buffers
 KNOWN_SECONDS = 60.0
-CHANGES_BASE = 1  # the base of the tables that changes are applied to
-MIN_LARGE_FILE_ROWS = 500_000  # rows of a file that is not written anew for its size
-MAX_SMALL_FILES = 8  # smaller files than that which an index may have
-MIN_COMPRESSED_ROWS = 2_000_000  # rows of an index that is to be small rather than as fast as can be
-ROWS_PER_GROUP = 30_720  # rows: larger ones take more memory to write, and are read no faster
-GROUPS_PER_FILE = 34  # in a file: a million rows
+CHANGES_BASE = 1  # the base of the tables to which changes are applied
+MIN_LARGE_FILE_ROWS = 500_000  # rows of a file that is not rewritten because of its size
+MAX_SMALL_FILES = 8  # smaller files, allowed per index
+MIN_COMPRESSED_ROWS = 2_000_000  # rows of an index that is optimised for size instead of speed
+ROWS_PER_GROUP = 30_720  # rows: larger groups take more memory to write and are not faster to read
+GROUPS_PER_FILE = 34  # per file: a million rows
 
-# DuckDB keeps two buffers of maximum_object_size
+# DuckDB has two buffers of maximum_object_size
 _NAMES = """
 select
     f as folder, unnest(n) as name, unnest(g) as folded, unnest(d) as is_dir, unnest(s) as size, unnest(m) as modified
@@ -116,7 +117,7 @@ _NEW_FOLDERS = "select * replace ((id + ?)::uinteger as id) from read_parquet(?)
 
 
 class _Text:
-    """A text file under way, and the Parquet file that is made of it."""
+    """An unfinished text file, and the Parquet file that is made of it."""
 
     def __init__(self, folder: Path, name: str, rows: str) -> None:
         self._text = folder / f"{name}.json"
@@ -132,7 +133,7 @@ class _Text:
         return len(line)
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """Return the statement that makes the Parquet file of all lines, and that file."""
+        """Return the statement that makes the Parquet file of all lines, and the path of that file."""
         self._file.close()
         return (make_copy(self._rows), [str(self._text), str(self._target)]), self._target
 
@@ -142,7 +143,7 @@ class _Text:
 
 
 class SegmentWriter:
-    """Writes the names of folders to `<name>.parquet` in a folder."""
+    """A writer of the names of folders to `<name>.parquet` in a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._text = _Text(folder, name, _NAMES)
@@ -165,25 +166,25 @@ class SegmentWriter:
             self._add(folder_id, entries[half:])
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """Return the statement that makes the file, which may have no rows."""
+        """Return the statement that makes the file, possibly without rows."""
         return self._text.plan_copy()
 
     def close(self) -> None:
-        """Remove what is under way; needed where `finish` is not reached."""
+        """Remove unfinished files. Call it if `finish` is not reached."""
         self._text.close()
 
 
 class FolderWriter:
-    """Writes folders to `<name>.parquet` in a folder."""
+    """A writer of folders to `<name>.parquet` in a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._text = _Text(folder, name, _FOLDERS)
         self.count = 0
 
     def add(self, folders: Iterable[tuple[int, str]]) -> None:
-        """Add ids and paths; some thousands at a time."""
+        """Add ids and paths; pass some thousands at a time."""
         rows = list(folders)
-        step = MAX_LINE_BYTES // (6 * 4096)  # of the longest paths, every byte escaped
+        step = MAX_LINE_BYTES // (6 * 4096)  # of the longest paths, with every byte escaped
         for start in range(0, len(rows), step):
             batch = rows[start : start + step]
             self._text.write(i=[id for id, _ in batch], p=[encode_name(path) for _, path in batch])
@@ -194,7 +195,7 @@ class FolderWriter:
         return self._text.plan_copy()
 
     def close(self) -> None:
-        """Remove what is under way; needed where `finish` is not reached."""
+        """Remove unfinished files. Call it if `finish` is not reached."""
         self._text.close()
 
 
@@ -208,7 +209,7 @@ async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
 
 
 async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[str]:
-    """Return those of the paths (inside the storage) of which the index has a folder."""
+    """Return the paths (inside the storage) for which the index has a folder."""
     if not paths or not segments.folders:
         return set()
     stored = {encode_name(path): path for path in paths}
@@ -222,9 +223,12 @@ async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """The result of a walk: files of FolderWriter with the folders that were read, and of SegmentWriter with what was
-    in them; ids count from 0. `count` rows of names, `folder_count` of folders. `shifts`: what is to be added to the
-    ids in each of the files, nothing if it is empty."""
+    """The result of a walk: files of FolderWriter with the folders that were read, and of SegmentWriter with their
+    content. Ids count from 0.
+
+    `count` rows of names, `folder_count` of folders. `shifts`: the number to add to the ids in each of the files; empty
+    for none.
+    """
 
     folders: Sequence[Path]
     names: Sequence[Path]
@@ -235,7 +239,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The future index: `fresh` are new files, still to be stored; the rest as in Manifest."""
+    """The future index. `fresh`: new files that have to be stored; the rest as in Manifest."""
 
     fresh: tuple[Path, ...]
     names: list[str]
@@ -250,7 +254,7 @@ class Folded:
 
 
 def open_folded(base: Segments, folded: Folded, folder: Path) -> Segments:
-    """Return the index that replaces `base`; its new files are in `folder`."""
+    """Return the index that replaces `base`. Its new files are in `folder`."""
     paths = {path.name: path for path in (*base.names, *base.folders, *folded.fresh)}
     names, folders = ([paths[name] for name in names] for names in (folded.names, folded.folders))
     manifest = replace(
@@ -266,12 +270,14 @@ async def fold_changes(
     fresh: Fresh,
     kept_paths: Collection[str] | None = None,
 ) -> Folded:
-    """Lay what a walk read over the index that was there.
+    """Combine the result of a walk with the older index. New files are `<name>-*.parquet` in `folder`; `name` must be
+    unique.
 
-    New files are `<name>-*.parquet` in `folder`, and `name` must be unique. The rows of `base` are dropped for folders
-    that were read, and for all folders at or below one that the fresh rows of its parent do not list any more.
-    `kept_paths`: paths at or below which `base` counts, in a rebuild the folders that could not be listed; None in an
-    update, where all of it counts. DamagedSegment.
+    The rows of `base` are dropped for folders that were read, and for all folders at or below one that the fresh rows
+    of its parent do not list any more.
+
+    `kept_paths`: paths at or below which `base` stays valid, in a rebuild the folders that could not be listed; None in
+    an update, where all of it stays valid. Raise DamagedSegment.
     """
     fold = _Fold(folder, name, fresh)
     if base is None or not base.names or not base.folders or (kept_paths is not None and not kept_paths):
@@ -281,7 +287,7 @@ async def fold_changes(
 
 
 class _Fold:
-    """One call of `fold_changes`. Files that nothing touches stay as they are."""
+    """One call of `fold_changes`. Unaffected files stay unchanged."""
 
     def __init__(self, folder: Path, name: str, fresh: Fresh) -> None:
         self._folder = folder
@@ -295,7 +301,7 @@ class _Fold:
         self._folder_count = fresh.folder_count
 
     async def join(self) -> Folded:
-        """Nothing of an older index counts: the files as they are, or joined where they are many."""
+        """Return the files as they are, or merged if there are many. Nothing of an older index is valid."""
         chunks, walked = self._fresh.names, self._fresh.folders
         names, folders, copies = list(chunks), list(walked), []
         has_shifts = any(self._fresh.shifts)
@@ -310,7 +316,7 @@ class _Fold:
         return self._describe(names, folders, {*names, *folders} - {*chunks, *walked})
 
     async def begin(self, base: Segments, kept_paths: Collection[str] | None) -> None:
-        """Find out which folders of `base` go, and in which of its files they are."""
+        """Find the folders of `base` that are dropped, and the files that contain them."""
         folders = _list_paths(base.folders)
         statements: list[Statement] = [
             (_WALKED, [_list_paths(self._fresh.folders)]),
@@ -335,7 +341,7 @@ class _Fold:
             (self._touched if is_touched else self._untouched).append(path)
 
     async def finish(self, base: Segments) -> Folded:
-        """Write what is left of the touched files with what is new."""
+        """Write the remaining rows of the affected files together with the new rows."""
         rows = self._shift(_NEW_ROWS, self._fresh.names)
         if self._touched:
             rows.insert(0, (_LEFT_ROWS, [_list_paths(self._touched), self._gone]))
@@ -351,7 +357,7 @@ class _Fold:
         return [(rows, [self._first_id + shift, _list_paths(file for _, file in pairs)]) for shift, pairs in groups]
 
     def _plan_copy(self, kind: str, *parts: Statement) -> Statement:
-        """Return a statement that writes the rows of all parts, a million in each file."""
+        """Return a statement that writes the rows of all parts, a million per file."""
         target = self._folder / f"{self._name}-{kind}"
         target.mkdir()
         rows = " union all ".join(text for text, _ in parts)
@@ -360,7 +366,7 @@ class _Fold:
         return copy, [*(value for _, values in parts for value in values), str(target)]
 
     def _take_files(self, kind: str) -> list[Path]:
-        """Return the files that such a statement wrote, each under a name of its own."""
+        """Return the files that such a statement wrote, each under a unique name."""
         target = self._folder / f"{self._name}-{kind}"
         made = sorted(target.iterdir(), key=lambda path: (len(path.name), path.name)) if target.is_dir() else []
         return [path.rename(self._folder / f"{target.name}-{number}.parquet") for number, path in enumerate(made)]
@@ -376,8 +382,9 @@ class _Fold:
 
 
 async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequence[IndexChange]) -> Folded:
-    """Lay changes over the index that was there, as `fold_changes` does with what a walk read: the folders in which
-    something changed are written anew."""
+    """Apply changes to the older index, as `fold_changes` applies a walk: folders in which something changed are
+    rewritten.
+    """
     files, names = _list_paths(base.folders), _list_paths(base.names)
     folders_file, names_file = folder / f"{name}-changed-folders.parquet", folder / f"{name}-changed-names.parquet"
     unhidden = find_unhidden(CHANGES_BASE)
@@ -404,10 +411,7 @@ def _keep_only(folders: Sequence[str], kept_paths: Sequence[str]) -> list[Statem
 
 
 def make_copy(rows: str, codec: str = "uncompressed", more: str = "") -> str:
-    """Return a statement that writes rows.
-
-    Its last parameter is the file, or the folder where `more` bounds the files.
-    """
+    """Return a statement that writes rows. Its last parameter is the file, or the folder if `more` limits the files."""
     options = f"parquet_version v2, row_group_size {ROWS_PER_GROUP}, compression {codec}{more}"
     return f"copy ({rows}) to ? (format parquet, {options})"
 

@@ -140,7 +140,7 @@ def test_a_damaged_manifest_is_dropped_with_one_line(
         assert await read_paths(await commit(store, OTHER)) == ["/other"]
 
     asyncio.run(work())
-    assert [record.message for record in caplog.records] == ["a damaged search index is dropped"]
+    assert [record.message for record in caplog.records] == ["damaged search index dropped"]
 
 
 def flip(path: Path) -> None:
