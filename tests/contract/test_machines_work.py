@@ -349,7 +349,7 @@ def test_a_machine_whose_owner_loses_the_right_midway_fails_with_that_reason(
     both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_in_small_slices(monkeypatch)
-    reason = "who asked for this has no account any more" if disabled else "permission denied"
+    reason = "the account that requested this does not exist any more" if disabled else "permission denied"
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]

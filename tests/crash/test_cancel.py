@@ -188,7 +188,7 @@ def test_the_task_of_a_user_who_is_disabled_midway_stops_with_that_reason(
     under_way(world, "copy", id)
     world.client.ok("/api/admin/user/update", id=number, **(user | {"disabled": True, "password": ""}))
     row = until(world, "copy", id, {2, 4, 7})
-    assert (row["state"], row["error"]) == (7, "who asked for this has no account any more")
+    assert (row["state"], row["error"]) == (7, "the account that requested this does not exist any more")
     assert row["creator"] == name
     target = world.backends["bucket"]
     assert isinstance(target, Bucket) and 0 < len(target.names(job.name)) < 5000

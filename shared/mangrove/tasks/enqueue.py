@@ -1,4 +1,4 @@
-"""Enqueue the tasks that finish what a request could not do at once: one for each of a few entries, or one for all."""
+"""Enqueue the tasks for the rest of a request: one for each of a few entries, or one for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def enqueue(kind: str, access: PathAccess, request: TaskRequest) -> Task:
 async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskRequest]) -> list[Task]:
     """Enqueue tasks for the caller."""
 
-    def enqueue_all() -> list[Task]:  # in the thread: thousands of specifications would block the event loop
+    def enqueue_all() -> list[Task]:  # in a thread, since thousands of specifications would block the event loop
         return queue.enqueue_many(kind, access.caller.user, list(requests))
 
     async with limits().task_requests.hold(access.caller.user.id):
@@ -77,7 +77,7 @@ async def enqueue_empty_folder_removal(folder: PathAccess) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class TransferEnqueuer:
-    """Enqueues the transfers of a request."""
+    """A collector of the transfers of a request."""
 
     kind: str
     word: str
@@ -89,7 +89,7 @@ class TransferEnqueuer:
     """As in `TransferSpec`."""
 
     async def enqueue(self, items: Sequence[TransferItem]) -> list[Task]:
-        """Enqueue the tasks for the items that are left of the request."""
+        """Enqueue the tasks for the remaining items of the request."""
         if not items:
             return []
         if (
@@ -136,7 +136,7 @@ class TransferEnqueuer:
         return self.target_dir.find_mount()[0].path
 
     async def _enqueue_list(self, items: Sequence[TransferItem]) -> Task:
-        """Enqueue a task over items that all may replace what is there, or none of them."""
+        """Enqueue a task over items that share the permission to replace entries."""
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
         has_targets = False
 

@@ -1,4 +1,4 @@
-"""Requests that may take long: done at once if the storage can, else enqueued as tasks."""
+"""Requests that may take long. They are done within the request if the storage can, otherwise enqueued as tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
 
 MAX_TASKS_PER_REQUEST = 10_000
-MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.5  # between two looks at a task that a request waits for
+MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.5  # between two checks of a task that a request waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class DecompressOptions:
 
     password: str = ""
     inner: str = "/"
-    """The file or folder in the archive to be extracted, `/` for all."""
+    """The file or folder in the archive to extract, `/` for all."""
     cache_full: bool = False
     into_new_dir: bool = False
     overwrite: bool = False
 
 
 async def transfer(request: TransferRequest) -> list[Task]:
-    """Move or copy entries. Return the tasks for what could not be done at once."""
+    """Move or copy entries. Return the tasks for the remaining ones."""
     left = await transfers.transfer(request, TimeBudget())
     conflict = request.conflict
     return await TransferEnqueuer(
@@ -69,7 +69,7 @@ async def transfer(request: TransferRequest) -> list[Task]:
 
 
 async def wait(task: Task, seconds: float) -> bool:
-    """Wait for a task. True if it succeeds within that time. Raise StorageProblem with its error if it fails."""
+    """Wait for a task. Return True if it succeeds within that time. Raise StorageProblem with its error if it fails."""
     end, pause = time.monotonic() + seconds, MIN_POLL_SECONDS
     while not (task := await asyncio.to_thread(records.get, task.id)).done:
         if time.monotonic() > end:
@@ -82,17 +82,17 @@ async def wait(task: Task, seconds: float) -> bool:
 
 
 async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
-    """Rename an entry. Return the task if it could not be done at once."""
+    """Rename an entry. Return the task if the request could not finish it."""
     return await _enqueue_renames(access.parent, await transfers.rename(access, name, overwrite, TimeBudget()))
 
 
 async def rename_all(folder: PathAccess, new_names: Mapping[str, str]) -> list[Task]:
-    """Rename entries of a folder, by their old names. Return the tasks for what could not be done at once."""
+    """Rename entries of a folder, by their old names. Return the tasks for the remaining ones."""
     return await _enqueue_renames(folder, await transfers.rename_all(folder, new_names, budget=TimeBudget()))
 
 
 async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
-    """Rename the entries that match a pattern. Return the tasks for what could not be done at once."""
+    """Rename the entries that match a pattern. Return the tasks for the remaining ones."""
     return await _enqueue_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, TimeBudget()))
 
 
@@ -109,13 +109,13 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
 
 
 async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
-    """Remove entries of a folder with all they hold. Return the task for what could not be removed in time."""
+    """Remove entries of a folder with all their content. Return the task for the rest."""
     left = await changes.remove(folder, names, TimeBudget())
     return [await enqueue_removal(folder, left)] if left else []
 
 
 async def remove_empty(folder: PathAccess) -> list[Task]:
-    """Remove the folders below a folder that do not hold a file. Return the task if the time was too short."""
+    """Remove the folders below a folder that do not contain a file. Return the task if the time was too short."""
     try:
         with deadlines.limit(TimeBudget().get_seconds()):
             await changes.remove_empty(folder)
@@ -130,7 +130,7 @@ async def decompress(
     """Extract archives of a folder into another one. Return a task for each."""
     _limit_tasks(names)
     target_dir.require(Right.DECOMPRESS)
-    target_dir.require_read()  # a task tells which names are taken
+    target_dir.require_read()  # a task reports which names are taken
     tasks = []
     for name in dict.fromkeys(names):
         check_existing_name(name)
@@ -163,11 +163,11 @@ async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, optio
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
-    """Download addresses into a folder. Return a task for each, none if the storage stores addresses itself.
+    """Download URLs into a folder. Return a task for each, none if the storage downloads URLs itself.
 
-    All addresses are checked before the first task is enqueued.
+    All URLs are checked before the first task is enqueued.
     """
-    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here needs
+    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here imports
 
     registry.check_tool_name(tool)
     requested_urls = [url.strip() for url in urls if url.strip()]
@@ -175,7 +175,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
     checked_urls = [normalize_url(url, tool) async for url in iterate_chunked(requested_urls)]
     policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
     target.require(Right.OFFLINE_DOWNLOAD)
-    target.require_read()  # a task tells which names are taken
+    target.require_read()  # a task reports which names are taken
     driver = await _find_receiver(target, tool)
     if tool == registry.SIMPLE_HTTP and driver.capabilities.put_url:
         await _store_urls(target, checked_urls)
@@ -215,8 +215,8 @@ def _require_uploads(driver: Driver) -> None:
 
 
 async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
-    """Store addresses as files of a folder."""
-    from httpx import URL  # as above
+    """Store URLs as files of a folder."""
+    from httpx import URL  # imported here, see above
 
     from mangrove.tools.names import make_file_name
 
@@ -231,13 +231,16 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
 
 def _limit_tasks(items: Sequence[object]) -> None:
     if len(items) > MAX_TASKS_PER_REQUEST:
-        raise BadRequest(f"{len(items)} tasks in one request, at most {MAX_TASKS_PER_REQUEST} are opened")
+        raise BadRequest(f"{len(items)} tasks in one request, the maximum is {MAX_TASKS_PER_REQUEST}")
 
 
 async def upload(
     access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
 ) -> Task:
-    """Receive a body, then store it in the background. What can be refused is refused before the body is read."""
+    """Receive a body, then store it in the background.
+
+    Everything that can be refused is refused before the body is read.
+    """
     access, storage_path = await uploads.prepare(access, overwrite)
     id = queue.make_id()
     try:

@@ -1,5 +1,6 @@
-"""Remove what is not needed any more: old tasks, staging without a task, indexes without a storage, abandoned uploads,
-ended sessions, counters and locks."""
+"""Remove records and files that are not needed any more: old tasks, staging without a task, indexes without a storage,
+abandoned uploads, ended sessions, counters and locks.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ from mangrove.tasks.upload.sessions import sweep_sessions
 DAY_SECONDS = 24 * 3600
 STALLED_SECONDS = 3600  # without a sign of a worker; far longer than any wait of a machine
 NEVER_STARTED_SECONDS = 1200  # longer than the first worker needs to write its lease
-ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is enqueued
+ORPHAN_SECONDS = 24 * 3600  # an upload may be received so long before its task is enqueued
 
 
 async def sweep() -> None:
-    """Remove everything that is not needed any more. It may run at any time, and twice at once."""
+    """Remove everything that is not needed any more. It may run at any time, and twice concurrently."""
     days = (await configuration.get()).settings.task_retention_days
     await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY_SECONDS)
     emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
@@ -48,7 +49,10 @@ async def sweep() -> None:
 
 
 def _delete_old_tasks(before: float) -> None:
-    """Delete the tasks that ended before a time. DynamoDB deletes them days later, the records engine never does."""
+    """Delete the tasks that ended before a time.
+
+    DynamoDB deletes them days later, the bundled records engine never does.
+    """
     for kind in (kind.name for kind in KINDS.values() if kind.is_listed):
         for ids in task_batches.split(task_lists.list_ended(kind, before)):
             task_batches.delete_done(kind, ids)
@@ -58,7 +62,7 @@ def _restart_stalled(now: float) -> float:
     """Start the tasks that no worker has held for long: their execution ended without settling them. Return the age of
     the oldest task in seconds.
 
-    A lease may lie in the future, after a clock was wrong.
+    A lease may lie in the future after a clock was wrong.
     """
     oldest = 0.0
     for kind in KINDS:
@@ -75,7 +79,7 @@ def _restart_stalled(now: float) -> float:
 
 
 def _get_age(task: Task, now: float) -> float:
-    """Return the seconds since a task was created, or since its last run began if it was retried."""
+    """Return the seconds since a task was created, or since its last run started if it was retried."""
     if task.done:
         return 0.0
     if task.attempt and task.view.start_time:
@@ -92,10 +96,10 @@ async def _remove_orphans(before: float, reserved_names: Set[str]) -> None:
 
 
 async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) -> bool:
-    """True if no task owns the folder and nothing has come into it since `before`.
+    """True if no task owns the folder and nothing was stored in it since `before`.
 
-    An empty folder whose own time is not known may be that of an upload under way. If it is not, the rule of the bucket
-    removes it.
+    An empty folder whose own time is not known may be that of an upload in progress. If it is not, the lifecycle rule
+    of the bucket removes it.
     """
     stage, newest = folder.name, folder.modified
     for owner in (stage.partition(".")[0], queue.get_chained_id(stage)):

@@ -1,6 +1,6 @@
-"""Translate the tasks that version 0.3.0 stored: specifications and cursors of version 1 become those of version 2.
+"""Translate the tasks of version 0.3.0: specifications and cursors of version 1 become those of version 2.
 
-Lists in staging keep their form, so a task that was queued or half done goes on where it was.
+Lists in staging keep their form, so a queued or unfinished task continues.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def test_redirects_are_followed_but_not_for_ever(owner: TaskClient, web: Origin)
 
 
 def test_more_than_the_setting_allows_is_not_stored(owner: TaskClient, admin: Client, web: Origin) -> None:
-    words, staging = "more than the 1 MiB that are allowed", owner.service.data / "staging"
+    words, staging = "exceeds the limit of 1 MiB", owner.service.data / "staging"
     others = set(owner.service.find_unfinished(staging))
     with fixtures.settings(admin, offline_download_max_size="1"):
         assert words in download_in_vain(owner, web.at("/told", origin.file(b"x" * (MIB + 1))))
@@ -339,7 +339,7 @@ def test_aria2_brings_no_more_than_the_setting_allows_either(owner: TaskClient, 
         with fixtures.settings(admin, **how):
             (id,) = owner.download(web.at("/large", origin.file(LARGE)), tool="aria2")
             row = owner.wait_for(KIND, id)
-    assert (row["state"], row["error"]) == (7, "the file has more than the 1 MiB that are allowed")
+    assert (row["state"], row["error"]) == (7, "the file exceeds the limit of 1 MiB")
     assert read_files(owner.disk) == {}
     assert owner.wait_for_all(TRANSFER) == []
 

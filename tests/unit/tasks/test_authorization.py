@@ -73,7 +73,7 @@ def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
         task, lambda name, nth: task_env.may(ALL_RIGHTS, disabled=True) if (name, nth) == ("Move", 3) else None
     )
     task_env.may(disabled=False)
-    assert task_env.view(task) == (State.FAILED, "who asked for this has no account any more")
+    assert task_env.view(task) == (State.FAILED, "the account that requested this does not exist any more")
     assert len(target.files()) == (1 if large and isinstance(target, Bucket) else 2)  # a large file is two slices there
     assert source.files() | target.files() == files
     assert target.unfinished() == []
@@ -108,7 +108,7 @@ def test_the_caller_is_the_owner_as_the_account_is_now(task_env: TaskEnv) -> Non
     assert (caller.user, caller.declared_right) == (task_env.user, Right.COPY)
     task_env.may(disabled=True)
     for gone in (task, replace(task, owner=10**9)):
-        with pytest.raises(AccessDenied, match="who asked for this has no account any more"):
+        with pytest.raises(AccessDenied, match="the account that requested this does not exist any more"):
             task_env.do(authorization.authorize_caller(gone, Right.COPY))
 
 

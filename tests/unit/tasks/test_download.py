@@ -75,7 +75,7 @@ def test_a_file_of_more_than_the_limit_is_refused(task_env: TaskEnv, web: Origin
     large = web.at("/large", origin.file(bytes((1 << 20) + 1)))
     task = task_env.download(target.mount, large)
     task_env.run_all()
-    assert task_env.view(task) == (State.FAILED, "the file has more than the 1 MiB that are allowed")
+    assert task_env.view(task) == (State.FAILED, "the file exceeds the limit of 1 MiB")
     assert (target.files(), task_env.list_staged()) == ({}, [])
 
 

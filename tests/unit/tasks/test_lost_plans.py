@@ -18,7 +18,7 @@ from tests.unit.tasks.copying import SUCCEEDED, Death
 pytestmark = pytest.mark.long
 
 
-LOST = "the list of what is to be copied is lost; a retry makes it anew"
+LOST = "the list of the entries to copy is lost; a retry makes it again"
 FILES = {f"tree/d{number % 3}/f{number}": b"%d" % number for number in range(20)}
 
 

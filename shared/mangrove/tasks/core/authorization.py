@@ -1,4 +1,4 @@
-"""The rights of the owner of a task. Every step looks up rights and rules anew."""
+"""The rights of the owner of a task. Every step evaluates rights and rules again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from mangrove.tree.rules import Rule
 
 
 async def authorize_caller(task: Task, right: Right) -> Caller:
-    """Return the owner of a task, to use `right`. Raise AccessDenied if the account is disabled or gone."""
+    """Return the owner of a task, to use `right`.
+
+    Raise AccessDenied if the account was deleted, disabled or lacks the right.
+    """
     await configuration.get()
     user = await users.find_by_id(task.owner)
     if user is None or user.disabled:
-        raise AccessDenied("who asked for this has no account any more")
+        raise AccessDenied("the account that requested this does not exist any more")
     return Caller(user, right)
 
 
@@ -48,7 +51,9 @@ class TargetAccess:
     _folders: dict[str | None, tuple[bool, Sequence[Rule]]] = field(default_factory=dict)
 
     def find_refusal(self, path: str) -> StorageProblem | None:
-        """Return why an entry may not be put at `path` below the target ("" for the target itself), None if it may."""
+        """Return the reason why an entry must not be stored at `path` below the target ("" for the target itself), None
+        if it may.
+        """
         parent, _, name = path.rpartition("/") if path else (None, "", self.name)
         if parent not in self._folders:
             self._folders[parent] = self._find_rules(parent)
@@ -58,13 +63,13 @@ class TargetAccess:
         return StorageForbidden("permission denied")
 
     def may_replace(self) -> bool:
-        """True if what is at the target may be replaced."""
+        """True if an existing entry at the target may be replaced."""
         if self.name:
             return self.folder.may_replace(self.folder.child(self.name))
         return self.folder.can_write() and self.folder.may_read()
 
     def _find_rules(self, parent: str | None) -> tuple[bool, Sequence[Rule]]:
-        """Return whether entries may be put into a folder (None: `self.folder`), and the rules that hide names in it.
+        """Return True if entries may be stored in a folder (None: `self.folder`), and the rules that hide names in it.
 
         The caller need not be able to read `self.folder`: nothing is replaced there (see `may_replace`).
         """
@@ -72,7 +77,7 @@ class TargetAccess:
             return self.folder.may_write(), ()
         access = self.folder.with_path(TreePath(f"{self.folder.path}/{self.name}/{parent}"))
         is_allowed = access.may_write() and access.may_read()
-        mount, _ = access.find_mount()  # an entry below another mount would not be seen anywhere
+        mount, _ = access.find_mount()  # an entry below another mount would be invisible everywhere
         return is_allowed and mount.path == self.storage_path.mount.path, access.find_hide_rules()
 
 
@@ -85,7 +90,7 @@ async def resolve_target(caller: Caller, folder: str, name: str, password: str =
 
 
 async def make_target_folder(target: TargetAccess) -> None:
-    """Make the folder that a target is in, and those above it, where the caller may."""
+    """Make the folder of a target and its parents, where the caller may."""
     folder, storage_path = target.folder, target.storage_path
     if target.name:
         storage_path = storage_path.parent

@@ -1,4 +1,4 @@
-"""Copy a file to a path of another storage: whole or not at all, verified, and continued where it was cut off."""
+"""Copy a file to a path of another storage: completely or not at all, verified, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from mangrove.tasks.core.partials import PartReceipts, StepEnded, begin_partial,
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.core.verification import Stored, check_copy, look_at_copy
 
-IN_FLIGHT_BYTES = 32 << 20  # of a file: what a killed worker may leave to be done again
+IN_FLIGHT_BYTES = 32 << 20  # of a file: the work that a killed worker may have to repeat
 PART_CONCURRENCY = 3
-MAX_PARTS = 10_000  # S3 takes no more
-MAX_WHOLE_BYTES = 8 << 20  # of a file that is stored in one go: one call to S3, and a killed worker leaves no parts
+MAX_PARTS = 10_000  # the maximum of S3
+MAX_WHOLE_BYTES = 8 << 20  # of a file that is stored in one request: a killed worker leaves no parts of it
 CHANGED = "the source changed while it was copied"
 
 
@@ -37,11 +37,11 @@ class CopyMode(NamedTuple):
     overwrite: bool
     """Replace a file at the target; else raise EntryExists."""
     keep_existing: bool = False
-    """Leave what is at the target."""
+    """Keep the file at the target."""
     durable: bool = False
     """True if the copy has to survive a power cut."""
     verify: bool = False
-    """Read the target once more if nothing else proves that it holds the bytes of the source."""
+    """Read the target back if nothing else proves that it has the bytes of the source."""
 
 
 class Copied(NamedTuple):
@@ -50,9 +50,9 @@ class Copied(NamedTuple):
     version: Entry
     """The source that was copied."""
     stored: Stored | None
-    """The file that was made of it; None if it was there before."""
+    """The file that was stored; None if the target existed before."""
     compared: bool = True
-    """False if another file may be there, which was left."""
+    """False if another file may be there, which was kept."""
 
 
 async def copy_file(
@@ -112,13 +112,13 @@ async def _sync(target: FilePath, durable: bool) -> None:
 
 
 def is_save_due(saved: float) -> bool:
-    """True if the progress of a file is to be written that was last written at `saved` (monotonic)."""
+    """True if the progress of a file, last written at `saved` (monotonic), is due to be written."""
     return time.monotonic() - saved >= platform().progress_interval_seconds
 
 
 @dataclass(slots=True)
 class FileCopy(Generic[SpecT, CopyCursorT]):
-    """A file that is to be copied."""
+    """A file that is being copied."""
 
     run: Run[SpecT, CopyCursorT]
     source: FilePath
@@ -128,25 +128,25 @@ class FileCopy(Generic[SpecT, CopyCursorT]):
     upload: Upload
     verify: bool
     stack: AsyncExitStack
-    """It ends after the last strategy."""
+    """The end of the name lock, after the last strategy."""
     is_held: bool = False
 
     async def lock_name(self) -> None:
-        """Keep others from the name of the target until the file is copied, also for the strategies that follow."""
+        """Lock the name of the target until the file is copied, also for the strategies that follow."""
         if not self.is_held:
             await self.stack.enter_async_context(lock_names([self.target]))
             self.is_held = True
 
     @property
     def is_large(self) -> bool:
-        """True if the file goes in parts to a storage that takes them."""
+        """True if the file is stored in parts."""
         return (self.version.size or 0) > MAX_WHOLE_BYTES and self.target.driver.capabilities.parts
 
 
 async def _store(
     run: Run[SpecT, CopyCursorT], source: FilePath, target: FilePath, version: Entry, upload: Upload, verify: bool
 ) -> Stored:
-    """Copy a file in the first way that both storages support, the cheapest first."""
+    """Copy a file with the first strategy that both storages support, the cheapest first."""
     async with AsyncExitStack() as stack:
         file = FileCopy(run, source, target, version, upload, verify, stack)
         for strategy in (_copy_on_server, _copy_in_parts, _copy_as_stream):
@@ -157,8 +157,10 @@ async def _store(
 
 
 async def _copy_on_server(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
-    """Have the storage copy the file by itself: within itself, or a small file from another storage that it knows.
-    Return None if it cannot."""
+    """Let the storage copy the file itself: within itself, or a small file from another storage that it can reach.
+
+    Return None if it cannot.
+    """
     source, target = file.source.driver, file.target.driver
     if source is target and source.capabilities.copy:
         stored = await _copy_within(file, source)
@@ -197,8 +199,10 @@ async def _copy_from(file: FileCopy[SpecT, CopyCursorT], driver: Driver, size: i
 
 
 async def _copy_in_parts(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
-    """Copy a large file part by part. Receipts tell which parts are stored, so that the next worker goes on there.
-    Return None if the target does not take parts."""
+    """Copy a large file part by part. Receipts record the stored parts, so that the next worker continues there.
+
+    Return None if the target does not support parts.
+    """
     driver = file.target.driver
     if not file.is_large or not driver.capabilities.parts:
         return None
@@ -208,7 +212,7 @@ async def _copy_in_parts(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
         return None
     partial, receipts = begun
     await _store_missing(file, driver, partial, receipts, concurrency)
-    await file.run.save()  # once the file is made of them, its parts are gone
+    await file.run.save()  # once the file is assembled, its parts are gone
     pass_checkpoint("copy.parts")
     await files.check_unchanged(file.source, file.version)
     async with lock_names([file.target]):
@@ -216,7 +220,7 @@ async def _copy_in_parts(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
 
 
 def _plan_parts(source: Driver, target: Driver, size: int) -> tuple[int, int]:
-    """Return the bytes of a part, and how many parts are stored at a time."""
+    """Return the size of a part in bytes, and the number of parts that are stored concurrently."""
     in_flight, concurrency = target.plan_part_copies(source)
     if not in_flight:
         in_flight, concurrency = IN_FLIGHT_BYTES, PART_CONCURRENCY
@@ -226,7 +230,7 @@ def _plan_parts(source: Driver, target: Driver, size: int) -> tuple[int, int]:
 async def _begin_parts(
     file: FileCopy[SpecT, CopyCursorT], driver: Driver, length: int
 ) -> tuple[PartialFile, PartReceipts] | None:
-    """Return the partial file and its receipts. A partial file whose receipts are lost is begun anew."""
+    """Return the partial file and its receipts. If its receipts are lost, it is started again."""
     run = file.run
     while (partial := await begin_partial(run, file.target, driver, file.upload, length, file.version)) is not None:
         receipts = await find_receipts(run, partial)
@@ -296,7 +300,7 @@ async def _store_part(file: FileCopy[SpecT, CopyCursorT], driver: Driver, partia
 async def _finish_parts(
     file: FileCopy[SpecT, CopyCursorT], driver: Driver, partial: PartialFile, receipts: Sequence[str]
 ) -> Stored:
-    """Make the file of its parts, unless a worker that died has done so."""
+    """Assemble the file from its parts, unless a worker that died has done so."""
     source, target, upload = file.source, file.target, file.upload
     by_storage = driver.plan_part_copies(source.driver)[0] > 0
     compared = False
@@ -318,7 +322,7 @@ async def _finish_parts(
 
 
 async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
-    """Read and write the file in one go. Return None if the target does not take files."""
+    """Read and write the file in one pass. Return None if the target does not support files of this size."""
     source, target, version = file.source, file.target, file.version
     if not target.driver.capabilities.write:
         return None
@@ -331,7 +335,8 @@ async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
             if file.verify:
                 digest.update(block)
             yield block
-        await files.check_unchanged(source, version)  # before the target is seen: a torn file must not replace anything
+        # before the target is visible: a partial file must not replace anything
+        await files.check_unchanged(source, version)
 
     await file.lock_name()
     body: Any = throttle.limit_server_download(await source.driver.read(source.path, 0, None, version))

@@ -17,16 +17,16 @@ from mangrove.tasks.core.staging import StagedPath
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 
-COMPARED_BYTES = 32 << 20  # of two files that are in memory
+COMPARED_BYTES = 32 << 20  # of two files, held in memory
 MAX_CACHED_FOLDERS = 4
-MAX_CACHED_ENTRIES = 20_000  # of a folder; entries beyond them are looked up one by one
+MAX_CACHED_ENTRIES = 20_000  # of a folder; further entries are looked up one by one
 
 FilePath = StoragePath | StagedPath
 
 
 @asynccontextmanager
 async def lock_names(paths: Sequence[FilePath]) -> AsyncIterator[None]:
-    """Keep others from names of a storage, so that what is seen there holds until it is replaced."""
+    """Lock names of a storage, so that their state does not change until they are replaced."""
     storage_paths = [path for path in paths if isinstance(path, StoragePath)]
     if not storage_paths:
         yield
@@ -36,7 +36,7 @@ async def lock_names(paths: Sequence[FilePath]) -> AsyncIterator[None]:
 
 
 async def makedirs(path: FilePath) -> None:
-    """Make a folder and those above it. NotSupported by a storage without folders."""
+    """Make a folder and its parents. Raise NotSupported for a storage without folders."""
     if isinstance(path, StoragePath):
         await name_locks.makedirs(path, in_bulk=True)
     elif path.driver.capabilities.makedirs:
@@ -46,7 +46,7 @@ async def makedirs(path: FilePath) -> None:
 
 
 async def find(path: FilePath) -> Entry | None:
-    """Return what the storage has at a path, None for nothing."""
+    """Return the entry of a storage at a path, None for nothing."""
     try:
         return await path.driver.stat(path.path)
     except EntryNotFound:
@@ -54,22 +54,21 @@ async def find(path: FilePath) -> Entry | None:
 
 
 async def check_unchanged(path: FilePath, version: Entry) -> None:
-    """Raise EntryChanged if the file has another version by now."""
+    """Raise EntryChanged if the file has another version now."""
     if not SourceVersion.of(version).matches(await path.driver.stat(path.path)):
         raise EntryChanged
 
 
 async def sync(path: FilePath) -> None:
-    """Make a file, or a folder with all it holds, survive a power cut."""
+    """Make a file, or a folder with all its content, survive a power cut."""
     if path.driver.capabilities.sync:
         await path.driver.sync(path.path)
 
 
 async def remove_unchanged(path: FilePath, entry: Entry) -> None:
-    """Remove the file for which `stat` returned `entry`. Raise EntryChanged, and keep it, if it has another version by
-    now.
+    """Remove the file for which `stat` returned `entry`. If it has another version now, keep it and raise EntryChanged.
 
-    A storage that cannot decide that together with the removal is asked immediately before.
+    If the storage cannot compare and remove atomically, the version is read immediately before.
     """
     driver = path.driver
     if driver.capabilities.remove_unchanged:
@@ -103,7 +102,7 @@ async def read_chunks(path: FilePath, length: int, if_match: Entry | None = None
 
 
 class TargetListing:
-    """The entries at the target. Each folder is listed once, where a lookup of each entry would cost a round trip."""
+    """The entries at the target. Each folder is listed once, since a lookup of each entry would cost a round trip."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

@@ -20,13 +20,16 @@ from mangrove.tree.operations.journal import Touched
 
 WalkCursorT = TypeVar("WalkCursorT", bound=WalkCursor)
 Walk = Callable[[str, str], AsyncGenerator[str, None]]
-"""Like `walk_folder`, of a folder's path below the source and the page where it goes on."""
+"""Like `walk_folder`, for a folder's path below the source and the page to continue from."""
 
 
 async def walk_folders(
     run: Run[SpecT, WalkCursorT], folders: Manifest[str], walk: Walk, count: Callable[[], None]
 ) -> bool:
-    """Go on through a list of folders, which the walk extends. Call `count` after each page. True if there is more."""
+    """Continue through a list of folders, which the walk extends. Call `count` after each page.
+
+    Return True if there is more.
+    """
     cursor = run.cursor
     while cursor.folders_walked < folders.count:
         for name in await folders.read_rows(cursor.folders_walked):
@@ -42,8 +45,10 @@ async def walk_folders(
 async def walk_folder(
     driver: Driver, path: TreePath, start: str, take: Callable[[Sequence[Entry]], Awaitable[None]]
 ) -> AsyncGenerator[str, None]:
-    """Pass the entries of a folder to `take`, from the page that begins at `start`. After each page yield the start of
-    the next one, "" at the end. A storage without pages has a single one."""
+    """Pass the entries of a folder to `take`, from the page that starts at `start`.
+
+    After each page yield the start of the next one, "" at the end. A storage without pages has a single page.
+    """
     paged = await driver.find_paged(path)
     if paged is None and start:
         raise EntryChanged("something was mounted in a folder while it was walked")
@@ -68,7 +73,7 @@ async def remove_folders(
     is_listed: bool,
     may_remove: Callable[[str], bool] = lambda _: True,
 ) -> bool:
-    """Remove the folders of the run's list that are empty, the deepest first. True if there is more to do.
+    """Remove the empty folders in the run's list, the deepest first. Return True if there is more to do.
 
     `is_listed`: the list has only some of the folders below `source`.
     """
@@ -95,8 +100,10 @@ async def remove_folders(
 
 
 def find_source_changes(source: FilePath, is_folder: bool) -> list[Touched]:
-    """Return where a removal changes its source: the folder above it and, for a folder, everything below it. A removal
-    from staging changes no listing."""
+    """Return the folders that a removal changes: the parent and, for a folder, everything below it.
+
+    A removal from staging changes no listing.
+    """
     if not isinstance(source, StoragePath):
         return []
     return [Touched(source.parent), *([Touched(source, True)] if is_folder else ())]

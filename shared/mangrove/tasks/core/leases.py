@@ -1,14 +1,15 @@
-"""Leases and slots: the worker of a task, and the number of workers.
+"""Leases and slots: a task has one worker, and a kind of tasks a limited number of workers.
 
-A task has a lease, and no clocks are compared to decide whether it is over. On a standalone service the lock on the
-data directory keeps other processes away: a task is held if a worker of this process holds it, and a lease in its
-record is that of a dead process. In the cloud a worker that meets a lease watches it. A holder that lives renews its
-lease every HEARTBEAT_INTERVAL_SECONDS; then the watcher is Busy and goes away. A lease that does not change for
-LEASE_SECONDS of the watcher's own monotonic clock is over. The watcher takes it by a write on condition that it still
-is the same lease.
+Every task has a lease. Clocks are not compared to decide whether it has ended. In the standalone service the lock on
+the data directory excludes other processes: a task is held if a worker of this process holds it, and a lease in its
+record belongs to a dead process.
 
-A step in the cloud also holds a slot of its kind, as the settings `…_task_threads_num` say. Where no slot is free its
-machine tries again, after seconds at first, then after minutes. A slot ends by the clock, since it only bounds load.
+In the cloud a worker that finds a lease watches it. A live holder renews its lease every HEARTBEAT_INTERVAL_SECONDS;
+then the watcher raises Busy. A lease that does not change for LEASE_SECONDS of the watcher's own monotonic clock has
+ended. The watcher takes it by a conditional write that fails if the lease has changed.
+
+A step in the cloud also holds a slot of its kind, as the settings `…_task_threads_num` say. If no slot is free, its
+machine tries again, first after seconds, then after minutes. A slot ends by the clock, since it only limits the load.
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ from mangrove.tasks.core.registry import KINDS
 
 LEASE_SECONDS = 30.0
 HEARTBEAT_INTERVAL_SECONDS = 2.0  # between two renewals of a lease, which also read whether the task is cancelled
-MAX_READ_AHEAD_AGE_SECONDS = 5.0  # of a record that was read ahead; a heartbeat notices what changed it
-SLOT_SECONDS = 60.0  # after which the slot of a worker that died is free
+MAX_READ_AHEAD_AGE_SECONDS = 5.0  # age of a record that was read ahead; a heartbeat notices later changes
+SLOT_SECONDS = 60.0  # after which the slot of a dead worker is free
 SLOT_RENEWAL_INTERVAL_SECONDS = 20.0
 MAX_SLOTS = 500  # of a kind: every holder writes the same record
-TOUCH_INTERVAL_SECONDS = 600.0  # between two writes that keep the sweep from starting a task that waits
+TOUCH_INTERVAL_SECONDS = 600.0  # between two writes that keep the sweep from starting a waiting task
 
 
 class Busy(Problem):
-    """Another worker holds the task; worth a retry."""
+    """Another worker holds the task. The caller should retry."""
 
-    text = "another worker is at this task"
+    text = "another worker has this task"
 
 
 class Superseded(Problem):
-    """Another worker has taken the lease, or the task is gone."""
+    """Another worker has taken the lease, or the task was deleted."""
 
     text = "another worker took this task over"
 
 
 class NoSlot(Problem):
-    """As many tasks of the kind as the settings allow are at work; worth a retry."""
+    """The maximum number of tasks of the kind is running. The caller should retry."""
 
-    text = "as many tasks as are allowed are at work"
+    text = "the maximum number of tasks is running"
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class HeldTask:
     token: str
     """The token of its lease."""
     unwritten: Task | None = None
-    """The task as its record would be if the last step had been written; None if the record is up to date."""
+    """The task with the unwritten result of the last step; None if the record is up to date."""
     is_busy: bool = True
     """False between two steps."""
 
@@ -94,14 +95,14 @@ class HeldTasks:
         return held
 
     def end_step(self, held: HeldTask) -> None:
-        """Release a task, or keep it for the next step if it has changes that are not written."""
+        """Release a task, or keep it for the next step if it has unwritten changes."""
         if held.unwritten is None:
             self.release(held.task.id)
         else:
             held.task, held.is_busy = held.unwritten, False
 
     def release(self, id: str) -> None:
-        """Hold a task no more."""
+        """Release a task."""
         self._held.pop(id, None)
 
     def has(self, id: str) -> bool:
@@ -116,12 +117,12 @@ class HeldTasks:
         } | {task.id: (task, now) for task in tasks if task.id not in self._held}
 
     def take_read_ahead(self, id: str) -> Task | None:
-        """Remove a record that was read ahead. Return None if there is none, or if it is too old."""
+        """Remove and return a record that was read ahead, None if there is none or it is too old."""
         task, read = self._read_ahead.pop(id, (None, 0.0))
         return task if time.monotonic() - read < MAX_READ_AHEAD_AGE_SECONDS else None
 
     def find_read_ahead(self, id: str) -> Task | None:
-        """Return a record that was read ahead, and leave it there."""
+        """Return a record that was read ahead without removing it."""
         task, _ = self._read_ahead.get(id, (None, 0.0))
         return task
 
@@ -132,7 +133,7 @@ def get_held() -> HeldTasks:
 
 
 async def acquire(id: str) -> HeldTask:
-    """Hold a task. Raise Busy if another worker holds it, Superseded if it is gone."""
+    """Hold a task. Raise Busy if another worker holds it, Superseded if it was deleted."""
     if platform().single_task_process:
         return await get_held().acquire(id)  # its lease is written with the first progress
     token, expired = token_hex(12), None
@@ -142,7 +143,7 @@ async def acquire(id: str) -> HeldTask:
             return HeldTask(task, token)
         except RecordConflict:
             if expired is not None:
-                raise Busy from None  # another watcher was faster, or the holder lives
+                raise Busy from None  # another watcher was faster, or the holder is alive
         expired = await _watch(id)
 
 
@@ -158,7 +159,7 @@ async def _watch(id: str) -> Lease:
 
 
 async def find_task(id: str) -> Task:
-    """Return the task as its record is now. Raise Superseded if it is gone."""
+    """Return the present record of the task. Raise Superseded if it was deleted."""
     try:
         return await asyncio.to_thread(records.get, id)
     except RecordNotFound:
@@ -187,12 +188,12 @@ async def hold_slot(id: str) -> AsyncIterator[None]:
     finally:
         renewing.cancel()
         await asyncio.wait([renewing])
-        with suppress(Problem):  # it ends by itself
+        with suppress(Problem):  # it expires
             await asyncio.to_thread(slots.release, task.kind, task.id)
 
 
 async def _renew_slot(task: Task, slot_count: int) -> None:
-    """Renew a slot until cancelled. A step whose slot was lost goes on to its end."""
+    """Renew a slot until cancelled. A step that loses its slot continues to its end."""
     while True:
         await asyncio.sleep(SLOT_RENEWAL_INTERVAL_SECONDS)
         with suppress(Problem):

@@ -1,10 +1,10 @@
 """The model of a task: its states, its kind and state machine, its specification and its cursor.
 
-A package of `mangrove.tasks` declares its state machine and its kinds of tasks as a `Machine` and some `TaskKind`.
-Worker entry points, the queue, the dispatcher and the interface read the declarations through `registry`.
+A package of `mangrove.tasks` declares its state machine and its kinds of tasks as a `Machine` and several `TaskKind`.
+Worker entry points, the queue, the dispatcher and the API read the declarations through `registry`.
 
-A specification says what a task is to do, a cursor how far it came. Records hold both as JSON with a `version`. What
-version 0.3.0 stored is translated by `mangrove.tasks.upgrade`.
+A specification is the work of a task, a cursor its progress. Records hold both as JSON with a `version`. Those of
+version 0.3.0 are translated by `mangrove.tasks.upgrade`.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ DELETE_POLICIES: dict[str, tuple[State, ...]] = {
     "delete_on_upload_failed": (State.FAILED,),
     DELETE_NEVER: (),
     "delete_always": (State.SUCCEEDED, State.FAILED),
-    "upload_download_stream": (State.SUCCEEDED, State.FAILED),  # a client that asks for it expects no file in staging
+    "upload_download_stream": (State.SUCCEEDED, State.FAILED),  # a client that requests it expects no file in staging
 }
-"""The states of a transfer in which its bytes in staging are removed."""
+"""The final states of a transfer in which its bytes in staging are removed."""
 
 
 @dataclass(kw_only=True)
 class StoredModel:
-    """Base of what records hold as a JSON object with a `version`."""
+    """Base of JSON objects with a `version` in records."""
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the model of the JSON object of a record. Raise UnreadableTask if it has another version or form."""
+        """Return the model of the JSON object in a record. Raise UnreadableTask if it has another version or form."""
         if stored and "version" not in stored:
             raise UnreadableTask
         try:
@@ -69,7 +69,7 @@ class StoredModel:
 
 
 class SourceVersion(NamedTuple):
-    """The version of a file that a task works on. The file must still have it when the task reads it."""
+    """The version of a file that a task reads. The file must still have it then."""
 
     size: int | None
     """Bytes; None if unknown."""
@@ -84,10 +84,9 @@ class SourceVersion(NamedTuple):
     def matches(self, entry: Entry | None, *, by_tag: bool = False) -> bool:
         """True if the entry has this version.
 
-        A listing may not know the etag that `stat` knows. Where both know one, their times may differ in precision: S3
-        servers tell the time of a single file in whole seconds.
-
-        `by_tag`: equal tags suffice, since `write` returns a time of the clock of this computer.
+        A listing may lack the etag that `stat` returns. If both have one, their times may differ in precision: S3
+        servers return the time of a single file in whole seconds. `by_tag`: equal etags suffice, since `write` returns
+        a time of this computer's clock.
         """
         if entry is None or entry.is_dir or entry.size != self.size:
             return False
@@ -97,7 +96,7 @@ class SourceVersion(NamedTuple):
 
 
 class ManifestEntry(NamedTuple):
-    """A file or folder below the source of a task, as it was when the work was requested or planned."""
+    """A file or folder below the source of a task, as it was when the task was requested or planned."""
 
     path: str
     """The path below the source; "" for the source itself."""
@@ -111,16 +110,16 @@ class ManifestEntry(NamedTuple):
 
     @classmethod
     def of(cls, path: str, entry: Entry, target: str = "") -> ManifestEntry:
-        """Return the row of what a storage lists."""
+        """Return the row of an entry in a listing."""
         return cls(path, entry.size, entry.modified, entry.is_dir, entry.etag, "" if target == path else target)
 
     @property
     def version(self) -> SourceVersion:
-        """The version that the file must still have."""
+        """The version that the file must have when it is read."""
         return SourceVersion(self.size, self.modified, self.etag)
 
     def to_entry(self) -> Entry:
-        """Return what a storage would list, with the path as the name."""
+        """Return the entry as in a listing, with the path as the name."""
         return Entry(self.path, self.size, self.modified, self.is_dir, etag=self.etag)
 
 
@@ -132,7 +131,7 @@ class PartialFile:
     key: str
     """The name of the attempt."""
     token: str = ""
-    """The driver's own; "" before the driver has begun."""
+    """The driver's own token; "" before the driver has started it."""
     length: int
     """Bytes of a part."""
     receipt_count: int = 0
@@ -142,13 +141,13 @@ class PartialFile:
     validator: str = ""
     """The etag of the source; "" if it has none."""
     storage: str = ""
-    """The way to reach the storage after it is unmounted, see `partials`; "" for staging."""
+    """The options to reach the storage after it is unmounted, see `partials`; "" for staging."""
     boot: str = ""
-    """The start of the computer in which it was begun, see `Platform.read_boot_id`."""
+    """The boot of the computer during which it was started, see `Platform.read_boot_id`."""
     stored: SourceVersion | None = None
-    """The file that the parts became."""
+    """The file that was assembled from the parts."""
     compared: int = 0
-    """Bytes of `stored` that are known to be those of the source."""
+    """Bytes of `stored` that were verified against the source."""
 
 
 @dataclass(kw_only=True)
@@ -184,12 +183,12 @@ class WalkCursor(Cursor):
 
     planned: bool = False
     folder_count: int = 0
-    """Folders that are in the list."""
+    """Folders in the list."""
     folders_walked: int = 0
     next_page: str = ""
-    """The page where the walk of the next folder goes on."""
+    """The page from which the walk of the next folder continues."""
     folders_left: int | None = None
-    """Folders that are still to be removed; None before the removal begins."""
+    """Folders that remain to be removed; None before the removal starts."""
     failed_count: int = 0
     errors: list[str] = field(default_factory=list)
     """The messages of the first failures."""
@@ -210,7 +209,7 @@ class Schema(Generic[SpecT, CursorT]):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A state of a machine that a worker function does the work of."""
+    """A state of a machine whose work a worker function does."""
 
     state: str
     """The name of the state, and of the worker's file in lower case."""
@@ -218,16 +217,16 @@ class Step:
     """`module:name` inside the package: `async (run) -> bool`, `sharing.PartWork` for the state Part, or
     `async (run, state)` for Settle."""
     seconds: str = ""
-    """`module:name` of a constant: the time of a step on a standalone service, if it is not STEP_SECONDS."""
+    """`module:name` of a constant: the time of a step in the standalone service, if it is not STEP_SECONDS."""
     describe: str = ""
-    """`module:name` of a function: what the machine is told besides `more`."""
+    """`module:name` of a function that returns the machine's input besides `more`."""
     attempts: int = 4
     """Retries after the storage or the function did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A state machine: its models and the steps that workers do."""
+    """A state machine: its models and its steps."""
 
     name: str
     """The name of the package, of the definition in `state_machines/` and of the folder in `functions/workers/`."""
@@ -237,19 +236,19 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """A kind of tasks as users request it and see it."""
+    """A kind of tasks as users see it."""
 
     name: str
     machine: str
     """The machine that does the work, unless the specification names another one."""
     workers: str | int
-    """The setting with the number of tasks that run at a time, or that number on a standalone service."""
+    """The setting with the number of concurrent tasks, or that number in the standalone service."""
     right: Right = Right.READ
     """The right that its owner needs at each step."""
     is_listed: bool = True
     """True if users see its tasks."""
     is_staged: bool = False
-    """True if it carries bytes that an upload or another task has put into staging."""
+    """True if it transfers bytes that an upload or another task has stored in staging."""
 
 
 def format_upload_name(file: str, mount: TreePath, folder: TreePath) -> str:
@@ -292,5 +291,5 @@ def format_removal_name(verb: str, mount: TreePath, path: str) -> str:
 
 
 def format_many(first: TreePath, count: int) -> str:
-    """Return the text that stands for the path in the name of a task over `count` entries of a folder."""
+    """Return the placeholder for the path in the name of a task over `count` entries of a folder."""
     return str(first) if count == 1 else f"{first} and {count - 1} more"

@@ -1,8 +1,7 @@
-"""Files that are stored in parts: begun, continued, and dropped, in a storage or in staging.
+"""Files that are stored in parts, in a storage or in staging: started, continued and dropped.
 
 The parts of a task are dropped when it ends, also if the storage was deleted or disabled meanwhile: its options are
-kept, encrypted, beside the parts. Parts that cannot be reached then are written down in staging, and the sweep drops
-them.
+kept, encrypted, beside the parts. Parts that cannot be reached then are recorded in staging, and the sweep drops them.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from mangrove.tasks.core.steps import Run
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount, StoragePath
 
-ABANDONED = "abandoned"  # the folder of staging with the partial files that the sweep is to drop
-MAX_ABANDONED_SECONDS = 30 * 24 * 3600.0  # after which a storage that does not answer is given up
+ABANDONED = "abandoned"  # the folder of staging with the partial files that the sweep drops
+MAX_ABANDONED_SECONDS = 30 * 24 * 3600.0  # after which the attempt to reach a storage ends
 START_SECONDS = 30.0
-NO_RECORD_KEY = b""  # what the text is bound to; no encrypted attribute of a record has it
+NO_RECORD_KEY = b""  # the context of the encryption; no encrypted attribute of a record has it
 
 
 class StepEnded(Exception):
-    """The step is over and the file is not: the next step continues it."""
+    """The step has ended before the file. The next step continues it."""
 
 
 @dataclass(kw_only=True)
 class StorageRecord:
-    """The facts that reach a storage without its record."""
+    """The data that reaches a storage without its record."""
 
     id: int
     driver: str
@@ -69,8 +68,9 @@ def _unseal(storage: str) -> StorageRecord:
 
 @asynccontextmanager
 async def _open_storage(storage: str) -> AsyncIterator[Driver]:
-    """Return the driver of a storage as `remember_storage` saw it: of its mount, or started for this alone if no mount
-    has the same options any more. "" is staging."""
+    """Return the driver of a storage as `remember_storage` recorded it: that of its mount, or a temporary one if no
+    mount has the same options any more. "" is staging.
+    """
     if not storage:
         yield await staging.driver()
         return
@@ -94,10 +94,10 @@ async def _open_storage(storage: str) -> AsyncIterator[Driver]:
 async def begin_partial(
     run: Run[SpecT, CursorT], target: FilePath, driver: Driver, upload: Upload, length: int, source: Entry
 ) -> PartialFile | None:
-    """Return the partial file of the cursor, begun at the storage; None if this server takes no parts.
+    """Return the partial file of the cursor, started in the storage; None if its server does not support parts.
 
-    The intent is saved before the storage is called, its token after. A partial file of another version of `source`,
-    or in another storage, is dropped.
+    The intent is saved before the call of the storage, its token after it. A partial file of another version of
+    `source`, or in another storage, is dropped.
     """
     partial = run.cursor.partial
     if partial is None or not partial.token or not _can_continue(partial, target, source):
@@ -136,7 +136,8 @@ def _can_continue(partial: PartialFile, target: FilePath, source: Entry) -> bool
 
 def is_torn(partial: PartialFile, driver: Driver) -> bool:
     """True if stored parts may have lost their bytes: they become durable with the finished file, and this computer was
-    restarted since they were stored."""
+    restarted since.
+    """
     return driver.capabilities.sync and partial.boot not in ("", platform().read_boot_id())
 
 
@@ -159,7 +160,7 @@ async def _abort(driver: Driver, partial: PartialFile) -> None:
 
 
 async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
-    """Drop the unfinished file of a task that ends. The sweep drops one that cannot be reached now."""
+    """Drop the unfinished file of a task that ends. If it cannot be reached, the sweep drops it later."""
     partial = run.cursor.partial
     if partial is None:
         return
@@ -171,9 +172,9 @@ async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
 
 
 async def try_abort(partial: PartialFile) -> bool:
-    """Drop a partial file. True if it is gone.
+    """Drop a partial file. Return True if it is gone.
 
-    An abort does not tell whether the storage has answered, so the storage is asked for an entry first.
+    An abort does not tell whether the storage has answered, so the storage is called for an entry first.
     """
     try:
         async with _open_storage(partial.storage) as driver:
@@ -186,7 +187,7 @@ async def try_abort(partial: PartialFile) -> bool:
 
 
 async def sweep_partials() -> None:
-    """Drop the partial files that could not be reached when their task ended, in storages that answer by now."""
+    """Drop the partial files that could not be reached when their task ended, in storages that answer now."""
     storage = await staging.driver()
     try:
         entries = await list_all(storage, TreePath(f"/{ABANDONED}"))
@@ -217,7 +218,7 @@ def _get_folder(task_id: str) -> str:
 
 
 class PartReceipts:
-    """The receipts of the parts of a file. What was added counts with `save`, once the cursor is saved after it."""
+    """The receipts of the parts of a file. New ones are valid after `save`, once the cursor is saved after it."""
 
     def __init__(self, task_id: str, cursor: Cursor, partial: PartialFile) -> None:
         self._cursor = cursor
@@ -229,7 +230,7 @@ class PartReceipts:
 
     @classmethod
     async def load(cls, run: Run[SpecT, CursorT], partial: PartialFile) -> PartReceipts:
-        """Return the receipts that count. Raise ManifestLost unless all are there."""
+        """Return the valid receipts. Raise ManifestLost unless all exist."""
         receipts = cls(run.task.id, run.cursor, partial)
         while rows := await receipts._rows.read_rows(len(receipts._texts)):
             receipts._texts |= {row.number: row.text for row in rows}
@@ -246,13 +247,13 @@ class PartReceipts:
         return [text for _, text in sorted(self._texts.items())]
 
     async def add(self, number: int, text: str) -> None:
-        """Add the receipt of a part that was stored."""
+        """Add the receipt of a stored part."""
         self._cursor.has_receipts = True
         self._texts[number] = text
         await self._rows.append(NumberedReceipt(number, text))
 
     async def save(self) -> None:
-        """Store what was added."""
+        """Store the new receipts."""
         await self._rows.flush()
         self._partial.receipt_count = self._rows.count
 

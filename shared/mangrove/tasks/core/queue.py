@@ -1,4 +1,4 @@
-"""The queue of tasks: how tasks are added, and what their owners and administrators may see and do."""
+"""The queue of tasks: creation, and the operations of owners and administrators."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def make_id() -> str:
 
 
 def get_stage(task: Task) -> str:
-    """Return the name in staging of what this run of a task brings for the next task."""
+    """Return the name in staging of the result of this run of a task, for the next task."""
     return f"{task.id}.{task.attempt}"
 
 
 def get_chained_id(stage: str) -> str:
-    """Return the id of the task that goes on with what was brought under the name `stage`."""
+    """Return the id of the task that continues with the files under the name `stage`."""
     return base64.urlsafe_b64encode(hashlib.sha256(stage.encode()).digest()).decode()[:ID_LENGTH]
 
 
@@ -112,7 +112,7 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task
 
 
 def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str = "") -> None:
-    """Enqueue the transfer of what this run of `task` has brought: once, however often it is called."""
+    """Enqueue the transfer of the result of this run of `task`: once, however often it is called."""
     id = get_chained_id(get_stage(task))
     view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
     try:
@@ -128,7 +128,7 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
 
 
 def resume_chained(task: Task) -> bool:
-    """True if the transfer of what this run of `task` has brought exists; start it if it waits."""
+    """True if the transfer of the result of this run of `task` exists; start it if it waits."""
     chained = find_chained(task)
     if chained is not None and not chained.done:
         platform().dispatcher.start(chained)
@@ -136,7 +136,7 @@ def resume_chained(task: Task) -> bool:
 
 
 def find_chained(task: Task) -> Task | None:
-    """Return the transfer of what this run of `task` has brought; None before it is enqueued, or after its removal."""
+    """Return the transfer of the result of this run of `task`; None before it is enqueued, or after its removal."""
     try:
         return records.get(get_chained_id(get_stage(task)))
     except RecordNotFound:
@@ -144,7 +144,7 @@ def find_chained(task: Task) -> Task | None:
 
 
 def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 0, status: str = "") -> TaskView:
-    """Return a new task as lists show it. The service's own tasks have no creator."""
+    """Return a new task as lists show it. Internal tasks have no creator."""
     return TaskView(
         id=id,
         name=name,
@@ -172,7 +172,7 @@ def list_views(
 ) -> Iterator[TaskView]:
     """Yield the tasks of a kind that the caller may see, from row `start` on; `page_size` rows are read at a time.
 
-    Tasks under way come in the order of their creation, those that are done in the reverse order of their end.
+    Unfinished tasks are in the order of their creation, finished ones in the reverse order of their end.
     """
     owner, since = None if caller.is_admin else caller.user.id, time.time() - _get_retention() if done else None
     for row in task_lists.list_rows(kind, done, owner, start, page_size, since):
@@ -199,12 +199,12 @@ def _may_see(task: Task, kind: str, caller: Caller) -> bool:
 
 
 def _get_retention() -> float:
-    """Return the seconds for which tasks that are done are shown. The next sweep after that deletes them."""
+    """Return the seconds for which finished tasks are shown. The next sweep after that deletes them."""
     return configuration.get_sync().settings.task_retention_days * 24 * 3600 + SWEEP_INTERVAL_SECONDS
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:
-    """Stop a task; a task that is done stays as it is."""
+    """Stop a task; a finished task stays as it is."""
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
@@ -212,7 +212,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
-    """Run a task that is done once more; a task under way goes on."""
+    """Run a finished task again; an unfinished one continues."""
     task = get(kind, id, caller)
     if not task.done:
         return
@@ -231,13 +231,13 @@ def retry(kind: str, id: str, caller: Caller) -> None:
 
 
 def delete(kind: str, id: str, caller: Caller) -> None:
-    """Remove a task; a task under way is cancelled and cleans up first. Raise ResourceNotFound if there is none."""
+    """Remove a task; an unfinished one is cancelled and cleans up first. Raise ResourceNotFound if there is none."""
     if delete_many(kind, [id], caller):
         raise ResourceNotFound(NOT_FOUND)
 
 
 def delete_many(kind: str, ids: Sequence[str], caller: Caller) -> list[str]:
-    """Remove tasks as `delete` does. Return the ids without a task that the caller may see."""
+    """Remove tasks as `delete` does. Return the ids that belong to no task of the caller."""
     missing: list[str] = []
 
     def delete_batch(ids: Sequence[str]) -> None:
@@ -263,7 +263,7 @@ def _do_batches(work: Callable[[list[Item]], None], batches: Iterable[list[Item]
 
 
 def clear(kind: str, states: Collection[int], caller: Caller) -> None:
-    """Remove all tasks that are done, in one of the `states`, and visible to the caller."""
+    """Remove all finished tasks in one of the `states` that are visible to the caller."""
     views = list_views(kind, True, caller, page_size=task_lists.MAX_ROWS_PER_QUERY)
 
     def clear_batch(views: Sequence[TaskView]) -> None:
@@ -276,7 +276,7 @@ def clear(kind: str, states: Collection[int], caller: Caller) -> None:
 
 
 def remove(kind: str, tasks: Sequence[Task]) -> None:
-    """Remove tasks of any owner; at most as many as a transaction takes."""
+    """Remove tasks of any owner; at most as many as a transaction supports."""
     succeeded = [task.id for task in tasks if task.done and task.view.state == State.SUCCEEDED]
     deleted = task_batches.delete_new([task for task in tasks if _is_new(task)])
     unsuccessful = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
@@ -292,7 +292,7 @@ def remove(kind: str, tasks: Sequence[Task]) -> None:
 
 
 def _is_new(task: Task) -> bool:
-    """True if a task is only its record: no worker has begun, and nothing was staged for it."""
+    """True if a task is only its record: no worker has started, and nothing was staged for it."""
     is_touched = task.done or task.attempt or task.lease.token or get_held().has(task.id)
     return not is_touched and not KINDS[task.kind].is_staged and not task.spec.get("count")
 

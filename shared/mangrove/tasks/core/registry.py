@@ -20,12 +20,12 @@ KINDS: dict[str, TaskKind] = {kind.name: kind for package in PACKAGES for kind i
 
 
 def find_machine(task: Task) -> str:
-    """Return the name of the machine that does a task: that of its kind, unless its specification names another one."""
+    """Return the name of the machine of a task: that of its kind, unless its specification names another one."""
     machine = task.spec.get("machine")
     return machine if machine in MACHINES else KINDS[task.kind].machine
 
 
 def resolve(machine: str, reference: str) -> Any:
-    """Return what a declaration names as `module:name` inside its package."""
+    """Return the object that a declaration names as `module:name` inside its package."""
     module, name = reference.split(":")
     return getattr(import_module(f"mangrove.tasks.{machine}.{module}"), name)

@@ -1,7 +1,7 @@
 """Work of one task that several workers of the cloud share: a Distributed Map runs the state Part for each piece.
 
 A worker of a part does not hold the task. Its report is a list of one row in staging, which the worker of the task
-takes over. Two workers of the same part do its work twice, as after a death.
+reads. If two workers get the same part, both do its work, as after a crash.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from mangrove.tasks.core.staging import Manifest, ManifestLost
 from mangrove.tasks.core.steps import Cancelled, Run
 
 MAX_FRUITLESS_ROUNDS = 3  # after which a task fails
-PART_SECONDS = 300.0  # of a part where the function does not say how long it may take
+PART_SECONDS = 300.0  # of a part, if the function has no time limit
 
 PartWork = Callable[[str, int, int, float], Awaitable[bool]]
-"""Of a task's id, the round, the number of the part and the seconds. True if there is more."""
+"""The work of a part: takes a task's id, the round, the number of the part and the seconds.
+
+Returns True if there is more.
+"""
 
 
 def is_shared() -> bool:
@@ -32,20 +35,20 @@ def is_shared() -> bool:
 
 
 def describe(run: Run[SpecT, CursorT], flag: str, round: int, numbers: Sequence[int]) -> dict[str, Any]:
-    """Return what the machine is told of the parts: the `flag`, and the input of the state Part for each."""
+    """Return the machine's input about the parts: the `flag`, and the input of the state Part for each."""
     if run.task.done:
         numbers = ()
     return {flag: bool(numbers), "parts": [{"tid": run.task.id, "round": round, "part": number} for number in numbers]}
 
 
 class PartRun(Run[SpecT, CursorT]):
-    """A task as the worker of a part sees it: the task is not held, and its record is not written."""
+    """A task as the worker of a part sees it, which does not hold it or write its record."""
 
     def __init__(self, task: Task, schema: Schema[SpecT, CursorT], seconds: float) -> None:
         super().__init__(HeldTask(task, ""), schema, seconds)
 
     async def look(self) -> None:
-        """Read the task. Raise Cancelled if it is to stop or is gone."""
+        """Read the task. Raise Cancelled if it should stop or was deleted."""
         try:
             self.task = await asyncio.to_thread(records.get, self.task.id)
         except RecordNotFound:
@@ -59,7 +62,7 @@ class PartRun(Run[SpecT, CursorT]):
 
 
 async def work_on(work: PartWork, id: str, round: int, number: int, seconds: float) -> bool:
-    """Work on a part. A part that is not needed any more has no more to do; Settle drops what it has begun."""
+    """Work on a part. A part that is not needed any more does nothing; Settle drops unfinished files."""
     try:
         return await work(id, round, number, seconds)
     except (RecordNotFound, Cancelled):
@@ -80,7 +83,7 @@ async def find_report(task_id: str, name: str) -> dict[str, Any] | None:
 
 
 async def store_report(task_id: str, name: str, report: dict[str, Any]) -> None:
-    """Store the report of a part in the place of an older one."""
+    """Store the report of a part, replacing an older one."""
     rows = _open_report(task_id, name, 0)
     await rows.append(report)
     await rows.flush()

@@ -1,6 +1,6 @@
-"""Staging: the bytes and lists that a task keeps until it ends. A folder of the data directory, or a bucket.
+"""Staging: the bytes and lists that a task keeps until it ends. It is a folder of the data directory, or a bucket.
 
-A list (`Manifest`) has any length. It is appended to, read from any row on, and never held as a whole.
+A list (`Manifest`) has any length. It is appended to, read from any row on, and never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.registry import start_own_storage
 from mangrove.tasks.core.model import ManifestEntry
 
-BODY = "body"  # what a task has brought for the next one
-PINNED = "pinned"  # a file that marks what another program uses; it is never removed by this service
+BODY = "body"  # the result of a task for the next task
+PINNED = "pinned"  # marks files that another program uses; this service never removes them
 ROWS_PER_FILE = 1000
 
 
@@ -37,7 +37,7 @@ class Staging:
         self._starting = asyncio.Lock()
 
     async def get_driver(self) -> Driver:
-        """Return the storage, started at the first call. Problem where none is configured."""
+        """Return the storage, started at the first call. Raise Problem if none is configured."""
         async with self._starting:
             if self._driver is None:
                 self._driver = await start_own_storage("staging", "MANGROVE_STAGING_BUCKET")
@@ -46,7 +46,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class StagedPath:
-    """A path in staging. No other writer is there, and no listing shows it."""
+    """A path in staging. Nothing else writes there, and no listing shows it."""
 
     driver: Driver
     path: TreePath
@@ -62,18 +62,20 @@ async def driver() -> Driver:
 
 
 def make_shared_folder(task_id: str, name: str) -> str:
-    """Make a folder of a task for programs that run beside this service. Return its absolute path on this computer.
-    Problem in the cloud."""
+    """Make a folder of a task for programs that run beside this service. Return its absolute path.
+
+    Raise Problem in the cloud.
+    """
     return str(platform().make_shared_folder(task_id, name))
 
 
 def get_path(task_id: str, name: str) -> TreePath:
-    """Return the path of what a task keeps under a name."""
+    """Return the path of a file of a task."""
     return TreePath(f"/{task_id}") / name
 
 
 async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
-    """Store a body for a task, whole or not at all. Return its size in bytes. `name` may be a path."""
+    """Store a body for a task, completely or not at all. Return its size in bytes. `name` may be a path."""
     storage = await driver()
     path = TreePath(f"/{task_id}/{name}")
     await make_parent(path)
@@ -93,19 +95,19 @@ async def make_folder(path: TreePath) -> None:
 
 
 async def sync(path: TreePath) -> None:
-    """Make what is at a path survive a power cut, if the setting asks for that."""
+    """Make a path survive a power cut, if the setting requires that."""
     storage = await driver()
     if configuration.cached().settings.is_durable and storage.capabilities.sync:
         await storage.sync(path)
 
 
 async def pin(task_id: str) -> None:
-    """Leave what a task keeps to another program for good."""
+    """Leave the files of a task to another program for good."""
     await store(task_id, PINNED, stream(b""), Upload(0, time.time()))
 
 
 async def clear(task_id: str) -> None:
-    """Remove everything a task keeps, unless it is pinned."""
+    """Remove all files of a task, unless they are pinned."""
     try:
         await (await driver()).stat(get_path(task_id, PINNED))
     except Problem:
@@ -113,7 +115,7 @@ async def clear(task_id: str) -> None:
 
 
 async def remove(task_id: str, name: str) -> None:
-    """Remove what a task keeps under a name."""
+    """Remove a file of a task."""
     await _remove(get_path(task_id, name))
 
 
@@ -122,19 +124,19 @@ async def _remove(path: TreePath) -> None:
     try:
         await storage.remove(path)
     except Problem:
-        pass  # there is nothing, or the sweep will find it
+        pass  # nothing is there, or the sweep will find it
 
 
 class ManifestLost(Problem):
-    """A file of a list is missing, empty or torn, after a power cut or because somebody cleared the folder."""
+    """A file of a list is missing, empty or truncated, after a power cut or because someone emptied the folder."""
 
-    text = "the list of what is to be copied is lost; a retry makes it anew"
+    text = "the list of the entries to copy is lost; a retry makes it again"
 
 
 class ListLost(Problem):
-    """The list of a request is gone, and nothing else says what was requested."""
+    """The list of a request is lost, and no other record has its content."""
 
-    text = "the list of what was asked for is lost: ask for it again"
+    text = "the list of the requested entries is lost: send the request again"
 
 
 Row = TypeVar("Row")
@@ -143,8 +145,8 @@ Row = TypeVar("Row")
 class Manifest(Generic[Row]):
     """The rows of a list; `parse` makes a row of its JSON value.
 
-    `count` says how many of the stored rows belong to the list. Rows that a worker stored and did not live to count are
-    written over.
+    `count` is the number of stored rows that belong to the list. Rows beyond it, of a worker that died before it saved
+    the count, are overwritten.
     """
 
     def __init__(self, task_id: str, name: str, count: int, parse: Callable[[Any], Row]) -> None:
@@ -160,7 +162,7 @@ class Manifest(Generic[Row]):
         return self._stored_count + len(self._unstored)
 
     async def append(self, row: Row) -> None:
-        """Add a row. Full files are stored at once, the rest with `flush`."""
+        """Add a row. Full files are stored immediately, the rest by `flush`."""
         if not self._is_loaded:
             await self._load()
         self._unstored.append(row)
@@ -175,14 +177,14 @@ class Manifest(Generic[Row]):
                 await self.append(row)
 
     async def _load(self) -> None:
-        """Read the rows of the last file, which is not full, back into memory."""
+        """Read the rows of the last file, which is not full, into memory."""
         begin = self._stored_count - self._stored_count % ROWS_PER_FILE
         self._unstored = await self._read_file(begin // ROWS_PER_FILE)
         self._stored_count = begin
         self._is_loaded = True
 
     async def flush(self) -> None:
-        """Store the rows that are not stored yet."""
+        """Store the rows that are only in memory."""
         if not self._unstored:
             return
         content = b"\n".join(orjson.dumps(row, default=list) for row in self._unstored)
@@ -194,7 +196,7 @@ class Manifest(Generic[Row]):
             self._unstored = []
 
     async def _read_file(self, number: int) -> list[Row]:
-        """Return the rows of a file that are stored and counted. Raise ManifestLost unless all are there."""
+        """Return the stored and counted rows of a file. Raise ManifestLost unless all exist."""
         storage = await driver()
         path = get_path(self._task_id, f"{self._name}-{number:06}")
         count = min(ROWS_PER_FILE, self._stored_count - number * ROWS_PER_FILE)
@@ -223,7 +225,7 @@ class Manifest(Generic[Row]):
 
 
 class OnlyEntry(Manifest[ManifestEntry]):
-    """The list of a transfer of one file, which its cursor holds: nothing is stored."""
+    """The list of a transfer of one file, which is in its cursor: nothing is stored."""
 
     def __init__(self, entry: ManifestEntry, count: int) -> None:
         super().__init__("", "", 0, parse_entry)
@@ -241,14 +243,16 @@ def parse_entry(row: Any) -> ManifestEntry:
 def open_entries(
     task_id: str, round: int, count: int, only_entry: ManifestEntry | None = None
 ) -> Manifest[ManifestEntry]:
-    """Return the list of what a transfer copies: all entries in round 0, then those that failed in the round before."""
+    """Return the list of the entries that a transfer copies: all in round 0, then those that failed in the round
+    before.
+    """
     if only_entry is not None:
         return OnlyEntry(only_entry, count)
     return Manifest(task_id, f"entries-{round}", count, parse_entry)
 
 
 def open_folders(task_id: str, count: int) -> Manifest[str]:
-    """Return the list of the folders below the source of a task, each before those in it."""
+    """Return the list of the folders below the source of a task, each before its subfolders."""
     return Manifest(task_id, "folders", count, str)
 
 

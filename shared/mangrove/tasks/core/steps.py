@@ -1,6 +1,6 @@
-"""The frame of every worker: hold the task, work for a step of time, save the result, and say whether there is more.
+"""The frame of every worker: hold the task, work for a step of time, save the result, and tell if there is more.
 
-A step is idempotent: the next step may repeat what was done since the last save.
+A step is idempotent: the next step may repeat the work since the last save.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ CANCELED = "context canceled"
 SAVE_INTERVAL_SECONDS = 2.0  # between two writes of progress
 MAX_NAMED_FAILURES = 3  # failed items that the error of a task names
 MAX_UNWRITTEN_SECONDS = 1.0  # of a step whose result may stay in memory until the next step ends
-MAX_OVERRUN_SECONDS = 20.0  # after the end of a step, for work that was begun
+MAX_OVERRUN_SECONDS = 20.0  # after the end of a step, for work that has started
 
 RETRIED_LATER = {kind.__name__ for kind in (Busy, NoSlot, RecordsUnavailable, RecordsThrottled)}
-"""The problems that end an execution and not its task."""
+"""The problems that end an execution but not its task."""
 
 Result = TypeVar("Result")
 
 
 class Cancelled(Problem):
-    """The task is to stop."""
+    """The task should stop."""
 
     text = CANCELED
 
@@ -54,18 +54,18 @@ class Run(Generic[SpecT, CursorT]):
         self.spec = schema.spec.load(self.task.spec)
         self.cursor = schema.cursor.load(self.task.cursor)
         self.view = replace(self.task.view)
-        self.wait = 0  # seconds until the next step is of use
+        self.wait = 0  # seconds until the next step is useful
         self._held = held
         self._began = time.monotonic()
         self._end = self._began + seconds
 
     def has_time(self) -> bool:
-        """True if the step is not over yet."""
+        """True if the step has time left."""
         return time.monotonic() < self._end
 
     @property
     def seconds_left(self) -> float:
-        """Until the step is over."""
+        """Return the seconds until the end of the step."""
         return max(self._end - time.monotonic(), 0.0)
 
     def has_time_for(self, seconds: float) -> bool:
@@ -73,20 +73,23 @@ class Run(Generic[SpecT, CursorT]):
         return self.has_time() and time.monotonic() + seconds < self._end + MAX_OVERRUN_SECONDS
 
     def show_progress(self, done: int) -> None:
-        """Show that `done` bytes are there."""
+        """Show `done` bytes as the progress."""
         total = self.view.total_bytes
         self.view.progress = round(min(done / total, 1.0) * 100, 4) if total else 0.0
 
     async def save(self) -> None:
-        """Write `view` and `cursor`. Raise Cancelled if the task is to stop, Superseded if it is not ours any more."""
+        """Write `view` and `cursor`.
+
+        Raise Cancelled if the task should stop, Superseded if another worker has taken it over.
+        """
         await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
         if self.task.cancel:
             raise Cancelled
 
     async def save_and_release(self, **done: Any) -> None:
-        """Write `view` and `cursor` and give up the lease; `done` and `expires` are those of `records.save`.
+        """Write `view` and `cursor` and release the lease; `done` and `expires` are those of `records.save`.
 
-        Raise RecordRefused if the cursor is too large. The record keeps its cursor then, and the view has the message.
+        Raise RecordRefused if the cursor is too large. Then the record keeps its cursor, and the view has the message.
         """
         try:
             await self.update(0, view=self.view, cursor=self.cursor.dump(), **done)
@@ -97,13 +100,15 @@ class Run(Generic[SpecT, CursorT]):
             raise
 
     async def release(self) -> None:
-        """Give up the lease, and leave the record as it is."""
+        """Release the lease, and leave the record as it is."""
         if self.task.lease.token == self._held.token:
             await self.update(0)
 
     async def end_step(self) -> None:
-        """Save and release, unless the next step follows at once in this process and the step was short: then keep the
-        result in memory, and the next step writes it."""
+        """Save and release, unless the next step runs in this process immediately and this one was short.
+
+        Then keep the result in memory, and the next step writes it.
+        """
         is_short = time.monotonic() - self._began < MAX_UNWRITTEN_SECONDS
         if platform().single_task_process and is_short and not self.wait:
             self._held.unwritten = replace(self.task, view=self.view, cursor=self.cursor.dump())
@@ -111,13 +116,12 @@ class Run(Generic[SpecT, CursorT]):
             await self.save_and_release()
 
     async def flush(self) -> None:
-        """Write the result of an earlier step that is not written yet. Work calls it before it does something that
-        cannot be repeated."""
+        """Write the unwritten result of an earlier step. Call it before work that cannot be repeated."""
         if self._held.unwritten is not None:
             await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
 
     def discard_unwritten(self) -> None:
-        """Forget the result of an earlier step that is not written."""
+        """Discard the unwritten result of an earlier step."""
         self._held.unwritten = None
 
     async def update(self, seconds: float, **changes: Any) -> None:
@@ -135,7 +139,7 @@ class Run(Generic[SpecT, CursorT]):
             self.discard_unwritten()
 
     def is_held_by(self, task: Task) -> bool:
-        """True if the lease of `task`, as its record is now, is the one of this run."""
+        """True if the lease in `task`, its present record, is that of this run."""
         return task.lease.token in (self.task.lease.token, self._held.token)
 
     async def send_heartbeats(self, *, ignore_cancel: bool = False) -> None:
@@ -165,9 +169,9 @@ Describe = Callable[[Run[SpecT, CursorT]], dict[str, Any]]
 
 @asynccontextmanager
 async def hold_task(id: str, schema: Schema[SpecT, CursorT], seconds: float) -> AsyncIterator[Run[SpecT, CursorT]]:
-    """Hold a task for a step of `seconds`. Raise what `leases.acquire` raises.
+    """Hold a task for a step of `seconds`. Raise the problems of `leases.acquire`.
 
-    After a failure the unwritten result of an earlier step stays in memory, and the next attempt goes on from it.
+    After a failure the unwritten result of an earlier step stays in memory, and the next attempt continues from it.
     """
     held = await leases.acquire(id)
     try:
@@ -186,7 +190,7 @@ async def run_step(
     work: Work[SpecT, CursorT],
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> dict[str, Any]:
-    """Do a step of `work`. Return whether there is `more`, the `seconds` until then, and what `describe` returns.
+    """Do a step of `work`. Return whether there is `more`, the `seconds` until then, and the result of `describe`.
 
     The message of a Problem is saved before it is raised.
     """
@@ -203,7 +207,7 @@ async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dic
     if run.task.cancel:
         await run.release()
         raise Cancelled
-    run.view.error = ""  # of a step that was tried again
+    run.view.error = ""  # of a step that was retried
     if run.view.state != State.RUNNING:
         run.view.state, run.view.start_time, run.view.end_time = State.RUNNING, format_now(), None
     try:
@@ -221,7 +225,7 @@ async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dic
 
 
 async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> Result:
-    """Return the result of `work`. The heartbeats go on meanwhile; their failure cancels the work."""
+    """Return the result of `work`. Heartbeats run meanwhile; a failure of them cancels the work."""
     working, beating = asyncio.ensure_future(work), asyncio.ensure_future(heartbeats)
     try:
         await asyncio.wait([working, beating], return_when=asyncio.FIRST_COMPLETED)
@@ -236,7 +240,7 @@ async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> R
         raise
     finally:
         beating.cancel()
-        await asyncio.wait([beating])  # a heartbeat that is being written must not renew what is released afterwards
+        await asyncio.wait([beating])  # a heartbeat in progress must not renew a lease that is released afterwards
 
 
 def format_now() -> str:
@@ -247,10 +251,11 @@ def format_now() -> str:
 async def settle(
     id: str, failure: dict[str, Any], schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]
 ) -> bool:
-    """Clean up, and write how a task ended. `failure`: what the state machine caught, with its name in `Error`.
+    """Clean up, and write how a task ended.
 
-    True if the task is to be started again later: its worker could not work, since another worker held the task, no
-    slot was free, or the records did not answer.
+    `failure`: the error that the state machine caught, with its name in `Error`. Return True if the task has to be
+    started again later: its worker could not work, since another worker held the task, no slot was free, or the records
+    did not answer.
     """
     name = str(failure.get("Error", ""))
     if name in RETRIED_LATER:
@@ -278,15 +283,15 @@ def _is_undone(id: str) -> bool:
 
 
 def _end_unreadable(id: str, problem: Problem) -> None:
-    """End a task that cannot be read, and never will be. The sweep removes what it has in staging."""
-    log_warning("a task cannot be read and is ended", tid=id, reason=problem.message)
+    """End a task that cannot be read and will never be readable. The sweep removes its files in staging."""
+    log_warning("unreadable task ended", tid=id, reason=problem.message)
     try:
         task = records.get_unreadable(id)
         if task.removed:
             records.delete(id)
         elif not task.done:
             failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
-            with suppress(DecryptionError):  # of the answer to what was written
+            with suppress(DecryptionError):  # of the answer to the write
                 records.mark_done(task, failed)
             emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
     except (RecordNotFound, RecordConflict):
@@ -327,7 +332,9 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
 
 
 async def _find_expiry(task: Task) -> datetime | None:
-    """Return when the record of a task that is done now may be deleted; None if it stays as long as its storage."""
+    """Return the time after which the record of a finished task may be deleted; None if it stays as long as its
+    storage.
+    """
     days = (await configuration.get()).settings.task_retention_days
     return datetime.now(UTC) + timedelta(days=days) if KINDS[task.kind].is_listed else None
 

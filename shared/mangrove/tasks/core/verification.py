@@ -1,4 +1,4 @@
-"""The proof that a copy holds the bytes of its source: by checksums, by what the storages guarantee, or by reading."""
+"""The proof that a copy has the bytes of its source: by checksums, by guarantees of the storages, or by reading."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ class Stored(NamedTuple):
     size: int | None
     """Bytes that it must have; None if unknown."""
     by_storage: bool = False
-    """The storage copied it by itself."""
+    """The storage copied it itself."""
     is_ours: bool = True
-    """The file that is there is that copy."""
+    """The file at the target is that copy."""
     compared: bool = False
     """It was compared with the source."""
     md5: str = ""
-    """In hex, of the bytes as they were read, if they passed through this process in one go."""
+    """In hex, of the bytes in transit, if they passed through this process in order."""
 
 
 async def _find_difference(
     run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: Stored, verify: bool
 ) -> str:
-    """Return how the target differs from the source, "" if it does not. `verify`: read it if there is no other
-    proof."""
+    """Return the difference between the target and the source, "" if there is none.
+
+    `verify`: read it if there is no other proof.
+    """
     if None not in (stored.version.size, stored.size) and stored.version.size != stored.size:
         return f"the target has {stored.version.size} bytes instead of {stored.size}"
     are_equal = await _compare_checksums(source, target)
@@ -66,7 +68,7 @@ async def check_copy(
 
 
 async def _compare_checksums(source: FilePath, target: FilePath) -> bool | None:
-    """True if the checksums that both storages know are equal; None if they know none of the same kind."""
+    """True if checksums that both storages know are equal; None if they have none in common."""
     if not (source.driver.capabilities.get_checksums and target.driver.capabilities.get_checksums):
         return None
     source_sums = await source.driver.get_checksums(source.path)
@@ -76,10 +78,10 @@ async def _compare_checksums(source: FilePath, target: FilePath) -> bool | None:
 
 
 async def _is_proven(source: FilePath, target: FilePath, stored: Stored) -> bool:
-    """True if the storages guarantee the bytes.
+    """True if the storages guarantee the bytes: the target those that it was sent, and the source those that were read.
 
-    The target must guarantee what it was sent, and the source what was read. A storage checks a file that is read as a
-    whole; of ranges only those of this computer are safe. A server that knows checksums copies within itself.
+    A storage checks a file that is read as a whole; of ranges, only those of this computer are safe. A server with
+    checksums copies safely within itself.
     """
     if stored.by_storage and target.driver.capabilities.get_checksums:
         return True
@@ -89,7 +91,7 @@ async def _is_proven(source: FilePath, target: FilePath, stored: Stored) -> bool
 
 
 async def _get_md5(target: FilePath) -> str:
-    """Return the MD5 that the storage knows, else that of the bytes."""
+    """Return the MD5 that the storage knows, otherwise that of the bytes."""
     if target.driver.capabilities.get_checksums and (
         known := (await target.driver.get_checksums(target.path)).get("md5")
     ):
@@ -103,7 +105,7 @@ async def _get_md5(target: FilePath) -> str:
 async def _compare_blocks(
     run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, partial: PartialFile
 ) -> bool:
-    """True if both hold the same bytes, read from where the last step ended. Raise StepEnded if there is more."""
+    """True if both have the same bytes, read from the end of the last step on. Raise StepEnded if there is more."""
     entry, size = await target.driver.stat(target.path), version.size or 0
     if partial.stored is None or not partial.stored.matches(entry, by_tag=True):
         return False
@@ -118,10 +120,10 @@ async def _compare_blocks(
 
 
 async def look_at_copy(target: FilePath, version: Entry) -> Stored:
-    """Return what is at the target of `version`, which the storage copied by itself.
+    """Return the entry at the target if it is the copy of `version` that the storage made itself, else None.
 
-    A copy has the time or the tag of its source, or the tag of an S3 object that was uploaded in one part. Any other
-    file was put there since.
+    A copy has the time or the etag of its source, or the etag of an S3 object that was uploaded in one part. Any other
+    file was stored there since.
     """
     present = await target.driver.stat(target.path)
     tags = {version.etag, _make_part_tag(version.etag)} - {""}
@@ -130,7 +132,7 @@ async def look_at_copy(target: FilePath, version: Entry) -> Stored:
 
 
 def _make_part_tag(etag: str) -> str:
-    """Return the ETag of an S3 object that was uploaded in one part, from the MD5 of the part; "" for other tags."""
+    """Return the ETag of an S3 object that was uploaded in one part, from the MD5 of the part; "" for other etags."""
     try:
         return f"{hashlib.md5(bytes.fromhex(etag), usedforsecurity=False).hexdigest()}-1"
     except ValueError:
@@ -138,10 +140,10 @@ def _make_part_tag(etag: str) -> str:
 
 
 async def withdraw(target: FilePath, stored: Stored) -> None:
-    """Remove a file that was stored and is not to stay, unless another file is there by now."""
+    """Remove a stored file that must not stay, unless another file is there now."""
     present = await files.find(target)
     try:
         if present is not None and stored.is_ours and stored.version.matches(present, by_tag=True):
             await files.remove_unchanged(target, present)
     except EntryChanged:
-        pass  # another file came there just now
+        pass  # another file was stored there meanwhile

@@ -17,9 +17,9 @@ from mangrove.tasks.core.registry import MACHINES, resolve
 from mangrove.tasks.core.sharing import PART_SECONDS, PartWork, work_on
 from mangrove.tasks.core.steps import Clean, Describe, Work, run_step, settle
 
-PART, SETTLE = "Part", "Settle"  # states with a handler of their own form
-STEP_SECONDS = 3.0  # of a step on a standalone service; then other tasks have their turn
-END_MARGIN_SECONDS = 60.0  # of a function's time that a step leaves for its end
+PART, SETTLE = "Part", "Settle"  # states with a handler of a different form
+STEP_SECONDS = 3.0  # of a step in the standalone service; then other tasks have their turn
+END_MARGIN_SECONDS = 60.0  # of a function's time, reserved for the end of a step
 MAX_ID_LENGTH = 256
 MAX_LOGGED_LENGTH = 200
 
@@ -35,7 +35,7 @@ class WorkerLoop:
         self._own: asyncio.AbstractEventLoop | None = None
 
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run workers in `loop`, which runs already."""
+        """Run workers in `loop`, which is running."""
         self._running = loop
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -47,13 +47,13 @@ class WorkerLoop:
         return self._own.run_until_complete(work)
 
     def close(self) -> None:
-        """Close the loop that was made here."""
+        """Close the loop if this object created it."""
         if self._own is not None:
             self._own.close()
 
 
 def use_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the workers of this process in `loop`, which runs already."""
+    """Run the workers of this process in `loop`, which is running."""
     runtime.get(WorkerLoop).use(loop)
 
 
@@ -91,25 +91,28 @@ def make_worker(
     step_seconds: float = STEP_SECONDS,
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> Handler:
-    """Return the handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and what `describe`
-    adds. `step_seconds`: of a step on a standalone service."""
+    """Return the handler of a worker function:
+
+    `{"tid"}` in, `{"tid", "more", "seconds"}` out, and the result of `describe`. `step_seconds`: of a step in the
+    standalone service.
+    """
     configuration.prefetch()
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         id = read_task_id(event)
         try:
             return run_in_loop(run_step(id, get_seconds(context, step_seconds), schema, work, describe))
-        except (Problem, CancelledError):  # the latter: the service ends
+        except (Problem, CancelledError):  # the service ends
             raise
         except Exception:
-            log_exception("a worker failed", tid=id)
+            log_exception("worker failed", tid=id)
             raise
 
     return name_invocation(handler)
 
 
 def make_part_handler(work: PartWork) -> Handler:
-    """Return the handler of the state Part: `{"tid", "round", "part"}` in and out, and whether there is `more`."""
+    """Return the handler of the state Part: `{"tid", "round", "part"}` in and out, and `more`."""
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         id, round, number = read_task_id(event), event.get("round"), event.get("part")
@@ -124,7 +127,7 @@ def make_part_handler(work: PartWork) -> Handler:
 def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
     """Return the handler of a machine's last state, which writes how the task ended.
 
-    `clean(run, state)` removes what is not needed any more before the task is done. It calls `run.flush` first.
+    `clean(run, state)` removes files that are not needed any more before the task is done. It calls `run.flush` first.
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -140,15 +143,16 @@ def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -
 
 
 def get_seconds(context: Any, step_seconds: float) -> float:
-    """Return how long a step may work: until the time of a function with this `context` is nearly over, or
-    `step_seconds` without a function."""
+    """Return the seconds that a step may work: until shortly before the end of a function with this `context`, or
+    `step_seconds` without a function.
+    """
     if context is None:
         return step_seconds
     return float(max(context.get_remaining_time_in_millis() / 1000 - END_MARGIN_SECONDS, 1.0))
 
 
 def read_task_id(event: Any) -> str:
-    """Return the id in the input of a worker. Raise Superseded, as for a task that is gone, if there is none."""
+    """Return the id in the input of a worker. Raise Superseded, as for a deleted task, if there is none."""
     id = event.get("tid") if isinstance(event, dict) else None
     if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
         log_warning("a worker was started without a task", given=repr(event)[:MAX_LOGGED_LENGTH])

@@ -18,7 +18,7 @@ class DecompressSpec(Spec):
     """The password of the folder of `source`."""
     archive_password: str
     inner: str
-    """The file or folder in the archive to be extracted, `/` for all."""
+    """The file or folder in the archive to extract, `/` for all."""
     cache_full: bool
     """Copy the archive into staging first."""
     target_dir: str
@@ -33,9 +33,9 @@ class DecompressCursor(CopyCursor):
     """The progress of the extraction into staging."""
 
     archive: SourceVersion | None = None
-    """The archive when the work began."""
+    """The archive at the start of the work."""
     boot: str = ""
-    """The start of the computer in which the members were stored, see `Platform.read_boot_id`."""
+    """The boot of the computer during which the members were stored, see `Platform.read_boot_id`."""
     cached: bool = False
     """The archive is in staging."""
     folders_made: bool = False

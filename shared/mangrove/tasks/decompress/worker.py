@@ -1,7 +1,7 @@
-"""The machine that extracts an archive: Plan looks into it, Extract stores its members in staging, Settle cleans up.
+"""The machine that extracts an archive: Plan reads its list of members, Extract stores them in staging, Settle cleans
+up.
 
-A transfer goes on with what is in staging. The task's error names the members that are refused; the others are
-extracted.
+A transfer continues with the files in staging. The task's error names refused members; the others are extracted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import archives as tree_archives
 from mangrove.tree.operations.archives import ArchiveFile
 
-STEP_SECONDS = 60.0  # on a standalone service; long, since a step may have to skip all members before its first
+STEP_SECONDS = 60.0  # in the standalone service; long, since a step may have to skip all members before its first
 ARCHIVE = "archive"  # the name of the archive in staging
 
 DecompressRun: TypeAlias = Run[DecompressSpec, DecompressCursor]
 
 
 async def plan(run: DecompressRun) -> bool:
-    """Check that the archive can be read, and sum up what it holds. Cache it first if the specification says so."""
+    """Check that the archive can be read, and sum up its members.
+
+    Copy it into staging first if the specification requires that.
+    """
     if run.cursor.attempt != run.task.attempt:
         run.cursor = DecompressCursor(attempt=run.task.attempt)
     if await asyncio.to_thread(queue.find_chained, run.task) is not None:
@@ -62,7 +65,7 @@ async def plan(run: DecompressRun) -> bool:
     total, has_members = 0, False
     async with _open_archive(run) as archive:
         if archive.sequential:
-            return False  # to look into it is to extract it
+            return False  # reading its list means extracting it
         async for member in archive.iter_members():
             if not member.refused and _find_target_path(run, member) is not None:
                 has_members = True
@@ -74,13 +77,16 @@ async def plan(run: DecompressRun) -> bool:
 
 
 def _get_path(run: DecompressRun, name: str) -> TreePath:
-    """Return the path of what this run keeps in staging under a name."""
+    """Return the path in staging of a file of this run."""
     return staging.get_path(queue.get_stage(run.task), name)
 
 
 async def _find_source(run: DecompressRun) -> tuple[FilePath, Entry]:
-    """Return the archive. Raise AccessDenied or its like if the owner may not read it, StorageProblem if it has changed
-    since the work began."""
+    """Return the archive.
+
+    Raise AccessDenied or a similar problem if the owner can no longer read it, StorageProblem if it has changed since
+    the work started.
+    """
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     await authorization.resolve_target(caller, spec.target_dir, spec.name)
@@ -130,8 +136,10 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
 
 
 def _find_target_path(run: DecompressRun, member: Member) -> str | None:
-    """Return the path of a member below the target; None if it is not to be extracted. The requested file or folder
-    itself is right in the target."""
+    """Return the path of a member below the target; None if it is not requested.
+
+    The requested file or folder itself is right in the target.
+    """
     inner = run.spec.inner.strip("/")
     if not inner:
         return member.path
@@ -195,7 +203,7 @@ def is_enough(skipping: float, work: float) -> bool:
 
 @contextmanager
 def _catch_refusal(run: DecompressRun, member: Member) -> Iterator[None]:
-    """Name a member that cannot be stored, and go on with the others."""
+    """Record a member that cannot be stored, and continue with the others."""
     try:
         yield
     except (ArchiveTooLarge, Unreachable):
@@ -215,7 +223,7 @@ def _is_next(run: DecompressRun, index: int, member: Member) -> bool:
 
 
 async def _make_folders(run: DecompressRun, archive: Archive) -> None:
-    """Make the folders and count the members that are refused: once, before the files are extracted."""
+    """Make the folders and count the refused members: once, before the files are extracted."""
     body = _get_path(run, staging.BODY)
     await staging.make_folder(body)
     run.cursor.refused, run.cursor.errors = 0, []
@@ -244,7 +252,7 @@ async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterato
 
 
 async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the blocks. Raise ArchiveTooLarge if all steps together extract more than an archive may hold."""
+    """Yield the blocks. Raise ArchiveTooLarge if all steps together exceed the limit of extracted bytes."""
     done, limit = run.cursor.bytes_done, tree_archives.make_limits(configuration.cached().settings).size
     async for block in blocks:
         done += len(block)
@@ -255,7 +263,7 @@ async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> Asyn
 
 
 async def _chain_transfer(run: DecompressRun) -> None:
-    """Enqueue the transfer of what was extracted."""
+    """Enqueue the transfer of the extracted files."""
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
@@ -270,7 +278,7 @@ async def _chain_transfer(run: DecompressRun) -> None:
 
 
 async def clean(run: DecompressRun, state: State) -> None:
-    """Remove from staging what no transfer needs."""
+    """Remove files from staging that no transfer needs."""
     stage = queue.get_stage(run.task)
     await run.flush()
     if run.cursor.partial is not None:

@@ -10,7 +10,7 @@ from mangrove.tasks.core.model import Cursor, Machine, Schema, Spec, Step, TaskK
 
 @dataclass(kw_only=True)
 class DownloadSpec(Spec):
-    """Download an address into a folder."""
+    """Download a URL into a folder."""
 
     url: str
     tool: str
@@ -18,7 +18,7 @@ class DownloadSpec(Spec):
     target_dir: str
     """A folder of the tree."""
     delete_policy: str
-    """The ends of the transfer after which staged bytes are removed."""
+    """The final states of the transfer after which staged bytes are removed."""
 
 
 @dataclass(kw_only=True)
@@ -28,11 +28,11 @@ class DownloadCursor(Cursor):
     started: float = 0.0
     """In seconds since the epoch."""
     token: str | None = None
-    """The tool's own; None before it has the address."""
+    """The tool's own; None before the tool has the URL."""
     missed: int = 0
-    """Calls in a row that the tool did not answer."""
+    """Consecutive calls that the tool did not answer."""
     shared: bool = False
-    """The tool still uploads the files to others."""
+    """The tool is still uploading the files to others."""
     complete: bool = False
     """SimpleHttp has stored every byte."""
 

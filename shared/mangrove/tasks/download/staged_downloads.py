@@ -1,6 +1,6 @@
-"""Downloads of files that are too large for the answer of a function and whose storage gives no address.
+"""Downloads of files that are too large for the answer of a function and whose storage has no links.
 
-They are copied into staging once, and clients fetch them from there. A rule of the bucket removes them.
+They are copied into staging once, and clients fetch them from there. A lifecycle rule of the bucket removes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STAGE_SECONDS = 20.0  # a function has 29 for its whole answer
 
 
 async def stage(storage_path: StoragePath, entry: Entry, mime: str) -> str:
-    """Return an address of the file as `entry` describes it. TooLarge if it cannot be copied in time."""
+    """Return a URL of the file that `entry` describes. Raise TooLarge if it cannot be copied in time."""
 
     async def read() -> AsyncIterator[bytes]:
         return await storage_path.driver.read(storage_path.path, if_match=entry)
@@ -32,7 +32,7 @@ async def stage(storage_path: StoragePath, entry: Entry, mime: str) -> str:
 
 
 async def stage_member(storage_path: StoragePath, body: MemberStream, mime: str) -> str:
-    """Return an address of a file in the archive at `storage_path`, and close the archive."""
+    """Return a URL of a file in the archive at `storage_path`, and close the archive."""
 
     async def read() -> AsyncIterator[bytes]:
         return body
@@ -45,7 +45,7 @@ async def stage_member(storage_path: StoragePath, body: MemberStream, mime: str)
 
 
 def _describe(storage_path: StoragePath, entry: Entry) -> str:
-    """Return a text that differs for every version of a file."""
+    """Return a text that is unique to a version of a file."""
     return f"{storage_path.mount.storage.id}\n{storage_path.path}\n{entry.size}\n{entry.modified}\n{entry.etag}"
 
 
@@ -64,5 +64,5 @@ async def _stage_version(
             async with asyncio.timeout(STAGE_SECONDS):
                 await storage.write(path, body, upload)
         except TimeoutError:
-            raise TooLarge("this file is too large to be handed out from here: its storage is too slow") from None
+            raise TooLarge("this file is too large to be downloaded here: its storage is too slow") from None
     return (await storage.link(path)).url

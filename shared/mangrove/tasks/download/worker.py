@@ -1,7 +1,7 @@
-"""The machine that downloads files: Begin calls the tool, Poll asks how far it came, Settle cleans up.
+"""The machine that downloads files: Begin calls the tool, Poll reads its progress, Settle cleans up.
 
-The files are stored in staging, and a transfer goes on with them. The tool SimpleHttp is this service: its Poll fetches
-the file part by part, and continues where it was cut off if the server supports that.
+The files are stored in staging, and a transfer continues with them. The tool SimpleHttp is part of this service: its
+Poll fetches the file part by part, and continues after an interruption if the server supports that.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from mangrove.tools import http, registry
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
 
-STEP_SECONDS = 60.0  # on a standalone service; long, since every step is a request to the server
+STEP_SECONDS = 60.0  # in the standalone service; long, since every step is a request to the server
 IN_FLIGHT_BYTES = 16 << 20
-MAX_MISSED_CALLS = 5  # in a row that a tool may fail to answer
+MAX_MISSED_CALLS = 5  # consecutive calls that a tool may leave unanswered
 MIN_POLL_INTERVAL_SECONDS = 3
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ DownloadRun: TypeAlias = Run[DownloadSpec, DownloadCursor]
 
 
 async def begin(run: DownloadRun) -> bool:
-    """Give the address to its tool."""
+    """Pass the URL to its tool."""
     await _resolve_target(run)
     if run.cursor.attempt != run.task.attempt:
         run.cursor = DownloadCursor(attempt=run.task.attempt, started=time.time())
@@ -52,7 +52,7 @@ async def begin(run: DownloadRun) -> bool:
 
 
 async def _give_to_tool(run: DownloadRun) -> None:
-    """Have the tool begin, or go on with what it began for another process."""
+    """Start the download in the tool, or continue the one that was started for another process."""
     tool = await _get_tool(run.spec.tool)
     folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
     url, key, token = run.spec.url, f"{run.task.id}-{run.task.attempt}", run.cursor.token
@@ -65,7 +65,7 @@ async def _give_to_tool(run: DownloadRun) -> None:
 
 
 async def poll(run: DownloadRun) -> bool:
-    """Ask how far the tool came, or fetch on. Enqueue the transfer when all files are there."""
+    """Read the progress of the tool, or fetch more. Enqueue the transfer when all files are complete."""
     await _resolve_target(run)
     if run.spec.tool != SIMPLE_HTTP:
         return await _poll_tool(run)
@@ -76,7 +76,7 @@ async def poll(run: DownloadRun) -> bool:
 
 
 async def _fetch_on(run: DownloadRun) -> bool:
-    """Fetch on. If the connection breaks after it has brought a part, connect again at once, however often."""
+    """Fetch more. If the connection breaks after it has delivered a part, connect again immediately, however often."""
     before = _count_parts(run)
     try:
         return await _fetch(run)
@@ -87,12 +87,12 @@ async def _fetch_on(run: DownloadRun) -> bool:
 
 
 def _count_parts(run: DownloadRun) -> int:
-    """Return the number of parts of the file that are stored."""
+    """Return the number of stored parts of the file."""
     return run.cursor.partial.receipt_count if run.cursor.partial is not None else 0
 
 
 def _get_stage(run: DownloadRun) -> str:
-    """Return the name in staging of what this run stores."""
+    """Return the name in staging of the files of this run."""
     return queue.get_stage(run.task)
 
 
@@ -129,14 +129,14 @@ async def _poll_tool(run: DownloadRun) -> bool:
 
 
 def _wait(run: DownloadRun) -> bool:
-    """Ask again later. The interval grows, so that the history of a cloud execution lasts for weeks."""
+    """Poll again later. The interval grows, so that the history of a cloud execution lasts for weeks."""
     elapsed = int(time.time() - run.cursor.started)
     run.wait = min(max(MIN_POLL_INTERVAL_SECONDS, elapsed // 20), platform().max_poll_interval_seconds)
     return True
 
 
 async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
-    """Enqueue the transfer of complete files. They stay where they are while the tool still uploads them to others."""
+    """Enqueue the transfer of complete files. They stay in place while the tool still uploads them to others."""
     cursor = run.cursor
     if status.seeds_forever:
         await staging.pin(_get_stage(run))
@@ -156,7 +156,7 @@ async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
 
 
 async def _chain_transfer(run: DownloadRun, policy: str) -> None:
-    """Enqueue the transfer of what has arrived: a single entry by its name, several into the folder itself."""
+    """Enqueue the transfer of the result: a single entry under its name, several into the folder itself."""
     target = await _resolve_target(run)
     if await asyncio.to_thread(queue.resume_chained, run.task):
         return  # by a worker that died before it could save that; the transfer may have removed the files
@@ -183,8 +183,10 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
 
 
 async def _fetch(run: DownloadRun) -> bool:
-    """Fetch until the end of the step, if the server lets us continue later, else until all is there. True if there is
-    more."""
+    """Fetch until the end of the step, if the server supports ranges, otherwise until the end of the file.
+
+    Return True if there is more.
+    """
     settings = (await configuration.get()).settings
     policy, max_size = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
@@ -213,14 +215,14 @@ async def _fetch(run: DownloadRun) -> bool:
 
 
 def _plan_length(size: int | None) -> int:
-    """Return the bytes of a part of a file of this size. Two parts are in flight at a time."""
+    """Return the bytes of a part of a file of this size. Two parts are in memory at a time."""
     return IN_FLIGHT_BYTES if size is None else max(IN_FLIGHT_BYTES // 2, -(-size // MAX_PARTS))
 
 
 def _limit_size(size: int, max_size: int) -> None:
     """Raise StorageProblem for a file of more than `max_size` bytes; 0 means any size."""
     if max_size and size > max_size:
-        raise StorageProblem(f"the file has more than the {max_size // MIB} MiB that are allowed")
+        raise StorageProblem(f"the file exceeds the limit of {max_size // MIB} MiB")
 
 
 async def _store(
@@ -263,15 +265,17 @@ async def _store(
 
 
 async def _save(run: DownloadRun, partial: PartialFile, receipts: PartReceipts) -> None:
-    """Save what is stored. A part that is still fetched does not count."""
+    """Save the stored parts as progress. A part that is still being fetched does not count."""
     await receipts.save()
     run.show_progress(partial.size)
     await run.save()
 
 
 async def _wait_in_step(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
-    """Wait for the next part, no longer than the step if the server lets us continue later. True if the part is there
-    and the step goes on."""
+    """Wait for the next part; if the server supports ranges, no longer than the step.
+
+    Return True if the part is complete and the step continues.
+    """
     await asyncio.wait([fetching], timeout=run.seconds_left if answer.resumable else None)
     return fetching.done() and (not fetching.result() or not answer.resumable or run.has_time())
 
@@ -286,7 +290,7 @@ async def _find_parts(run: DownloadRun) -> tuple[PartialFile | None, PartReceipt
 
 
 async def _finish(run: DownloadRun, storage: Driver, partial: PartialFile, receipts: PartReceipts) -> bool:
-    """Make the file of its parts, unless a worker that died has done so."""
+    """Assemble the file from its parts, unless a worker that died has done so."""
     path = TreePath(partial.path)
     try:
         await storage.finish(path, partial.token, receipts.list(), _make_upload(partial.size))
@@ -299,7 +303,7 @@ async def _finish(run: DownloadRun, storage: Driver, partial: PartialFile, recei
 
 
 async def _complete(run: DownloadRun) -> bool:
-    """Make the files durable, and save that they are complete, before a transfer takes them away."""
+    """Make the files durable, and save that they are complete, before a transfer moves them away."""
     await staging.sync(staging.get_path(_get_stage(run), staging.BODY))
     run.cursor.complete = True
     await run.save()
@@ -307,7 +311,7 @@ async def _complete(run: DownloadRun) -> bool:
 
 
 async def _begin_parts(run: DownloadRun, storage: Driver, answer: http.FetchResponse, length: int) -> PartialFile:
-    """Return the partial file of the cursor, begun in staging. The intent is saved before, the token after."""
+    """Return the partial file of the cursor, started in staging. The intent is saved before, the token after."""
     if run.cursor.partial is not None and not run.cursor.partial.token:
         await drop_partial(run)
     if run.cursor.partial is not None:
@@ -331,7 +335,7 @@ def _make_upload(size: int | None) -> Upload:
 
 
 async def clean(run: DownloadRun, state: State) -> None:
-    """End the work of the tool, and remove from staging what no transfer needs."""
+    """End the work of the tool, and remove files from staging that no transfer needs."""
     shared, succeeded = run.cursor.shared, state is State.SUCCEEDED
     await run.flush()
     if run.cursor.partial is not None:
@@ -357,4 +361,4 @@ async def _stop_tool(run: DownloadRun) -> None:
     try:
         await (await _get_tool(run.spec.tool)).remove(run.cursor.token)
     except Problem:
-        pass  # the tool does not answer; it forgets by itself
+        pass  # the tool does not answer; it forgets the download after a while

@@ -13,7 +13,7 @@ class IndexSpec(Spec):
 
     storage_id: int
     is_update: bool = False
-    """Read only what changed, and `paths`; else all of the storage."""
+    """Read only changed folders and `paths`; otherwise the whole storage."""
     paths: list[str] = field(default_factory=list)
     """Paths inside the storage."""
     levels: int = -1
@@ -21,7 +21,7 @@ class IndexSpec(Spec):
     is_drop: bool = False
     """Remove the index instead."""
     is_gentle: bool = False
-    """No user waits for it, so that it leaves half of the time to others."""
+    """No user waits for it, so it leaves half of the time to other work."""
 
 
 @dataclass(kw_only=True)
@@ -36,20 +36,20 @@ class IndexPart:
 
 @dataclass(kw_only=True)
 class IndexCursor(Cursor):
-    """The progress of the walk in its list of folders, and what the run began with."""
+    """The progress of the walk in its list of folders, and the state at the start of the run."""
 
     generation: str = ""
     """A random name of the run."""
     began: float = 0.0
     """In seconds since the epoch."""
     is_wanted: bool = True
-    """The storage was to have an index when the run began."""
+    """The storage was indexed when the run started."""
     is_whole: bool = True
     """All of the storage is read."""
     root_count: int = 0
-    """Folders of the list that the walk began with."""
+    """Folders of the list with which the walk started."""
     read_count: int = 0
-    """Changes that ask for folders to be read."""
+    """Changes that require folders to be read."""
     merged: str = ""
     """Changes with higher numbers are not merged by this run."""
     folder_count: int = 0
@@ -63,7 +63,7 @@ class IndexCursor(Cursor):
     count: int = 0
     """Names in `files`."""
     seen: int = 0
-    """Names that were read, also those that are not stored yet."""
+    """Names that were read, including those that are not stored yet."""
     files: list[str] = field(default_factory=list)
     """Files of names in the index's store."""
     folder_files: list[str] = field(default_factory=list)
@@ -75,11 +75,11 @@ class IndexCursor(Cursor):
     parts: list[IndexPart] = field(default_factory=list)
     """The shares of other workers: together, all folders from `position` on."""
     round: int = 0
-    """The number of times that folders were handed out."""
+    """The number of rounds in which folders were distributed."""
     tries: int = 0
     """The number of times that parts of this round were lost."""
     lists: str = ""
-    """The beginning of the names of a part's own lists."""
+    """The prefix of the names of a part's own lists."""
     walked: bool = False
     """All folders are read."""
     indexed: int | None = None

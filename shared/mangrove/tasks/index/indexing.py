@@ -1,7 +1,7 @@
-"""The index runs of the storages: requested by administrators, changed storages, searches and the schedule; and their
-progress, as clients see it.
+"""The index runs of the storages, and their progress as clients see it.
 
-A storage has a single task, whose id follows from its own, so that two runs of it never exist at a time.
+Administrators, changed storages, searches and the schedule request them. A storage has a single task, whose id is
+derived from its own, so that two runs of it never exist at a time.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ KIND = "index"
 SERVICE_OWNER = 0  # the owner of these tasks
 RUNNING, NOT_RUNNING = "index is running", "index is not running"
 MAX_PATHS_PER_UPDATE = 100
-MAX_WAITING_CHANGES = 500  # of a storage; more are worth a run
+MAX_WAITING_CHANGES = 500  # of a storage, after which a run starts
 MAX_CHANGE_WAIT_SECONDS = 300.0  # for a run
-MAX_STOP_SECONDS = 15.0  # until a run sees that it was stopped
-SEARCH_UPDATE_INTERVAL_SECONDS = 10.0  # from a run to the next one that searches ask for
+MAX_STOP_SECONDS = 15.0  # until a run notices that it was stopped
+SEARCH_UPDATE_INTERVAL_SECONDS = 10.0  # between two runs that searches request
 RETRY_INTERVAL_SECONDS = 900.0  # from a run that failed to the next one without a request
 
 
@@ -85,7 +85,7 @@ def _read_tasks(ids: Iterable[str]) -> list[Task]:
 
 
 def _read_tasks_by_status(done: bool) -> list[Task]:
-    """Return the tasks of all storages that are done, or that are not."""
+    """Return the finished or the unfinished tasks of all storages."""
     return _read_tasks(row.id for row in task_lists.list_rows(KIND, done, SERVICE_OWNER))
 
 
@@ -94,7 +94,7 @@ def _list_unfinished_ids() -> list[str]:
 
 
 async def _find_storages() -> list[Storage]:
-    """Return the storages that are to have an index."""
+    """Return the storages that should have an index."""
     config = await configuration.get()
     return [storage for storage in config.storages if is_indexed(storage, config.settings)]
 
@@ -105,21 +105,20 @@ async def _require_index() -> None:
 
 
 async def build_all() -> None:
-    """Index every storage anew. Raise BadRequest while a run is under way."""
+    """Rebuild the index of every storage. Raise BadRequest during a run."""
     await _require_index()
     specs = [IndexSpec(storage_id=storage.id) for storage in await _find_storages()]
     await asyncio.to_thread(_start_requested, specs)
 
 
 async def update(paths: Sequence[str], max_depth: int = 0) -> None:
-    """Update the index of folders of the tree, or without paths of what changed. Raise BadRequest while a run is under
-    way.
+    """Update the index of folders of the tree, or without paths of changed folders. Raise BadRequest during a run.
 
     `max_depth`: the levels of folders that are read, including the folders themselves; 0 and less for all.
     """
     await _require_index()
     if len(paths) > MAX_PATHS_PER_UPDATE:
-        raise BadRequest(f"{len(paths)} paths in one update, at most {MAX_PATHS_PER_UPDATE} are read")
+        raise BadRequest(f"{len(paths)} paths in one update, the maximum is {MAX_PATHS_PER_UPDATE}")
     table, indexed = await mounts.ready(), {storage.id for storage in await _find_storages()}
     levels = max_depth - 1 if max_depth > 0 else ALL_LEVELS
     paths_by_storage: dict[int, list[str]] = {id: [] for id in indexed if not paths}
@@ -145,7 +144,7 @@ def _start_requested(specs: Sequence[IndexSpec]) -> None:
 
 
 def _start(spec: IndexSpec) -> bool:
-    """Start the next run of a storage's task. False while a run is under way."""
+    """Start the next run of a storage's task. Return False during a run."""
     id, storages = make_task_id(spec.storage_id), configuration.get_sync().storages
     mount = next((storage.mount_path for storage in storages if storage.id == spec.storage_id), "")
     new = NewTask(KIND, SERVICE_OWNER, queue.make_view(id, format_index_name(mount)), spec.dump())
@@ -165,7 +164,7 @@ def _start(spec: IndexSpec) -> bool:
 
 
 async def stop() -> None:
-    """End the runs under way, and leave the indexes as they were. Raise BadRequest if there is no run."""
+    """End the runs, and leave the indexes as they were. Raise BadRequest if there is no run."""
     await _require_index()
     await asyncio.to_thread(_stop)
 
@@ -184,7 +183,7 @@ def _cancel_all() -> None:
 
 
 async def clear() -> None:
-    """Remove all indexes, and end the runs under way."""
+    """Remove all indexes, and end the runs."""
     await _require_index()
     await asyncio.to_thread(_cancel_all)
     end = time.monotonic() + MAX_STOP_SECONDS
@@ -197,14 +196,14 @@ async def clear() -> None:
 
 
 async def read_progress() -> Progress:
-    """Return the progress of the runs under way, and the results of the last ones."""
+    """Return the progress of the present runs, and the results of the last ones."""
     await _require_index()
     return _compute_progress(await asyncio.to_thread(_read_tasks_of_progress))
 
 
 @asynccontextmanager
 async def follow_changes() -> AsyncIterator[None]:
-    """After storages are changed within, build or remove the indexes of those whose names may have changed."""
+    """In the context storages are changed; then build or remove the indexes of those whose names may differ."""
     before = (await configuration.get()).storages
     try:
         yield
@@ -224,7 +223,7 @@ async def _follow_changes(before: Sequence[Storage]) -> None:
 
 
 def _identify(storage: Storage) -> tuple[str, ...]:
-    """Return what decides which names of a storage are indexed."""
+    """Return the data that decide which names of a storage are indexed."""
     return storage.driver, storage.addition, storage.mount_path
 
 
@@ -232,7 +231,7 @@ def _follow_storages(ids: Collection[int]) -> None:
     for id in ids:
         if not _start(IndexSpec(storage_id=id, is_gentle=True)):
             read = IndexChange(id, ChangeKind.READ, "/", True)
-            index_changes.add(read)  # for the next run: the present one began before
+            index_changes.add(read)  # for the next run: the present one started before
 
 
 def follow_setting() -> None:
@@ -241,11 +240,11 @@ def follow_setting() -> None:
     try:
         _refresh({storage.id for storage in config.storages if is_indexed(storage, config.settings)})
     except Problem:
-        log_exception("an index run could not be started")
+        log_exception("index run could not be started")
 
 
 async def request_build(storage_ids: Collection[int]) -> None:
-    """Build the indexes that a search has missed, or found damaged, where a storage is to have one."""
+    """Build the indexes that a search has found missing or damaged, for storages that should have one."""
     if storage_ids:
         await _try(asyncio.to_thread(_repair, storage_ids))
 
@@ -261,7 +260,7 @@ def _repair(storage_ids: Collection[int]) -> None:
 
 
 async def request_update(storage_ids: Collection[int]) -> None:
-    """Merge the changes of storages into their indexes, since a search met many of them."""
+    """Merge the changes of storages into their indexes, since a search read many of them."""
     if storage_ids:
         await _try(asyncio.to_thread(_update_changed, storage_ids, SEARCH_UPDATE_INTERVAL_SECONDS))
 
@@ -275,11 +274,11 @@ def _update_changed(storage_ids: Iterable[int], interval: float = 0.0) -> None:
 
 
 async def _try(work: Awaitable[None]) -> None:
-    """Do work that a request has brought about beside its answer, which does not depend on it."""
+    """Do work beside the answer of a request, which does not depend on it."""
     try:
         await work
     except Problem:
-        log_exception("an index run could not be started")
+        log_exception("index run could not be started")
 
 
 async def refresh() -> None:
@@ -288,7 +287,7 @@ async def refresh() -> None:
 
 
 async def repair() -> None:
-    """Build the indexes whose files are gone: a backup of the records may be newer than that of the indexes."""
+    """Build the indexes whose files are missing: a backup of the records may be newer than that of the indexes."""
     store, storage_ids = runtime.get(SegmentStore), list[int]()
     for task in await asyncio.to_thread(_read_tasks_by_status, True):
         id = _parse_storage_id(task.id)
@@ -322,7 +321,7 @@ def _has_just_ended(task: Task, interval: float = 0.0) -> bool:
 
 
 def _find_changed(storage_ids: Collection[int]) -> set[int]:
-    """Return the storages whose changes are worth a run."""
+    """Return the storages with enough changes for a run."""
     now = time.time()
     waited, count, old = now - MAX_CHANGE_WAIT_SECONDS, Counter[int](), set[int]()
     limits = {ChangeKind.READ: now, ChangeKind.INTENT: now - 2 * INTENT_EXPIRY_SECONDS}
@@ -335,7 +334,7 @@ def _find_changed(storage_ids: Collection[int]) -> set[int]:
 
 
 def _read_tasks_of_progress() -> dict[str, Task]:
-    """Return the tasks of the present storages, and all that are not done."""
+    """Return the tasks of the present storages, and all unfinished ones."""
     ids = dict.fromkeys(_list_unfinished_ids())
     ids |= dict.fromkeys(make_task_id(storage.id) for storage in configuration.get_sync().storages)
     return {task.id: task for task in _read_tasks(ids)}
@@ -355,7 +354,7 @@ def _compute_progress(tasks: Mapping[str, Task]) -> Progress:
 
 
 def save_progress(run: IndexRun, state: State) -> None:
-    """Store the progress, as it is after this run has ended in `state`, in the setting that clients read."""
+    """Store the progress after this run, which has ended in `state`, in the setting that clients read."""
     view = replace(run.view, state=state)
     ended = replace(run.task, view=view, cursor=run.cursor.dump(), done=True)
     try:
@@ -364,4 +363,4 @@ def save_progress(run: IndexRun, state: State) -> None:
         progress = _compute_progress(tasks if ended.removed else tasks | {ended.id: ended})
         settings.save({"index_progress": orjson.dumps(progress).decode()})
     except Problem:  # a client that asks for the progress gets it from the tasks
-        log_exception("the progress of the index could not be saved")
+        log_exception("progress of the index could not be saved")

@@ -1,4 +1,7 @@
-"""The end of an index run: the changes and what was read make a new index, which replaces the old one as a whole."""
+"""The end of an index run: a new index is made of the changes and the names that were read.
+
+It replaces the old one atomically.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,15 @@ from mangrove.tasks.index.lists import (
     should_have_index,
 )
 
-MAX_CHANGES = 20_000  # of one storage that a failed run leaves
+MAX_CHANGES = 20_000  # of one storage that a failed run keeps
 
 
 async def clean(run: IndexRun, state: State) -> None:
-    """Replace the index, and remove what is not needed any more."""
+    """Replace the index, and remove files that are not needed any more."""
     await run.flush()
     storage_id, cursor = run.spec.storage_id, run.cursor
     if not (cursor.is_wanted and await should_have_index(storage_id)):
-        run.task = replace(run.task, removed=True)  # with its record
+        run.task = replace(run.task, removed=True)  # together with its record
     if run.task.removed or (run.spec.is_drop and state is State.SUCCEEDED):
         await get_store().drop(storage_id)
         await asyncio.to_thread(index_changes.delete_of, storage_id)
@@ -57,7 +60,7 @@ async def clean(run: IndexRun, state: State) -> None:
 
 
 def _bound_changes(storage_id: int) -> None:
-    """Replace too many changes by one to read the whole storage, if runs do not succeed."""
+    """Replace too many changes by a single one that requires the whole storage to be read, if runs do not succeed."""
     if len(index_changes.read_of(storage_id)) > MAX_CHANGES:
         index_changes.delete_of(storage_id)
         index_changes.add(IndexChange(storage_id, ChangeKind.READ, "/", True))
@@ -97,7 +100,8 @@ async def _swap(run: IndexRun) -> Manifest:
 
 
 async def _merge(run: IndexRun, base: Segments | None, unread: Sequence[str] | None) -> Folded:
-    """Return the next index: the present one with the changes since, in which what was read replaces what it had.
+    """Return the next index: the present one with the changes since, in which the names that were read replace the
+    older ones.
 
     `unread`: the only folders of which the present names stay; None if those of all folders that were not read stay.
     """
@@ -125,7 +129,10 @@ async def _fetch(run: IndexRun, names: Sequence[str]) -> list[Path]:
 
 
 async def _delete_changes(run: IndexRun) -> None:
-    """Delete the changes that the index has by now. Ask for a read of what could not be read, or changed meanwhile."""
+    """Delete the changes that the index has now.
+
+    Request a read of folders that could not be read, or changed meanwhile.
+    """
     cursor, storage_id = run.cursor, run.spec.storage_id
     failed = {TreePath(path) for path in await read_all(open_failed(run, cursor.failed_count))}
     reads = await read_all(open_reads(run, cursor.read_count))

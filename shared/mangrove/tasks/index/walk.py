@@ -39,11 +39,11 @@ from mangrove.tasks.index.lists import (
 )
 from mangrove.tree.mounts import Mount
 
-LIST_CONCURRENCY = 8  # calls
-MAX_MEMORY_LISTING_SECONDS = 0.0001  # for a folder or a name; a storage that takes longer waits for a disk or a server
-MAX_LOOKED_UP_FOLDERS = 2000  # per query whether the index knows them
+LIST_CONCURRENCY = 8  # concurrent calls
+MAX_MEMORY_LISTING_SECONDS = 0.0001  # per folder or name; a storage that takes longer waits for a disk or a server
+MAX_LOOKED_UP_FOLDERS = 2000  # per query of the index
 MAX_BATCH_FOLDERS = 64  # between two checks of the time
-BUSY_SHARE = 0.3  # of the time, in which the event loop works for others, from which on this leaves time to them
+BUSY_SHARE = 0.3  # share of the time with work of others in the event loop; above it, the walk leaves time to them
 MAX_PAUSE_SECONDS = 1.0
 
 Result = TypeVar("Result")
@@ -52,13 +52,16 @@ Take = Callable[[Sequence[FolderBatch]], Awaitable[None]]
 
 
 class FolderReader:
-    """Lists folders of a storage. A storage that answers from memory gets one call at a time: threads that wait for
-    each other and for the interpreter take several times as long as a single one."""
+    """A lister of folders of a storage.
+
+    A storage that answers from memory gets one call at a time: threads that wait for each other and for the interpreter
+    take several times as long as a single one.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._concurrency = 1 if driver.capabilities.list_folders else LIST_CONCURRENCY
-        self._read_count = 0  # folders and entries of them
+        self._read_count = 0  # folders and their entries
 
     async def read(self, paths: Sequence[TreePath], take: Take) -> None:
         """Pass the entries of folders to `take`, each folder by its index in `paths`."""
@@ -69,7 +72,7 @@ class FolderReader:
             self._concurrency = LIST_CONCURRENCY
 
     async def _read_next(self, paths: Sequence[TreePath], waiting: Iterator[int], take: Take) -> None:
-        """List folders that no other call has begun with, until none are left."""
+        """List folders that no other call has started with, until none are left."""
         size = -(-len(paths) // self._concurrency) if self._driver.capabilities.list_folders else 1
         while numbers := list(islice(waiting, size)):
             async for batches in self._list([paths[number] for number in numbers]):
@@ -90,7 +93,7 @@ class FolderReader:
 
 
 async def read_step(run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
-    """Read folders until the time is over; then the cursor counts them."""
+    """Read folders until the time is over, then count them in the cursor."""
     walk = _Walk(run, mount, driver, base)
     try:
         await walk.begin()
@@ -111,7 +114,7 @@ class _Rows(NamedTuple):
 
 
 class _Walk:
-    """A step. What it has read counts once it is stored."""
+    """A step. The folders that it reads count once their names are stored."""
 
     def __init__(self, run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
         cursor = run.cursor
@@ -139,7 +142,7 @@ class _Walk:
                 self._roots |= {row.path for row in rows[: self._run.cursor.root_count - len(self._roots)]}
 
     def close(self) -> None:
-        """Remove what is not stored."""
+        """Remove unfinished files."""
         self._thread.shutdown(wait=True)
         self._names.close()
         self._walked.close()
@@ -157,7 +160,7 @@ class _Walk:
                     self._saved = time.monotonic()
 
     async def _read_batch(self, folders: Sequence[Folder]) -> None:
-        """Read folders, and list the folders in them that are to be read, too."""
+        """Read folders, and list their subfolders that are to be read."""
         began, used = time.monotonic(), time.thread_time()
         first_id = self._position + self._run.cursor.shift
         rows = _Rows(first_id, folders, [TreePath(folder.path) for folder in folders], set())
@@ -173,13 +176,15 @@ class _Walk:
         await self._give_way(time.monotonic() - began, time.thread_time() - used)
 
     async def _give_way(self, worked: float, used: float) -> None:
-        """Leave half of the time to others if no user waits for this, or while the event loop works for others. The
-        walk itself hardly uses the event loop."""
+        """Leave half of the time to others if no user waits for this, or while the event loop works for others.
+
+        The walk itself hardly uses the event loop.
+        """
         if self._run.spec.is_gentle or used > BUSY_SHARE * worked:
             await asyncio.sleep(min(worked, MAX_PAUSE_SECONDS))
 
     async def _take(self, rows: _Rows, batches: Sequence[FolderBatch]) -> None:
-        """Write the entries of folders. A folder that is gone by now is empty."""
+        """Write the entries of folders. A folder that does not exist any more is empty."""
         for batch in batches:
             path, problem = rows.paths[batch.number], batch.problem
             if problem is None or (isinstance(problem, EntryNotFound | NotAFolder) and path != "/"):
@@ -231,7 +236,7 @@ class _Walk:
         return not any(target.within(self._mount.path) for target in targets)
 
     async def store(self) -> None:
-        """Store what was read, then move the cursor."""
+        """Store the names that were read, then advance the cursor."""
         run, cursor, store = self._run, self._run.cursor, get_store()
         await self._folders.flush()
         await self._failed.flush()

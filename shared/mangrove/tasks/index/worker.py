@@ -1,11 +1,11 @@
-"""The machine that indexes a storage: Plan decides what to read, Walk reads folders, Settle updates the index.
+"""The machine that indexes a storage: Plan chooses the folders to read, Walk reads them, Settle updates the index.
 
-The present index is used until Settle replaces it. What a step has read is stored as a file of names and a file of
-folders before the cursor counts it. The folders to be read are a list in staging.
+The present index is used until Settle replaces it. The result of a step is stored as a file of names and a file of
+folders before the cursor counts it. The folders to read are a list in staging.
 
-In the cloud, the walk of a large storage is shared among workers. Each reads some of the folders that are left, and
-what is below them, until its time is over. Its result is stored as a whole when it ends, so that a worker that died, or
-ran twice, does no harm.
+In the cloud, the walk of a large storage is shared among workers. Each reads some of the remaining folders, and
+everything below them, until its time is over. Its result is stored as a whole when it ends, so that a worker that dies
+or runs twice does no harm.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ from mangrove.tasks.index.walk import read_step
 from mangrove.tree import mounts
 from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 
-STEP_SECONDS = 30.0  # on a standalone service; long, since each step makes two files that Settle joins
-MAX_READS = 10_000  # folders that changes ask for; for more the whole storage is read
-MERGED_SECONDS = 2 * MAX_WRITE_DELAY_SECONDS  # the age of a change that a run merges: no earlier one may come after it
-MAX_PARTS = 8  # that are read at a time, each by a function of its own
+STEP_SECONDS = 30.0  # in the standalone service; long, since each step makes two files that Settle joins
+MAX_READS = 10_000  # folders that changes require; for more, the whole storage is read
+# minimum age of a change that a run merges: no earlier one can arrive after it
+MERGED_SECONDS = 2 * MAX_WRITE_DELAY_SECONDS
+MAX_PARTS = 8  # read concurrently, each by a function of its own
 PART_LOST = "a part of the storage was not read"
 
 
 async def plan(run: IndexRun) -> bool:
-    """List the folders to begin with: the root or, in an update, those that changed or were requested."""
+    """List the folders to start with: the root or, in an update, the changed or requested ones."""
     if run.cursor.attempt == run.task.attempt and run.cursor.generation:
         return False
     last = run.cursor
@@ -80,7 +81,7 @@ async def plan(run: IndexRun) -> bool:
 
 
 def _find_reads(storage_id: int, cursor: IndexCursor) -> list[RequestedRead]:
-    """Return the changes that ask for folders to be read, and the intents of processes that died."""
+    """Return the changes that require folders to be read, and the intents of processes that died."""
     expired = index_changes.make_number(cursor.began - INTENT_EXPIRY_SECONDS)
     return [
         RequestedRead(change.number, change.path, change.deep)
@@ -129,7 +130,7 @@ async def walk(run: IndexRun) -> bool:
 
 
 async def _publish(run: IndexRun) -> None:
-    """Let searches find what was read so far, if there is no index yet."""
+    """Make the names so far searchable, if there is no index yet."""
     cursor, store = run.cursor, get_store()
     if not cursor.is_whole or any(cursor.shifts):
         return
@@ -152,7 +153,7 @@ def _end_walk(run: IndexRun) -> bool:
 
 
 def divide(run: IndexRun) -> None:
-    """Divide all folders that are left among workers."""
+    """Divide all remaining folders among workers."""
     cursor = run.cursor
     size = -(-(cursor.folder_count - cursor.position) // MAX_PARTS)
     starts = range(cursor.position, cursor.folder_count, size)
@@ -165,7 +166,7 @@ def divide(run: IndexRun) -> None:
 
 
 def describe_parts(run: IndexRun) -> dict[str, Any]:
-    """Return what the machine is told of the parts: `divided`, and the input of the state Part for each."""
+    """Return the machine's input about the parts: `divided`, and the input of the state Part for each."""
     return sharing.describe(run, "divided", run.cursor.round, [part.number for part in run.cursor.parts])
 
 
@@ -178,14 +179,14 @@ class PartResult:
     files: list[str] = field(default_factory=list)
     folder_files: list[str] = field(default_factory=list)
     position: int = 0
-    """Folders of its list that were read; the others are left to be read."""
+    """Folders of its list that were read; the others remain to be read."""
     folder_count: int = 0
     """Folders of its list."""
     failed_count: int = 0
     errors: list[str] = field(default_factory=list)
     count: int = 0
     problem: str = ""
-    """The message of the failure because of which the result does not count."""
+    """The message of the failure that makes the result invalid."""
 
 
 def _make_result_name(round: int, number: int) -> str:
@@ -202,12 +203,12 @@ async def find_result(task_id: str, round: int, number: int) -> PartResult | Non
 
 
 async def store_result(task_id: str, round: int, number: int, result: PartResult) -> None:
-    """Store the result of a part in the place of an older one."""
+    """Store the result of a part, replacing an older one."""
     await sharing.store_report(task_id, _make_result_name(round, number), unstructure(result))
 
 
 async def _take_over(run: IndexRun) -> bool:
-    """Count what the workers have read. False if a result is missing: then its part is read again."""
+    """Count the results of the workers. Return False if one is missing: then its part is read again."""
     cursor = run.cursor
     if not cursor.parts:
         return True
@@ -241,9 +242,11 @@ async def _take_over(run: IndexRun) -> bool:
 
 
 async def read_part(task_id: str, round: int, number: int, seconds: float) -> bool:
-    """Read a part until it or the time is at an end, and store the result, or the StorageProblem that ended it. Do
-    nothing if there is a result, or if it is not needed any more."""
-    seconds = min(seconds, PART_SECONDS)  # then the folders that are left are divided anew
+    """Read a part until it or the time ends, and store the result, or the StorageProblem that ended it.
+
+    Do nothing if there is a result, or if it is not needed any more.
+    """
+    seconds = min(seconds, PART_SECONDS)  # then the remaining folders are divided again
     run: PartRun[IndexSpec, IndexCursor] = PartRun(await asyncio.to_thread(records.get, task_id), INDEX, seconds)
     await run.look()
     part = next((part for part in run.cursor.parts if part.number == number), None)

@@ -10,7 +10,7 @@ from mangrove.tasks.core.model import Machine, Schema, Spec, Step, TaskKind, Wal
 
 @dataclass(kw_only=True)
 class RemoveSpec(Spec):
-    """Remove entries of a folder, or all folders below it that do not hold a file."""
+    """Remove entries of a folder, or all folders below it that do not contain a file."""
 
     machine: Literal["remove"] = "remove"
     folder: str
@@ -26,7 +26,7 @@ class RemoveCursor(WalkCursor):
     """The progress of the removal in the list of entries, or in the list of folders."""
 
     position: int = 0
-    """Entries of the list that were removed, or could not be."""
+    """Entries of the list that were removed or failed."""
 
 
 REMOVE = Schema(RemoveSpec, RemoveCursor)

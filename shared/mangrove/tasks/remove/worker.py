@@ -1,6 +1,6 @@
-"""The machine that removes: the entries of a list, or all folders below a folder that do not hold a file.
+"""The machine that removes the entries of a list, or all folders below a folder that do not contain a file.
 
-A missing entry counts as removed, so each run begins anew after a failure.
+A missing entry counts as removed, so each run can start again after a failure.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ async def remove(run: RemoveRun) -> bool:
 
 
 async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
-    """Return the folder in which entries are removed. Raise AccessDenied or its like if the owner may not do that any
-    more."""
+    """Return the folder in which entries are removed.
+
+    Raise AccessDenied or a similar problem if the owner may not remove them any more.
+    """
     caller = await authorization.authorize_caller(run.task, Right.DELETE)
     folder = await authorization.access_path(caller, run.spec.folder, run.spec.password)
     folder.require(Right.DELETE)

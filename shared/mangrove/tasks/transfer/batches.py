@@ -36,18 +36,18 @@ from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import Change, Touched
 
 MAX_SMALL_BYTES = 4 << 20  # of a file that is copied together with others
-LOOKUP_CONCURRENCY = 16  # files
+LOOKUP_CONCURRENCY = 16  # files per batch
 MAX_BATCH_FILES = 256
-MAX_DIRECT_BATCH_FILES = 1000  # that a storage copies by itself: the more together, the fewer flushes
+MAX_DIRECT_BATCH_FILES = 1000  # that a storage copies itself: the more files, the fewer flushes
 MAX_BATCH_BYTES = 256 << 20  # so that a batch ends soon
 SOURCE_CHANGED = "the source changed while it was moved"
 ENTRY_ONTO_ITSELF = "the source and the target are the same"
 
 
 async def copy_entries(step: TransferStep) -> bool:
-    """Copy the next entries until the step is over. True if there is more.
+    """Copy the next entries until the step is over. Return True if there is more.
 
-    What the cursor counts is as durable at the target as the mode asks for.
+    The entries that the cursor counts are as durable at the target as the mode requires.
     """
     run, cursor = step.run, step.run.cursor
     entries = open_entries(run, cursor.round, cursor.entry_count)
@@ -82,7 +82,7 @@ def split_batches(rows: Sequence[ManifestEntry], max_files: int) -> list[list[Ma
     """Return batches of at most `max_files` small files and MAX_BATCH_BYTES. Folders and other files have batches of
     their own."""
     batches: list[list[ManifestEntry]] = []
-    bytes_left = -1  # that the last batch takes; negative if it takes no more files
+    bytes_left = -1  # room in the last batch; negative if it takes no more files
     for row in rows:
         size = row.size or 0
         if _is_small(row) and size <= bytes_left and len(batches[-1]) < max_files:
@@ -95,7 +95,7 @@ def split_batches(rows: Sequence[ManifestEntry], max_files: int) -> list[list[Ma
 
 
 def _begin_change(step: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
-    """Return the change that copying a batch is: of the target folders of its files and, for a move, of the source.
+    """Return the change of a batch: of the target folders of its files and, for a move, of the source.
 
     `makedirs` records the folders that are made, and `_record_results` the files.
     """
@@ -128,7 +128,7 @@ def _find_source_folders(step: TransferStep, batch: Sequence[ManifestEntry]) -> 
 def _record_results(
     step: TransferStep, change: Change, batch: Sequence[ManifestEntry], results: Sequence[Problem | None], done: int
 ) -> None:
-    """Record in the change what became of the files of a batch; `results` are those of the first `done`."""
+    """Record in the change the results of the files of a batch; `results` are those of the first `done`."""
     source = step.route.source
     for index, row in enumerate(batch):
         if row.is_dir:
@@ -138,17 +138,17 @@ def _record_results(
         if is_copied and row.size is not None and not step.mode.keep_existing:
             change.put(target, Entry(target.path.name, row.size, row.modified, False))
         else:
-            change.put(target)  # whatever is there
+            change.put(target)  # its state is unknown
         if step.is_move and isinstance(source, StoragePath):
             moved = source.child(row.path)
             change.remove(moved) if is_copied else change.put(moved)
 
 
 async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: Change) -> int:
-    """Copy a batch, its first entry at least. Return how many of its entries are done when the step is over.
+    """Copy a batch, at least its first entry. Return the number of finished entries when the step is over.
 
-    An entry that fails is named, and the others go on. It is written down before the cursor moves on, since the next
-    worker would never come back to it. Unreachable ends the step and is worth a retry.
+    An entry that fails is recorded, and the others continue. It is recorded before the cursor advances, since the next
+    worker starts behind it. Unreachable ends the step and should be retried.
     """
     run, cursor = step.run, step.run.cursor
     problems: dict[int, Problem] = {}
@@ -192,9 +192,9 @@ async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: Ch
 
 
 async def _copy_directly(step: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None] | None:
-    """Have the target copy the files of a batch by itself. Return a result for each, None if it copies none of them.
+    """Let the target copy the files of a batch itself. Return a result for each, None if it copies none of them.
 
-    EntryExists stands for a file that is to be copied by itself: a file is there, or more is to be done than a copy.
+    EntryExists means that a file has to be copied singly: a file is there, or more than a copy is needed.
     """
     driver, route = step.target.driver, step.route
     if not step.is_direct or step.run.cursor.round or not driver.capabilities.copy_from or not _is_small(batch[0]):
@@ -227,7 +227,7 @@ async def _copy_directly(step: TransferStep, batch: list[ManifestEntry]) -> list
 
 
 async def _store_small(step: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None]:
-    """Read and store the small files of a batch many at a time. Return results like those of `_copy_directly`."""
+    """Read and store the small files of a batch together. Return results like those of `_copy_directly`."""
     if step.run.cursor.round or not _is_small(batch[0]):
         return [EntryExists() for _ in batch]
     stored = await small_files.store_files(step, batch)
@@ -239,7 +239,7 @@ async def _store_small(step: TransferStep, batch: list[ManifestEntry]) -> list[P
 
 
 async def _finish(step: TransferStep, path: str, copied: Copied) -> Problem | None:
-    """Verify a copy and, for a move, remove the source. Return why that does not succeed."""
+    """Verify a copy and, for a move, remove the source. Return the reason if that fails."""
     source, target = step.route.source.child(path), step.route.find_target(path)
     assert copied.stored is not None
     try:
@@ -256,8 +256,9 @@ async def _finish(step: TransferStep, path: str, copied: Copied) -> Problem | No
 
 
 async def _find_versions(step: TransferStep, batch: list[ManifestEntry]) -> list[Entry | None]:
-    """Return the present entry of each file of a batch, which decides what a move removes; None if it has changed since
-    it was planned."""
+    """Return the present entry of each file of a batch, for the removal of the sources; None if it has changed since it
+    was planned.
+    """
     limit = asyncio.Semaphore(LOOKUP_CONCURRENCY)
 
     async def find(row: ManifestEntry) -> Entry | None:
@@ -279,7 +280,7 @@ def _make_request(step: TransferStep, path: str, version: Entry | ManifestEntry 
 async def _remove_copied(
     step: TransferStep, path: str, version: Entry | None, limit: asyncio.Semaphore
 ) -> Problem | None:
-    """Remove the source of a file that the target has copied by itself. Return why it stays, None if it does not."""
+    """Remove the source of a file that the target has copied itself. Return the reason if it stays, otherwise None."""
     assert version is not None
     async with limit:
         try:
@@ -305,7 +306,7 @@ async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:
         return
     try:
         version = row.version
-        if run.cursor.round:  # a file that failed is tried again as it is now
+        if run.cursor.round:  # a file that failed is read again in its present version
             version = SourceVersion.of(await source.driver.stat(source.path))
         copied = await file_copy.copy_file(run, source, target, version, step.listing, step.mode)
     except EntryNotFound:
@@ -326,7 +327,7 @@ async def _was_moved(source: FilePath, target: FilePath, row: ManifestEntry) -> 
 async def _remove_source(step: TransferStep, source: FilePath, target: FilePath, copied: Copied) -> None:
     """Remove a file that was copied. A source that has changed since stays.
 
-    Then a copy that did not replace anything is removed, so that a retry finds its name free.
+    Then a copy that replaced nothing is removed, so that a retry finds its name free.
     """
     if await are_same_entry(source, target):
         raise StorageProblem(ENTRY_ONTO_ITSELF)

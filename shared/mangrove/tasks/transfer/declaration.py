@@ -27,7 +27,7 @@ class TransferSpec(Spec):
     """Copy or move `source` into the folder `target_dir`."""
 
     source: str = ""
-    """A path of the tree; for kinds that are staged a path in staging."""
+    """A path of the tree; for staged kinds a path in staging."""
     password: str = ""
     """The password of the folder of `source`."""
     selection: Selection = "entry"
@@ -44,9 +44,9 @@ class TransferSpec(Spec):
     """The name in `target_dir`; "" for the folder itself."""
     overwrite: bool
     keep_existing: bool = False
-    """Files that stand at the target stay and are not a failure."""
+    """Existing files at the target stay and do not count as a failure."""
     delete_policy: str = DELETE_ON_SUCCESS
-    """The ends of the task after which staged bytes are removed."""
+    """The final states of the task after which staged bytes are removed."""
 
     @property
     def is_listed(self) -> bool:
@@ -64,7 +64,7 @@ class TransferSpec(Spec):
 
 @dataclass(kw_only=True)
 class TransferCursor(CopyCursor, WalkCursor):
-    """The counts of the lists, and how far the work came in them."""
+    """The counts of the lists, and the progress in them."""
 
     listed: int = 0
     """Rows of the list of names that Plan has read."""
@@ -74,13 +74,13 @@ class TransferCursor(CopyCursor, WalkCursor):
     total: int = 0
     """Bytes, as far as sizes are known."""
     position: int = 0
-    """Entries that Move is done with."""
+    """Entries that the state Move has finished."""
     round: int = 0
     """The number of retries of entries that failed; `failed_count` are for the next one."""
     handed: int = 0
-    """Rows from `position` on that other workers copy meanwhile, see `transfer.parts`."""
+    """Rows from `position` on that other workers are copying, see `transfer.parts`."""
     tries: int = 0
-    """The number of times that nothing came of them."""
+    """The number of rounds without progress."""
     part: int | None = None
     """The chunk that the worker of this cursor copies; None for the cursor of the task."""
 

@@ -1,5 +1,8 @@
-"""A large transfer in the cloud, shared among workers. Each copies the rows of one file of the list, and reports how
-far it came. The worker of the task takes the reports over in the order of the list."""
+"""A large transfer in the cloud, shared among workers. Each copies the rows of one file of the list, and reports its
+progress.
+
+The worker of the task reads the reports in the order of the list.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ from mangrove.tasks.transfer.step import (
     open_step,
 )
 
-MIN_SHARED_ROWS = 20_000  # left to be copied; for fewer, more workers are not worth it
-MAX_PARTS = 200  # that are handed out at once: the machine's input has 256 KiB
+MIN_SHARED_ROWS = 20_000  # left to be copied; below it, more workers do not pay off
+MAX_PARTS = 200  # in one round: the machine's input has 256 KiB
 PROGRESS_INTERVAL_SECONDS = 2.0  # between two writes of the progress to the record, by all workers of a task together
 PART_LOST = "a part of the entries was not copied"
 
 
 def is_to_be_shared(run: TransferRun) -> bool:
-    """True if so much is left that several workers are to copy it."""
+    """True if several workers should copy the rest."""
     return sharing.is_shared() and run.cursor.entry_count - run.cursor.position > MIN_SHARED_ROWS
 
 
@@ -45,7 +48,7 @@ def hand_out(run: TransferRun) -> None:
 
 
 def describe_parts(run: TransferRun) -> dict[str, Any]:
-    """Return what the machine is told: `shared`, and the input of the state Part for each part that is handed out."""
+    """Return the machine's input: `shared`, and the input of the state Part for each part."""
     return sharing.describe(run, "shared", run.cursor.round, _list_parts(run.cursor))
 
 
@@ -60,7 +63,7 @@ def _list_parts(cursor: TransferCursor) -> list[int]:
 
 
 async def _find_progress(task_id: str, cursor: TransferCursor, number: int) -> TransferCursor | None:
-    """Return how far a part came; None if it has not begun, or its report is of another version."""
+    """Return the progress of a part; None if it has not started, or its report is of another version."""
     report = await sharing.find_report(task_id, make_part_name("part", cursor, number))
     try:
         return TransferCursor.load(report) if report is not None else None
@@ -74,8 +77,10 @@ async def _store_progress(task_id: str, cursor: TransferCursor) -> None:
 
 
 async def take_over(run: TransferRun) -> None:
-    """Count what the workers have copied, up to the first part that has not come to its end. Raise StorageProblem after
-    several rounds without progress."""
+    """Count the copied entries, up to the first part that has not ended.
+
+    Raise StorageProblem after several rounds without progress.
+    """
     cursor = run.cursor
     failed, start = open_failed(run, cursor), cursor.position
     for number in _list_parts(cursor):
@@ -98,7 +103,7 @@ async def take_over(run: TransferRun) -> None:
 
 
 async def abandon_parts(run: TransferRun) -> None:
-    """Drop the files that workers have begun to store and will not finish."""
+    """Drop unfinished files of workers that will not continue."""
     cursor = run.cursor
     for number in _list_parts(cursor):
         part = await _find_progress(run.task.id, cursor, number)
@@ -116,43 +121,45 @@ class TransferPartRun(sharing.PartRun[TransferSpec, TransferCursor]):
 
     def __init__(self, task: Task, seconds: float) -> None:
         super().__init__(task, TRANSFER, seconds)
-        self._done = self._shown = 0  # bytes of the part, and how many of them the record's progress has
+        self._done = self._shown = 0  # bytes of the part, and how many of them are in the record's progress
 
     def begin(self, cursor: TransferCursor) -> None:
-        """Go on from where the part came to."""
+        """Continue from the progress of the part."""
         self.cursor = cursor
         self._done = self._shown = cursor.bytes_done
 
     def show_progress(self, done: int) -> None:
-        """Have the next look show that `done` bytes of the part are there."""
+        """Report `done` bytes of the part with the next check."""
         self._done = done
 
     async def save(self) -> None:
-        """Store how far the part came. Raise Cancelled if it is not needed any more."""
+        """Store the progress of the part. Raise Cancelled if it is not needed any more."""
         await _store_progress(self.task.id, self.cursor)
         await self.look()
 
     async def look(self, *, is_end: bool = False) -> None:
-        """Read the task. Raise Cancelled if it is to stop.
+        """Read the task. Raise Cancelled if it should stop.
 
-        Now and then, and at the end of a step, write that a worker lives and how far all came.
+        At intervals, and at the end of a step, write the heartbeat and the progress of all parts.
         """
         await super().look()
         age = time.time() - self.task.touched  # below 0 while a worker holds the task
         has_news = self._done > self._shown and (is_end or age > PROGRESS_INTERVAL_SECONDS)
         is_due = age > TOUCH_INTERVAL_SECONDS or (has_news and age >= 0)
         if is_due and await asyncio.to_thread(records.touch, self.task, self._add_progress(self.task.view)):
-            self._shown = self._done  # else another worker was faster: with the next look
+            self._shown = self._done  # another worker was faster: report with the next check
 
     def _add_progress(self, view: TaskView) -> TaskView:
-        """Return the view with the progress that this worker has made since it last wrote it."""
+        """Return the view with the progress of this worker since its last write."""
         news = max(self._done - self._shown, 0) / view.total_bytes if view.total_bytes else 0.0
         return replace(view, progress=min(round(view.progress + news * 100, 4), 100.0))
 
 
 async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:
-    """Copy the rows of a part until the time is over. True if there is more. Do nothing if they are copied, or not
-    needed any more."""
+    """Copy the rows of a part until the time is over. Return True if there is more.
+
+    Do nothing if they are copied, or not needed any more.
+    """
     run = TransferPartRun(await asyncio.to_thread(records.get, id), seconds)
     await run.look()
     whole = run.cursor
@@ -188,8 +195,10 @@ async def _copy(run: TransferPartRun) -> bool:
 
 
 async def _make_folders(run: TransferPartRun, route: TransferRoute) -> None:
-    """Make the folders of the files: the worker with the rows of the folders may come later. A folder that cannot be
-    made is left out, since its files will tell why."""
+    """Make the folders of the files, since the worker with the rows of the folders may come later.
+
+    A folder that cannot be made is skipped: its files will fail with the reason.
+    """
     rows = await open_entries(run, run.cursor.round, run.cursor.entry_count).read_rows(run.cursor.position)
     for folder in sorted({row.path.rpartition("/")[0] for row in rows if not row.is_dir}):
         if route.find_refusal(folder) is None:

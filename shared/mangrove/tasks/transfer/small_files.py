@@ -1,5 +1,6 @@
-"""Copy small files in groups: a group is read by one call, its names are held together, and one listing tells which of
-them are taken."""
+"""Copy small files in groups: one call reads a group, its names are locked together, and one listing tells which of
+them are taken.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ Result = Copied | Problem
 async def store_files(step: TransferStep, rows: Sequence[ManifestEntry]) -> list[Result]:
     """Copy small files. Return a result for each.
 
-    EntryExists stands for a file that is to be copied by itself: a file is there, the time is over, or these storages
-    cannot read and write in groups.
+    EntryExists means that a file has to be copied singly: a file is there, the time is over, or these storages cannot
+    read and write in groups.
     """
     results: list[Result] = [EntryExists() for _ in rows]
     source, target = step.route.source.driver, step.target.driver
@@ -107,8 +108,10 @@ async def _read(
 
 
 async def _find_taken(step: TransferStep, targets: Mapping[int, StoragePath]) -> set[int]:
-    """Return which targets exist. A storage that would replace a file is asked anew, since other changes may have used
-    the names until they were held."""
+    """Return which targets exist.
+
+    If a storage would replace a file, its names are read again after they were locked.
+    """
     driver = step.target.driver
     if step.mode.overwrite:
         return set()
@@ -126,7 +129,7 @@ async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index
     except Unreachable:
         raise
     except EntryExists:
-        return  # it came there just now
+        return  # it was stored there meanwhile
     except (StorageProblem, BadRequest, AccessDenied) as problem:
         results[index] = problem
         return

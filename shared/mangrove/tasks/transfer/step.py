@@ -1,4 +1,4 @@
-"""One step of a transfer: both its ends, as the owner of the task may use them now, and what its batches share."""
+"""One step of a transfer: both its ends with the present rights of the owner, and the state that its batches share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 
 INITIAL_COPY_CONCURRENCY = 4
-QUICK_COPY_SECONDS = 5.0  # of a copy after which one more may run
+QUICK_COPY_SECONDS = 5.0  # of a copy, below which one more may run
 
 TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
 
@@ -43,7 +43,7 @@ class TransferRoute:
     """Files may be replaced."""
     is_move: bool = False
     is_listed: bool = False
-    """Only some of the entries below the source are meant."""
+    """Only some of the entries below the source are requested."""
     target_paths: Mapping[str, str] = field(default_factory=dict)
     """The paths below the target by the paths below the source, of the entries where they differ."""
     is_flat: bool = False
@@ -77,7 +77,10 @@ class TransferRoute:
         return self.target_paths[head] + tail if head else path
 
     def find_refusal(self, path: str) -> Problem | None:
-        """Return why an entry may not be transferred, None if it may. Each entry of a list has rules of its own."""
+        """Return the reason why an entry must not be transferred, None if it may.
+
+        Each entry of a list has rules of its own.
+        """
         refusal = self.target.find_refusal(self._map(path))
         if refusal is not None or not self.is_listed or self.access is None:
             return refusal
@@ -89,7 +92,7 @@ class TransferRoute:
 
 
 async def find_route(run: TransferRun) -> TransferRoute:
-    """Return the ends of a transfer. Raise AccessDenied or its like if the owner may not use them."""
+    """Return the ends of a transfer. Raise AccessDenied or a similar problem if the owner may not use them."""
     spec, is_move = run.spec, run.task.kind == "move"
     kind = KINDS[run.task.kind]
     right = Right.RENAME if is_move and spec.is_rename else kind.right
@@ -116,10 +119,10 @@ async def find_route(run: TransferRun) -> TransferRoute:
 
 
 class RampUpLimiter:
-    """Limits how many files are copied at a time: few at first, one more after each quick copy, up to `limit`.
+    """A limit for the number of concurrent copies: few at first, one more after each quick copy, up to `limit`.
 
-    Many files of a slow source would all be unfinished when the time is over. A copy waits while few descriptors are
-    free.
+    Without it, many files of a slow source would all be unfinished when the time is over. A copy waits while few
+    descriptors are free.
     """
 
     def __init__(self, limit: int) -> None:
@@ -129,7 +132,7 @@ class RampUpLimiter:
         self._last_seconds = 0.0
 
     async def copy(self, run: TransferRun, copying: Callable[[], Awaitable[None]]) -> bool:
-        """Copy a file when its turn comes. False if there is no time for it any more."""
+        """Copy a file when its turn comes. Return False if there is no time left for it."""
         async with self._semaphore:
             if not run.has_time_for(self._last_seconds):
                 return False
@@ -154,7 +157,7 @@ class TransferStep:
     listing: TargetListing
     mode: CopyMode
     is_direct: bool
-    """The target may copy many files in one call, since it refuses taken names by itself."""
+    """The target can copy many files in one call, since it refuses taken names itself."""
     limiter: RampUpLimiter
     saved: float = field(default_factory=time.monotonic)
 
@@ -174,7 +177,7 @@ class TransferStep:
 
 
 async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
-    """Return the step. What is moved is made durable before the source is removed, whatever the setting says."""
+    """Return the step. Moved files are made durable before the source is removed, whatever the setting is."""
     spec, is_move, driver = run.spec, run.task.kind == "move", route.target.storage_path.driver
     settings = configuration.cached().settings
     mode = CopyMode(
@@ -186,7 +189,7 @@ async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
 
 
 def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
-    """Return the list of what is copied in a round."""
+    """Return the list of the entries that are copied in a round."""
     return staging.open_entries(run.task.id, round, count, run.cursor.only_entry)
 
 
@@ -199,5 +202,5 @@ def open_failed(run: TransferRun, cursor: TransferCursor) -> Manifest[ManifestEn
 
 
 def make_part_name(word: str, cursor: TransferCursor, number: int) -> str:
-    """Return the name of what a part keeps in staging. The next run of a task begins its parts anew."""
+    """Return the name of a part's files in staging. The next run of a task starts its parts again."""
     return f"{word}-{cursor.attempt}-{cursor.round}-{number}"

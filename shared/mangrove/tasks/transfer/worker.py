@@ -1,7 +1,7 @@
 """The machine that copies: uploads, copies and moves between storages.
 
-Plan lists what there is to copy, Move copies it in order, Settle writes how it ended. What a storage moves by itself,
-Plan has moved already. Every step looks up the rights of the owner anew.
+Plan lists the entries, Move copies them in order, Settle writes how the task ended. Plan also moves entries that a
+storage can move itself. Every step evaluates the rights of the owner again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.name_locks import lock_name
 
-MOVE_CONCURRENCY = 16  # entries that a storage moves by itself
+MOVE_CONCURRENCY = 16  # entries that a storage moves itself
 MAX_PLANNED_BATCH = 128  # entries between two checks of the time
 
 Mover = Callable[..., Awaitable[None]]
@@ -40,7 +40,7 @@ Mover = Callable[..., Awaitable[None]]
 
 @contextmanager
 def _forget_lost_plan(run: TransferRun) -> Iterator[None]:
-    """If the lists are lost, the task fails and its next run plans anew. What was copied counts as copied then."""
+    """Fail the task if the lists are lost; its next run plans again. Entries that were copied count as copied then."""
     try:
         yield
     except ManifestLost:
@@ -53,7 +53,7 @@ def _forget_plan(run: TransferRun) -> None:
 
 
 async def plan(run: TransferRun) -> bool:
-    """List every entry below the source, each folder before what it holds. True if there are more folders."""
+    """List every entry below the source, each folder before its content. Return True if there are more folders."""
     if run.cursor.planned and run.cursor.attempt != run.task.attempt:
         _plan_retry(run)
         if not await _are_lists_whole(run):
@@ -70,7 +70,7 @@ async def plan(run: TransferRun) -> bool:
 
 
 def _plan_retry(run: TransferRun) -> None:
-    """Have the next run of a planned task copy what failed, then what was not reached."""
+    """Make the next run of a planned task copy the failed entries, then the remaining ones."""
     cursor = run.cursor
     cursor.attempt = run.task.attempt
     if cursor.position >= cursor.entry_count and cursor.failed_count:
@@ -80,7 +80,7 @@ def _plan_retry(run: TransferRun) -> None:
 
 
 async def _are_lists_whole(run: TransferRun) -> bool:
-    """True if all rows of a plan that are still to be read are in staging."""
+    """True if all rows of a plan that remain to be read are in staging."""
     cursor, id = run.cursor, run.task.id
     left = cursor.folder_count if cursor.folders_left is None else cursor.folders_left
     try:
@@ -106,13 +106,13 @@ class Lists:
 
     @classmethod
     def of(cls, run: TransferRun) -> Lists:
-        """Return the lists as far as the cursor counts them."""
+        """Return the lists up to the rows that the cursor counts."""
         id, cursor = run.task.id, run.cursor
         entries = staging.open_entries(id, 0, cursor.entry_count)
         return cls(run, entries, staging.open_folders(id, cursor.folder_count), cursor.total)
 
     async def add(self, row: ManifestEntry) -> None:
-        """Add an entry; a folder is also to be walked through."""
+        """Add an entry; a folder is also walked through."""
         await self.entries.append(row)
         if row.is_dir:
             await self.folders.append(row.path)
@@ -120,7 +120,7 @@ class Lists:
             self.total += row.size or 0
 
     def count(self) -> None:
-        """Have the cursor count all rows so far. After a failure, later rows are written anew."""
+        """Count all rows so far in the cursor. After a failure, later rows are written again."""
         cursor = self.run.cursor
         cursor.entry_count, cursor.folder_count, cursor.total = self.entries.count, self.folders.count, self.total
 
@@ -130,7 +130,7 @@ class Lists:
         await self.folders.flush()
 
     async def save(self) -> None:
-        """Count the rows, and store them and the cursor now and then."""
+        """Count the rows; at intervals, store them and the cursor."""
         self.count()
         if time.monotonic() - self.saved > SAVE_INTERVAL_SECONDS:
             await self.flush()
@@ -139,7 +139,7 @@ class Lists:
 
 
 async def write_lists(run: TransferRun, route: TransferRoute) -> bool:
-    """Write the lists, from where the cursor says. True if there is more."""
+    """Write the lists, from the position of the cursor on. Return True if there is more."""
     cursor = run.cursor
     lists = Lists.of(run)
     if run.spec.selection in ("entry", "files") and not cursor.entry_count and not cursor.folder_count:
@@ -173,8 +173,9 @@ def _end_plan(run: TransferRun) -> bool:
 
 
 async def _plan_requested(run: TransferRun, route: TransferRoute, lists: Lists) -> bool:
-    """Go on with the list of the request: have the storage move what it can move by itself, and list the rest. True if
-    there is more."""
+    """Continue with the list of the request: let the storage move the entries that it can move itself, and list the
+    rest. Return True if there is more.
+    """
     cursor, count = run.cursor, run.spec.count
     is_movable = run.task.kind == "move" and _find_mover(route, run.spec.is_rename) is not None
     async for rows in staging.read_requested(run.task.id, count, cursor.listed):
@@ -206,7 +207,7 @@ def _find_mover(route: TransferRoute, is_rename: bool) -> Mover | None:
 
 
 async def _move_within(route: TransferRoute, row: ManifestEntry, is_rename: bool) -> bool:
-    """Have the storage move an entry. If it does not, the copy that follows succeeds or says why not."""
+    """Let the storage move an entry. If it fails, the copy that follows succeeds or reports the reason."""
     mover = _find_mover(route, is_rename)
     source, target = route.source.child(row.path), route.find_target(row.path)
     if mover is None or not isinstance(source, StoragePath) or route.find_refusal(row.path) is not None:
@@ -225,7 +226,7 @@ async def _move_within(route: TransferRoute, row: ManifestEntry, is_rename: bool
 
 
 async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEntry, lists: Lists) -> None:
-    """List an entry of the request. A folder is listed as it is now: a worker may have moved it and died."""
+    """List an entry of the request. A folder is listed as it is now, since a worker may have moved it and died."""
     if not row.is_dir:
         await lists.add(row)
         return
@@ -235,7 +236,7 @@ async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEn
         moved = await files.find(route.find_target(row.path))
         if moved is not None and moved.is_dir:
             return
-    # an entry that is gone or refused is not walked through: it fails by name when its turn comes
+    # an entry that is gone or refused is not walked through: it fails by name in its turn
     await lists.add(row._replace(is_dir=False) if present is None else ManifestEntry.of(row.path, present))
 
 
@@ -264,13 +265,15 @@ async def _walk_folder(route: TransferRoute, lists: Lists, name: str, start: str
 
 
 def _may_empty(access: PathAccess) -> bool:
-    """True if the caller may take files away from a folder."""
+    """True if the caller may remove files from a folder."""
     return access.may_read() and access.may_write()
 
 
 async def _gather_files(route: TransferRoute, rows: Sequence[ManifestEntry], lists: Lists) -> None:
-    """Move files out of their folder, as far as the storage does that by itself. List the other files, and the folders
-    to be walked through."""
+    """Move files out of their folder, as far as the storage can do that itself.
+
+    List the other files, and the folders to walk through.
+    """
     files_left = [
         row for row in rows if not row.is_dir and route.find_target(row.path).path != route.source.child(row.path).path
     ]
@@ -289,9 +292,9 @@ async def move(run: TransferRun) -> bool:
     run.view.status = "uploading"
     with _forget_lost_plan(run):
         if not cursor.planned:
-            raise ManifestLost  # with nothing to copy the task would seem to have succeeded
+            raise ManifestLost  # with nothing to copy the task would appear to have succeeded
         if run.task.kind == "move":
-            await run.flush()  # once a source is gone, it cannot be planned anew
+            await run.flush()  # once a source is gone, it cannot be planned again
         if cursor.handed:
             await parts.take_over(run)
         if parts.is_to_be_shared(run):
@@ -306,10 +309,10 @@ async def move(run: TransferRun) -> bool:
 
 
 async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
-    """Remove the folders that a move has emptied. True if there is more."""
+    """Remove the folders that a move has emptied. Return True if there is more."""
     cursor = run.cursor
     if cursor.folder_count and cursor.folders_left != 0:
-        with suppress(EntryNotFound):  # another change has moved it on already
+        with suppress(EntryNotFound):  # another change has advanced it already
             await files.sync(route.target.storage_path)  # also folders without a file
     return await remove_folders(run, route.source, is_listed=route.is_listed)
 
@@ -317,7 +320,7 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
 async def clean(run: TransferRun, state: State) -> None:
     """Drop the parts of an unfinished file, and remove the lists and the staged bytes.
 
-    Staged bytes are removed if the policy says so or if no retry is possible, lists also after a success.
+    Staged bytes are removed if the policy requires it or if no retry is possible, lists also after a success.
     """
     spec, cursor = run.spec, run.cursor
     lists = set() if cursor.only_entry is not None else {run.task.id}

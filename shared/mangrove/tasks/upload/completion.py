@@ -1,7 +1,7 @@
-"""The end of an upload in parts: the file is made of its parts, or the parts are dropped.
+"""The end of an upload in parts: the file is assembled from its parts, or the parts are dropped.
 
-A client may ask several times to complete an upload, also at once: the storage makes a single file, and a single task
-transfers it. The next request continues what a killed process had begun.
+A client may request the completion several times, also concurrently: the storage makes a single file, and a single task
+transfers it. The next request continues after a killed process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ HASHED_BLOCK_BYTES = 1 << 20
 
 
 async def complete(caller: Caller, session: Session, password: str) -> Task | None:
-    """Make the file of its chunks. Return the task that transfers it, None if it is complete. Safe to repeat."""
+    """Assemble the file from its chunks. Return the task that transfers it, None if it is complete.
+
+    It is safe to repeat.
+    """
     if session.is_completed:
         return await asyncio.to_thread(find_task, session)
     if not session.state.is_open:
@@ -51,7 +54,7 @@ async def complete(caller: Caller, session: Session, password: str) -> Task | No
 
 
 async def _mark_completing(session: Session) -> None:
-    """Save that all chunks are stored. Raise BadRequest with the numbers of those that are not."""
+    """Save that all chunks are stored. Raise BadRequest with the numbers of missing chunks."""
     for _ in range(MAX_ATTEMPTS):
         if session.state is not SessionState.RECEIVING:
             break
@@ -84,7 +87,7 @@ def _check_complete(progress: Progress) -> None:
 
 
 async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, StoragePath]:
-    """Return the target of the file as it is now. Raise NameConflict if the file would get another name."""
+    """Return the present target of the file. Raise NameConflict if the file would get another name."""
     prepared, storage_path = await uploads.prepare(access, session.facts.overwrite)
     if prepared.path != access.path:
         raise NameConflict
@@ -94,7 +97,7 @@ async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, St
 async def _complete_direct(access: PathAccess, session: Session) -> None:
     if await session.find_stored() is not None:  # an earlier request did it, and could not save that
         driver, path = await session.open_storage()
-        await driver.abort(path, session.facts.partial.token)  # they are of a file that replaced an equal one
+        await driver.abort(path, session.facts.partial.token)  # they are of a file that replaced an equal file
     else:
         access, storage_path = await _prepare(access, session)
         replaceable = session.facts.overwrite and access.parent.may_replace(access)
@@ -109,8 +112,10 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
 
 
 async def _finish(session: Session, upload: Upload) -> None:
-    """Have the storage make the file, unless it has. Raise BadRequest, and fail the session, if the parts are gone and
-    the file is not there."""
+    """Let the storage assemble the file, unless it has.
+
+    If the parts are lost and the file is not there, fail the session and raise BadRequest.
+    """
     driver, path = await session.open_storage()
     try:
         receipts = [part.receipt for part in await session.list_parts()]
@@ -139,7 +144,7 @@ async def _mark_completed(session: Session) -> None:
 
 
 async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
-    """Make the file in staging, and enqueue the task that transfers it: once, since the session has its id."""
+    """Assemble the file in staging, and enqueue the task that transfers it: once, since the session has its id."""
     facts = session.facts
     if not facts.is_opened:
         access, _ = await _prepare(access, session)
@@ -197,7 +202,7 @@ def _enqueue(access: PathAccess, session: Session, overwrite: bool) -> Task | No
 async def abort(caller: Caller, session: Session) -> None:
     """End an upload, and drop its parts. Raise BadRequest if it is completed.
 
-    The storage decides between this and a completion at the same time.
+    If a completion runs at the same time, the storage decides which of them wins.
     """
     for _ in range(MAX_ATTEMPTS):
         if session.is_completed or session.facts.is_opened:

@@ -1,7 +1,7 @@
-"""Uploads in parts, and uploads of whole files that a client sends to the storage itself; see docs/guides/uploads.md.
+"""Uploads in parts, and uploads of whole files that a client sends to the storage directly; see docs/guides/uploads.md.
 
-A session is a record: it goes on after a restart, and from another device. Parts come in any order, and a part that is
-sent again replaces the earlier one.
+A session is a record: it can be continued after a restart, and from another device. Parts arrive in any order, and a
+part that is sent again replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from mangrove.tree.operations.journal import Touched
 
 MAX_CHUNKS = 10_000
 MIB = 1 << 20
-MIN_CHUNK_SIZE, MIN_DIRECT_CHUNK_SIZE = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
-MAX_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
+MIN_CHUNK_SIZE, MIN_DIRECT_CHUNK_SIZE = MIB, 5 * MIB  # bytes; S3 accepts smaller parts only as the last one
+MAX_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE = 64 * MIB, 5 << 30  # a chunk that passes through this service is in memory
 KNOWN_PARTS: CacheKind[str, dict[int, int]] = CacheKind("parts of uploads", 100)  # sizes, by session and number
-MAX_PUT_BYTES = 5 << 30  # of an object that one request stores
+MAX_PUT_BYTES = 5 << 30  # of an object that one request can store
 
 
 class ChunksInFlight:
@@ -61,12 +61,12 @@ class ChunksInFlight:
 
     @contextmanager
     def hold(self, id: str, number: int) -> Iterator[None]:
-        """Count a chunk while it is stored. Raise ChunkInFlight if another request stores the same one."""
+        """Count a chunk while it is stored. Raise ChunkInFlight if another request is storing the same one."""
         numbers = self._numbers.setdefault(id, set())
         if number in numbers:
             raise ChunkInFlight
         numbers.add(number)
-        self._count(id, number, 1)  # before the others are read: of two requests at once neither stores it
+        self._count(id, number, 1)  # before the others are read: of two concurrent requests, neither stores it
         try:
             if all(self._counts.read_others(key) for key in _list_keys(id, number)):
                 raise ChunkInFlight
@@ -113,7 +113,7 @@ class NewUpload:
     hashes: Mapping[str, str]
     """In hex, by the name of the algorithm."""
     identity: str
-    """Distinguishes the file from others of the same path and size."""
+    """A client's identifier that distinguishes the file from others of the same path and size."""
     chunk_size: int | None = None
     """Bytes that the client prefers; None for any size."""
 
@@ -124,17 +124,17 @@ class Progress(NamedTuple):
     session: Session
     parts: Sequence[StoredPart]
     is_direct: bool
-    """The client is to send parts to the storage itself."""
+    """The client should send parts to the storage directly."""
 
 
 def require_enabled(settings: Settings) -> None:
-    """Raise AccessDenied if the setting switches uploads in parts off."""
+    """Raise AccessDenied if a setting disables uploads in parts."""
     if not settings.multipart_enabled:
         raise AccessDenied("multipart upload is disabled")
 
 
 async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
-    """Return a session for a file, and whether it existed before. What can be refused is refused here."""
+    """Return a session for a file, and True if it existed before. Everything that can be refused is refused here."""
     await uploads.refuse_form(access)
     target, storage_path = await uploads.prepare(access, new.overwrite)
     for session in await find_open(access.caller, access.path, new.upload.size or 0):
@@ -183,8 +183,11 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
 
 
 def plan_chunk_size(size: int, preferred: int | None, limit: int, is_direct: bool) -> int:
-    """Return the bytes of a chunk: the preferred size within `limit`, or more if there were more than MAX_CHUNKS. Raise
-    TooLarge if the storage takes no such file."""
+    """Return the size of a chunk in bytes: the preferred size within `limit`, or more if there were more than
+    MAX_CHUNKS.
+
+    Raise TooLarge if the storage does not accept files of that size.
+    """
     least, most = (MIN_DIRECT_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE) if is_direct else (MIN_CHUNK_SIZE, MAX_CHUNK_SIZE)
     limit = min(max(limit, least), most)
     length = max(least, min(preferred or limit, limit), -(-size // MAX_CHUNKS))
@@ -213,7 +216,7 @@ async def find(access: PathAccess, size: int) -> Progress | None:
 
 
 async def authorize(caller: Caller, session: Session, password: str) -> PathAccess:
-    """Return the access to the target of the file. Raise AccessDenied if the caller may not write there any more."""
+    """Return the access to the target of the file. Raise AccessDenied if the caller can no longer write there."""
     path, base = TreePath(session.facts.target), TreePath(caller.user.base_path)
     if not path.within(base):
         raise RelativePath
@@ -241,7 +244,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
     if not size:
         raise BadRequest(f"there is no chunk {index}: the upload has {session.chunk_count}")
     if size > MAX_CHUNK_SIZE:
-        raise TooLarge("chunks of this size do not pass through this service: have multipart/sign give their addresses")
+        raise TooLarge("chunks of this size do not pass through this service: get their addresses from multipart/sign")
     await authorize(caller, session, "")
     with runtime.get(ChunksInFlight).hold(session.id, number):
         async with limits().chunk_bytes.hold(caller.user.id, max(size, MIN_CHUNK_BYTES)):
@@ -263,7 +266,7 @@ async def _show_whole(caller: Caller, session: Session) -> Progress:
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
-    """Return the content of a chunk. BytesIO gives it away without a second copy in memory."""
+    """Return the content of a chunk. BytesIO returns it without a second copy in memory."""
     received = BytesIO()
     async for block in body:
         received.write(block)
@@ -275,7 +278,7 @@ async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
 
 
 def format_crc32(content: bytes) -> str:
-    """Return a CRC-32 in the form of S3: four bytes, the highest first, in Base64."""
+    """Return a CRC-32 in the form of S3: four bytes, big-endian, in Base64."""
     return base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode()
 
 
@@ -306,9 +309,9 @@ def _check_crc32(text: str, index: int) -> None:
 
 
 async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> SignedRequest:
-    """Return the request by which the client stores a whole file at a path.
+    """Return the request with which the client stores a whole file at a path.
 
-    This service does not see when the client sends it. A listing shows the file as soon as the folder is read anew.
+    This service does not notice when the client sends it. A listing shows the file as soon as the folder is read again.
     """
     access.parent.require(Right.WRITE)
     driver = (await access.locate("")).driver

@@ -1,8 +1,8 @@
-"""Sessions of uploads in parts: their records, their stored parts, and what is removed with them.
+"""Sessions of uploads in parts: their records, their stored parts, and their removal.
 
-If clients can send to the storage of the file directly, the parts are stored there. Else they are joined in staging,
-and a task transfers the file. A storage that can list parts says which of them are stored; else each part has a receipt
-in the records. The intent is recorded before the storage is called.
+If clients can send to the storage of the file directly, the parts are stored there. Otherwise they are joined in
+staging, and a task transfers the file. A storage that can list parts tells which of them are stored; otherwise each
+part has a receipt in the records. The intent is recorded before the storage is called.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from mangrove.tasks.core.model import PartialFile, StoredModel
 from mangrove.tree import mounts
 from mangrove.tree.mounts import select_mount
 
-SESSION_SECONDS = 14 * 24 * 3600.0  # in which an upload can be continued
+SESSION_SECONDS = 14 * 24 * 3600.0  # for which an upload can be continued
 RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table deletes sessions whose parts could not be dropped
 SWEEP_PAGE_SIZE = 100  # sessions
 BEING_COMPLETED = "the upload is being completed"
-ENDED_SESSION_SECONDS = 24 * 3600.0  # in which a session that has ended is still shown
+ENDED_SESSION_SECONDS = 24 * 3600.0  # for which a session that has ended is still shown
 
 
 class SessionState(StrEnum):
-    """The state of a session. COMPLETING: all parts are sent; a request to complete goes on with that."""
+    """The state of a session. COMPLETING: all parts are sent; a request to complete it continues from there."""
 
     RECEIVING = "receiving"
     COMPLETING = "completing"
@@ -62,7 +62,7 @@ class SessionState(StrEnum):
 
 @dataclass(kw_only=True)
 class SessionFacts(StoredModel):
-    """The file of a session, as records hold it."""
+    """The file of a session, as it is in the records."""
 
     version: Literal[1] = 1
     path: str
@@ -83,7 +83,7 @@ class SessionFacts(StoredModel):
     stage: str = ""
     """The id of the task that transfers the file from staging; "" if the parts are stored in the storage."""
     is_opened: bool = False
-    """That task is enqueued, or is going to be."""
+    """That task is enqueued, or about to be."""
     etag: str = ""
     """The ETag of the finished file."""
     error: str = ""
@@ -142,7 +142,7 @@ class Session:
         return f"upload failed ({self.state}): {self.facts.error or 'it takes no more chunks'}"
 
     def make_upload(self, *, overwrite: bool = True, durable: bool = False) -> Upload:
-        """Return what is known of the file."""
+        """Return the data of the file that are known."""
         facts = self.facts
         return Upload(facts.size, facts.modified, facts.mime, overwrite, durable)
 
@@ -153,24 +153,26 @@ class Session:
         self.state = SessionState(self._record.state)
 
     async def reload(self) -> None:
-        """Read the session anew. Raise ResourceNotFound if it is gone."""
+        """Read the session again. Raise ResourceNotFound if it is gone."""
         try:
             self._read(await asyncio.to_thread(records.get, self.id))
         except RecordNotFound:
             raise ResourceNotFound("multipart upload session not found") from None
 
     async def open_storage(self) -> tuple[Driver, TreePath]:
-        """Return the driver and path of the parts. Raise StorageProblem if that storage is not mounted there any
-        more."""
+        """Return the driver and path of the parts.
+
+        Raise StorageProblem if that storage is not mounted there any more.
+        """
         if self.facts.stage:
             return await staging.driver(), TreePath(self.facts.partial.path)
         mount, _ = select_mount(await mounts.ready(), TreePath(self.facts.target))
         if mount.storage.id != self.facts.storage_id:
-            raise StorageProblem("another storage is mounted there by now")
+            raise StorageProblem("another storage is mounted there now")
         return await mount.get_driver(), TreePath(self.facts.partial.path)
 
     async def begin_parts(self) -> None:
-        """Begin the file where its parts are stored, and save the token. The file of an earlier attempt is dropped."""
+        """Start the file in the storage of its parts, and save the token. The file of an earlier attempt is dropped."""
         driver, path = await self.open_storage()
         if not driver.capabilities.parts:
             raise NotSupported
@@ -257,9 +259,9 @@ async def load(caller: Caller, id: str) -> Session:
 
 
 async def find_open(caller: Caller, path: TreePath, size: int) -> list[Session]:
-    """Return the sessions of a user for a path and a size that have not ended, the newest first.
+    """Return the unfinished sessions of a user for a path and a size, the newest first.
 
-    A guest has to know the id of a session: many people share that account.
+    A guest has to know the id of a session, since many people share that account.
     """
     if caller.is_guest:
         return []
