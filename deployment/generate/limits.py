@@ -134,6 +134,10 @@ LIST: Sequence[Limit] = [
         ("nested headers of a 7z archive", "archives.seven_zip:MAX_NESTED_HEADERS", "headers", "archive"),
         ("header of a tar archive", "archives.tar_headers:MAX_HEADER_SIZE", "bytes", "entry"),
         ("entries that are shown together", "tree.operations.archives:MAX_TREE_ENTRIES", "entries", "answer"),
+        ("files and folders that are packed", "setting:zip_max_files", "files and folders", "archive"),
+        ("files that are packed", "setting:zip_max_size", "bytes", "archive"),
+        ("list of what is packed", "tree.operations.packing:PLAN_SECONDS", "seconds", "request"),
+        ("link to a packed selection", "web.zips:LINK_SECONDS", "seconds", "link"),
     ),
     *_make(
         "Thumbnails",

@@ -62,6 +62,7 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "POST /api/fs/remove_empty_directory": ({"src_dir"}, {"src_dir": "/"}),
     "POST /api/fs/rename": ({"path", "name"}, {"path": "/f.txt", "name": "new.txt", "overwrite": True}),
     "POST /api/fs/search": ({"parent"}, SEARCH),
+    "POST /api/fs/zip": ({"dir", "names[]"}, {"dir": "/", "names": ["f.txt"]}),
     "POST /api/fs/multipart/init": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/form": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/put": ({"File-Path"}, "/new.txt"),
@@ -76,6 +77,7 @@ RECORDS = {
     "POST /api/admin/user/update": {"base_path"},
 }
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
+SELECTIONS = {f"{method} /zip/{{path}}": {"path"} for method in ("GET", "HEAD")}
 MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 LINK = {"POST /api/fs/link": {"path"}}
 INDEX = {"POST /api/admin/index/update": {"paths[]"}}
@@ -142,6 +144,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/remove": {"password"},
         "POST /api/fs/remove_empty_directory": {"password"},
         "POST /api/fs/rename": {"password"},
+        "POST /api/fs/zip": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
         "POST /api/me/app_password/add": {"title"},
         "POST /api/me/update": USER,
@@ -157,6 +160,7 @@ NOT_PATHS: dict[str, set[str]] = (
     }
     | {name: {"sign", "type"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
+    | {name: {"id", "sign"} for name in SELECTIONS}
 )
 
 TASKS: dict[str, set[str]] = {
@@ -179,5 +183,11 @@ for _name in operations():
         NOT_PATHS[_name] = _texts - {"path"}
 
 ATTACKED = (
-    {name: attacked_texts for name, (attacked_texts, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK | INDEX
+    {name: attacked_texts for name, (attacked_texts, _) in FILES.items()}
+    | RECORDS
+    | ADDRESSES
+    | MEMBERS
+    | SELECTIONS
+    | LINK
+    | INDEX
 )

@@ -92,6 +92,8 @@ class Values:
             self.known["upload_id"] = data["upload_id"]
         if name == "files/get":
             self.known["sign"] = data["sign"]
+        if name == "files/zip":
+            self.known["zip_query"] = data["url"].partition("?")[2]
         if name == "files/archive_meta":
             self.known["archive_sign"] = data["sign"]
         for key in ("task", "tasks"):

@@ -13,6 +13,7 @@ from mangrove.core.limits import limits
 from mangrove.core.problems import NotSupported
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
+from mangrove.web import zips
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_download
 from mangrove.web.flavours import find_flavour
@@ -44,6 +45,16 @@ MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
     404: PAGE | {"description": "No such archive, or no such file in it"},
     429: FILE_RESPONSES[429],
     500: PAGE | {"description": "The archive cannot be read"},
+}
+ZIP_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}
+    | {"description": "The ZIP file"},
+    401: FILE_RESPONSES[401],
+    403: FILE_RESPONSES[403],
+    404: PAGE | {"description": "No such folder, or the link has ended"},
+    413: PAGE | {"description": "More files or bytes than an archive may have, or than pass through a function"},
+    429: FILE_RESPONSES[429],
+    500: FILE_RESPONSES[500],
 }
 
 
@@ -83,6 +94,12 @@ MEMBER: dict[str, Any] = {
         QueryText("pass", "The archive's password, if it has one."),
         SIGN,
     ),
+    "response_class": Response,
+}
+SELECTION: dict[str, Any] = {
+    "gate": "anyone",
+    "path_description": "Path of the folder in the tree.",
+    "query": (FULL_PATH, QueryText("id", "Id of the selection; empty for the whole folder."), SIGN),
     "response_class": Response,
 }
 
@@ -131,6 +148,16 @@ async def archive_member(request: Request) -> Response:
     file = await _authorize(request, Purpose.ARCHIVE)
     source = find_client(await find_client_address(request))
     return await serve_archive_member(request, file, query.get("inner", ""), query.get("pass", ""), source)
+
+
+@api.get("/zip/{path:path}", responses=ZIP_RESPONSES, **SELECTION)
+@api.route("HEAD", "/zip/{path:path}", summary="Zip Head", **SELECTION)
+async def zip_(request: Request) -> Response:
+    """Return a folder, or some of its entries, as a ZIP file. `POST /api/fs/zip` makes the link."""
+    query = request.query_params
+    path = query.get(FULL_PATH.name) or request.path_params["path"]
+    source = find_client(await find_client_address(request))
+    return await zips.serve_link(request, path, query.get("id", ""), query.get(SIGN.name, ""), source)
 
 
 app = api.app

@@ -17,7 +17,7 @@ from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.web import file_models as models
-from mangrove.web import flavours
+from mangrove.web import flavours, zips
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok, stream
 from mangrove.web.flavours import ApiFlavour
@@ -196,6 +196,13 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
     )
     tasks = await submit.decompress(*ends, body.name, options)
     return ok({"task": [flavours.format_created_task(task, flavour) for task in tasks]})
+
+
+@api.post("/api/fs/zip", data_model=models.ZipLink)
+async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl) -> Reply:
+    """Return the address of a ZIP file of some entries of a folder, which is good for one hour."""
+    folder = await access.at(who, body.dir, body.password)
+    return ok({"url": await zips.make_link(folder, body.names, base_url)})
 
 
 @api.post("/api/fs/remove", data_model=models.Done | None)

@@ -137,4 +137,6 @@ export const settingLabels: Record<string, string> = {
   webdav_allow_http: '允许 WebDAV 明文 HTTP 登录',
   webdav_enabled: '启用 WebDAV',
   webdav_infinite_depth: '允许 WebDAV 无限深度列出',
+  zip_max_files: '打包最多条目数',
+  zip_max_size: '打包最大大小',
 }

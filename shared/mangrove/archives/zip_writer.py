@@ -1,7 +1,7 @@
 """The records of a ZIP file that stores files as they are, made while the file is streamed (APPNOTE 6.3, Zip64).
 
-The length of the whole is known before the first byte if all sizes are. A file that cannot be read is replaced by a text
-of its name, and fits into what was measured for the file.
+The length of the whole is known before the first byte if all sizes are known. A text replaces a file that cannot be
+read, and is never longer than what was measured for the file.
 """
 
 from __future__ import annotations

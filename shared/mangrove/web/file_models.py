@@ -154,6 +154,14 @@ class DecompressReq(Change):
     overwrite: Overwrite = False
 
 
+class ZipReq(Body):
+    dir: SourceFolder = ""
+    password: Password = ""
+    names: Names = Field(
+        default_factory=list, description="Names of entries of the folder; none for the folder itself."
+    )
+
+
 class RemoveReq(Change):
     dir: SourceFolder = ""
     names: Names = Field(default_factory=list, description="Names of entries of the folder.")
@@ -265,6 +273,10 @@ class Opened(Model):
 
 class Unpacking(Model):
     task: list[CreatedTask] = Field(description="The created tasks.")
+
+
+class ZipLink(Model):
+    url: str = Field(description="Address of the ZIP file.")
 
 
 class Done(Model):

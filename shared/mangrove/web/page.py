@@ -21,7 +21,7 @@ from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
-API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/dav/")
+API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/zip/", "/dav/")
 ASSETS = "/@assets/"
 ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first that the browser accepts is used
 ASSET_CACHING = "public, max-age=31536000, immutable"  # the name of an asset has the hash of its content

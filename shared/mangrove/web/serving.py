@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from secrets import token_hex
@@ -156,6 +156,24 @@ async def serve_member(request: Request, body: MemberStream, headers: Mapping[st
             return _answer_head(own_headers, size)
         stack.pop_all()
         return await _stream_whole(body, own_headers, size)
+
+
+async def serve_zip_bytes(request: Request, body: AsyncGenerator[bytes, None], name: str, size: int | None) -> Response:
+    """Answer GET or HEAD with an archive that is made while it is sent: as a whole, and not from any cache."""
+    headers = {
+        "content-disposition": format_content_disposition(name),
+        "content-type": "application/zip",
+        "accept-ranges": "none",
+        "cache-control": "no-store",
+        **SANDBOX_HEADERS,
+    }
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(body.aclose)
+        _check_answer_size(size or 0, request)
+        if request.method == "HEAD":
+            return _answer_head(headers, size)
+        stack.pop_all()
+        return await _stream_whole(body, headers, size)
 
 
 def serve_image(content: bytes, mime: str) -> Response:

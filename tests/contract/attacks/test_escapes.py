@@ -38,6 +38,7 @@ from tests.contract.request_fields import (
     NOT_PATHS,
     OPENS_TASKS,
     RECORDS,
+    SELECTIONS,
     TASKS,
 )
 from tests.support.service import Client, Service
@@ -219,6 +220,24 @@ def test_a_signature_of_an_archive_opens_its_own_members_only(service: Service, 
         for target in targets:
             status, body = _request(service, method, f"{target}&{sign}")
             assert status in (400, 401, 403, 404) or (status, body) == own, (target, status, body[:200])
+            assert fresh.secret.encode() not in body
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_signature_of_a_selection_opens_its_own_folder_only(service: Service, fresh: Scene, name: str) -> None:
+    method, _, route = name.partition(" ")
+    url = urlsplit(fresh.user.ok("/api/fs/zip", dir="/", names=["f.txt"])["url"])
+    start = route.removesuffix("/{path}") + fresh.base
+    assert url.path == start
+    status, body = _request(service, method, f"{start}?{url.query}")
+    assert status == 200 and (method == "HEAD" or b"mine: f.txt" in body)
+    plain = urlsplit(fresh.user.ok("/api/fs/get", path="/f.txt")["raw_url"])
+    assert _request(service, method, f"{start}?{plain.query}")[0] == 401
+    for text in fresh.list_texts():
+        tail = quote(text.encode("utf-8", "surrogateescape"), safe="")
+        for target in (f"{start}/{tail}?{url.query}", f"{start}?id={tail}&{url.query.partition('&')[2]}"):
+            status, body = _request(service, method, target)
+            assert status in (200, 400, 401, 403, 404), (target, status, body[:200])
             assert fresh.secret.encode() not in body
 
 

@@ -94,6 +94,21 @@ class Traffic(SettingGroup):
         minimum=0,
         zh="最大压缩比",
     )
+    zip_max_files = number(
+        100000,
+        PRIVATE,
+        "Maximum number of files and folders that are packed into one archive; 0 means no limit.",
+        minimum=0,
+        zh="打包最多条目数",
+    )
+    zip_max_size = number(
+        102400,
+        PRIVATE,
+        "Maximum size of the files that are packed into one archive, in MiB; 0 means no limit.",
+        minimum=0,
+        unit=MIB,
+        zh="打包最大大小",
+    )
     durability = choice(
         "file",
         "process,file",

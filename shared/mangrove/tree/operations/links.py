@@ -30,6 +30,7 @@ class Purpose(StrEnum):
 
     FILE = "links"
     ARCHIVE = "links into archives"
+    SELECTION = "links to packed selections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,23 @@ def make_signer(settings: Settings, owner: int, purpose: Purpose = Purpose.FILE)
     issued = (int(time.time()) // TIME_STEP_SECONDS + 1) * TIME_STEP_SECONDS
     expires = issued + settings.link_expiration * 3600 if settings.link_expiration > 0 else 0
     return Signer(_make_key(settings, purpose), owner, issued, expires)
+
+
+def sign_selection(settings: Settings, owner: int, selection: str, folder: TreePath, seconds: int) -> str:
+    """Return the signature of the link to a packed selection of a folder, which is good for `seconds`.
+
+    `selection`: the id of the stored selection; "" for the whole folder.
+    """
+    now = int(time.time())
+    signer = Signer(_make_key(settings, Purpose.SELECTION), owner, now, now + seconds)
+    return signer.sign(f"{selection}:{folder}")
+
+
+def verify_selection(settings: Settings, selection: str, folder: TreePath, signature: str) -> int:
+    """Return the id of the user whom a link to a packed selection was made for; Unauthorized unless it is good."""
+    owner = verify(settings, f"{selection}:{folder}", signature, Purpose.SELECTION)
+    assert owner is not None
+    return owner
 
 
 def _make_key(settings: Settings, purpose: Purpose) -> bytes:
@@ -118,7 +136,7 @@ def _verify_old(settings: Settings, path: str, signature: str, purpose: Purpose)
     expires = _parse_expiry(signature)
     key = f"{settings.token}-archive" if purpose is Purpose.ARCHIVE else settings.token
     is_renewed = not settings.token or settings.link_salt
-    if is_renewed or not _is_same(sign_with_token(key, path, expires), signature):
+    if is_renewed or purpose is Purpose.SELECTION or not _is_same(sign_with_token(key, path, expires), signature):
         raise Unauthorized("sign invalid")
     if not expires and settings.link_expiration > 0:
         raise Unauthorized("sign expired")

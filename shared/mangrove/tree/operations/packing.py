@@ -45,7 +45,8 @@ class PackedEntry(NamedTuple):
     @property
     def is_small(self) -> bool:
         """True if the file is read as a whole."""
-        return not self.is_dir and self.size is not None and self.size <= SMALL_FILE_BYTES
+        is_readable = not self.is_dir and not self.problem
+        return is_readable and self.size is not None and self.size <= SMALL_FILE_BYTES
 
     def to_entry(self) -> Entry:
         """Return what its storage lists, with the path as the name."""
@@ -77,28 +78,35 @@ class PackLimits:
             raise TooLarge(f"more than {self._max_size >> 20} MiB are too large for an archive")
 
 
-async def walk(root: PathAccess, names: Sequence[str]) -> AsyncGenerator[PackedEntry, None]:
+async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> AsyncGenerator[PackedEntry, None]:
     """Yield the entries `names` of a folder, or all its entries, with all that is below them.
 
     What the caller may not read, or not see, is left out. A folder that cannot be listed comes once more, with its
-    problem.
+    problem. `strict`: raise the problem of an entry of `names`.
     """
     if not names:
         root.require_read()
         async for packed in _walk_folder(root, ""):
             yield packed
     for name in dict.fromkeys(names):
-        packed = await _find(root, check_existing_name(name))
+        packed = await _find(root, check_existing_name(name), strict)
+        if packed is None:
+            continue
         yield packed
         if packed.is_dir and not packed.problem:
             async for below in _walk_folder(root, name):
                 yield below
 
 
-async def _find(root: PathAccess, name: str) -> PackedEntry:
+async def _find(root: PathAccess, name: str, strict: bool) -> PackedEntry | None:
+    """Return an entry with its problem; None if the caller may not read it."""
     try:
         return _make_entry(name, await entries.stat(root.child(name)))
     except Problem as problem:
+        if strict:
+            raise
+        if isinstance(problem, NotReadable):
+            return None
         return PackedEntry(name, 0, 0.0, False, problem=problem.message)
 
 
@@ -134,16 +142,22 @@ async def _list_folder(root: PathAccess, folder: str) -> AsyncIterator[PackedEnt
         yield packed._replace(problem=LINK_IS_NOT_FOLLOWED) if entry.is_dir and entry.is_link else packed
 
 
-async def list_selection(root: PathAccess, names: Sequence[str]) -> list[PackedEntry]:
-    """Return what `walk` yields. Raise TooLarge above the bounds of an archive, or after PLAN_SECONDS."""
+class ListedTooSlowly(TooLarge):
+    """The selection cannot be listed in the time of a request."""
+
+    text = "it takes too long to list what is to be packed: pack it as a task"
+
+
+async def list_selection(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> list[PackedEntry]:
+    """Return what `walk` yields. Raise TooLarge above the bounds of an archive, ListedTooSlowly after PLAN_SECONDS."""
     bounds, rows = PackLimits(root.settings), []
     try:
-        async with asyncio.timeout(PLAN_SECONDS), aclosing(walk(root, names)) as found_entries:
-            async for packed in found_entries:
+        async with asyncio.timeout(PLAN_SECONDS), aclosing(walk(root, names, strict=strict)) as packed_entries:
+            async for packed in packed_entries:
                 bounds.add(packed.size)
                 rows.append(packed)
     except TimeoutError:
-        raise TooLarge("it takes too long to list what is to be packed: pack it as a task") from None
+        raise ListedTooSlowly from None
     return rows
 
 

@@ -38,9 +38,12 @@ class ZipPlan:
     """Bytes of the archive; None if the size of a file is not known."""
 
 
-async def make_plan(root: PathAccess, names: Sequence[str]) -> ZipPlan:
-    """Return the plan of the archive of some entries of a folder, or of all. Raise TooLarge."""
-    rows = await list_selection(root, names)
+async def make_plan(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> ZipPlan:
+    """Return the plan of the archive of some entries of a folder, or of all. Raise TooLarge.
+
+    `strict`: raise the problem of an entry of `names`.
+    """
+    rows = await list_selection(root, names, strict=strict)
     if any(packed.size is None for packed in rows):
         return ZipPlan(deque(rows), None)
     meter = ZipMeter()

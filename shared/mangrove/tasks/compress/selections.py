@@ -1,0 +1,62 @@
+"""The entries that a link to an archive stands for, kept in staging until the link has ended.
+
+An address cannot have thousands of names, and never has a password.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+
+from mangrove.core.chunked import stream
+from mangrove.core.codec import DecodeError, dump, parse
+from mangrove.core.problems import EntryNotFound, ResourceNotFound
+from mangrove.drivers.base import Upload
+from mangrove.records.store.encryption import decrypt, encrypt
+from mangrove.tasks.core import files, staging
+from mangrove.tasks.core.queue import ID_LENGTH
+from mangrove.tasks.core.staging import StagedPath
+
+SELECTION = "selection"  # the name in staging
+MAX_SELECTION_BYTES = 64 << 20
+NO_RECORD_KEY = b""  # what the password is bound to; no encrypted attribute of a record has it
+
+
+@dataclass(kw_only=True)
+class Selection:
+    """Some entries of a folder."""
+
+    names: list[str] = field(default_factory=list)
+    """All entries of the folder if there are none."""
+    password: str = ""
+    """The password of the folder, encrypted."""
+    archive: str = ""
+    """The name of the archive that a task makes in staging; "" for an archive that is made while it is sent."""
+
+    @classmethod
+    def make(cls, names: list[str], password: str, archive: str = "") -> Selection:
+        """Return a selection with its password encrypted."""
+        encrypted = b64encode(encrypt(password, NO_RECORD_KEY)).decode() if password else ""
+        return cls(names=names, password=encrypted, archive=archive)
+
+    def read_password(self) -> str:
+        """Return the password of the folder."""
+        return decrypt(b64decode(self.password), NO_RECORD_KEY) if self.password else ""
+
+
+async def store_selection(id: str, selection: Selection) -> None:
+    """Store a selection under a new id, or that of the task that packs it."""
+    content = dump(selection)
+    await staging.store(id, SELECTION, stream(content), Upload(len(content), time.time()))
+
+
+async def load_selection(id: str) -> Selection:
+    """Return a stored selection. Raise ResourceNotFound if there is none any more."""
+    if len(id) != ID_LENGTH or not id.replace("-", "").replace("_", "").isalnum():
+        raise ResourceNotFound("the link has ended")
+    path = StagedPath(await staging.driver(), staging.get_path(id, SELECTION))
+    try:
+        return parse(Selection, await files.read_range(path, 0, MAX_SELECTION_BYTES))
+    except (EntryNotFound, DecodeError):
+        raise ResourceNotFound("the link has ended") from None
