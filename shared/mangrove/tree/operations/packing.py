@@ -89,11 +89,11 @@ async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) 
         async for packed in _walk_folder(root, ""):
             yield packed
     for name in dict.fromkeys(names):
-        packed = await _find(root, check_existing_name(name), strict)
-        if packed is None:
+        selected = await _find(root, check_existing_name(name), strict)
+        if selected is None:
             continue
-        yield packed
-        if packed.is_dir and not packed.problem:
+        yield selected
+        if selected.is_dir and not selected.problem:
             async for below in _walk_folder(root, name):
                 yield below
 
