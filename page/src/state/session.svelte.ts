@@ -3,13 +3,12 @@ import { RIGHTS, ROLES } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
-
-const KEY = 'mangrove.token'
+import { TabSession } from './tabs'
 
 /** The rights that have an effect here: there are no shares. */
 export type Right = Exclude<keyof typeof RIGHTS, 'share' | 'customShareId'>
 
-/** The session of the page. The token is in memory; it is stored only if the user chose to stay signed in. */
+/** The session of the page. Every tab of the browser has it; it outlives them only if the user chose to stay signed in. */
 class Session {
   user = $state.raw<Me | null>(null)
   problem = $state.raw<Problem | null>(null) // why it is not known who uses the page
@@ -17,6 +16,10 @@ class Session {
   isKept = $state(false) // whether the user stays signed in on this device
   wasEnded = $state(false) // whether the service ended it, so that one must sign in again
   #isRenewing = false // requests that are under way are refused, which does not end the session
+  #tabs = new TabSession(
+    () => caller.token,
+    () => void this.#end(),
+  )
 
   get isGuest(): boolean {
     return this.user?.role === ROLES.guest
@@ -30,11 +33,11 @@ class Session {
     return this.isAdministrator || ((this.user?.permission ?? 0) & RIGHTS[right]) !== 0
   }
 
-  /** Take up a stored session; without one, ask whether guests are let in. */
+  /** Take up the session of this tab or another one; without one, ask whether guests are let in. */
   async start(): Promise<void> {
     caller.onSignedOut = () => void this.#end()
-    caller.token = localStorage.getItem(KEY) ?? ''
-    this.isKept = caller.token !== ''
+    caller.token = await this.#tabs.find()
+    this.isKept = this.#tabs.isKept
     await this.load()
   }
 
@@ -54,6 +57,11 @@ class Session {
   async signIn(username: string, password: string, code: string, stay: boolean): Promise<void> {
     // the plain password: its hash is worth as much to who listens, and browsers hash only over HTTPS
     const { token } = await call('post', '/api/auth/login', { body: { username, password, otp_code: code }, token: '' })
+    await this.begin(token, stay)
+  }
+
+  /** Use a token that the service made for this user. Throws Problem. */
+  async begin(token: string, stay: boolean): Promise<void> {
     caller.token = token
     this.keep(stay)
     this.wasEnded = false
@@ -64,8 +72,7 @@ class Session {
   /** Stay signed in on this device when the page is closed, or not. */
   keep(stay: boolean): void {
     this.isKept = stay
-    if (stay) localStorage.setItem(KEY, caller.token)
-    else localStorage.removeItem(KEY)
+    this.#tabs.store(stay)
   }
 
   /** Give the account a password, the same one or another: all sessions end, and this one begins anew.
@@ -104,8 +111,9 @@ class Session {
   }
 
   #forget(): void {
+    this.#tabs.clear()
     caller.token = ''
-    this.keep(false)
+    this.isKept = false
     passwords.clear()
     this.user = null
     this.isKnown = true

@@ -398,7 +398,7 @@ export const en = {
       ended: 'All other sessions have ended.',
       explanation: 'A session expires some time after the sign-in. There is no list of open sessions.',
       kept: 'You stay signed in on this device.',
-      notKept: 'You are signed in on this device until you close or reload the page.',
+      notKept: 'You are signed in until you close the last tab of this page.',
       title: 'Sessions',
       wrong: 'The password is wrong.',
     },

@@ -105,17 +105,39 @@ def test_the_address_of_a_tree_path_is_made_canonical(page: Any) -> None:
     page.wait_for_url("**/@/files")
 
 
-def test_the_session_is_kept_only_when_asked(page: Any) -> None:
+def test_the_session_survives_a_reload_and_reaches_a_new_tab(page: Any) -> None:
     sign_in(page)
-    assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+    assert page.evaluate("localStorage.getItem('mangrove.token')") is None
     page.reload()
+    page.get_by_role("grid").wait_for()
+    tab = page.context.new_page()
+    tab.goto("/@/files")
+    tab.get_by_role("grid").wait_for()
+    assert "token" not in tab.url
+    sign_out(tab)
     page.get_by_label("User name").wait_for()
+    page.get_by_text("You are signed out").wait_for()
+    assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_the_session_ends_with_the_last_tab_unless_kept(page: Any) -> None:
+    context = page.context
+    sign_in(page)
+    page.close()
+    page = context.new_page()
+    page.goto("/")
     page.get_by_label("Stay signed in").check()
     fill_sign_in(page)
     page.get_by_role("grid").wait_for()
-    page.reload()
+    page.close()
+    page = context.new_page()
+    page.goto("/")
     page.get_by_role("grid").wait_for()
+    sign_out(page)
+    assert page.evaluate("localStorage.getItem('mangrove.token')") is None
+
+
+def sign_out(page: Any) -> None:
     page.get_by_role("button", name="Account").click()
     page.get_by_role("menuitem", name="Sign out").click()
     page.get_by_label("User name").wait_for()
-    assert page.evaluate("localStorage.getItem('mangrove.token')") is None

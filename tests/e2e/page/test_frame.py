@@ -207,7 +207,6 @@ def test_the_menu_leads_everywhere_and_the_tab_says_where_one_is(page: Any, serv
     page.get_by_role("menuitem", name="Profile").wait_for()
     assert page.get_by_role("menuitem", name="Manage").count() == 0
     page.goto("/@manage")
-    fill_sign_in(page, name, "seven green bottles")
     page.get_by_text("This page does not exist").wait_for()
 
 
@@ -224,7 +223,7 @@ def test_the_language_is_chosen_and_kept(page: Any) -> None:
     page.get_by_role("menuitem", name="English").click()
     page.get_by_role("button", name="Account").wait_for()
     page.reload()
-    page.get_by_label("User name").wait_for()
+    page.get_by_role("button", name="Account").wait_for()
 
 
 @pytest.mark.parametrize("page", ["phone"], indirect=True)
@@ -261,7 +260,6 @@ def test_what_is_announced_is_read_once(page: Any, shots: Path) -> None:
     assert find_violations(page, AXE) == []
     page.get_by_role("button", name="Close").click()
     page.reload()
-    fill_sign_in(page)
     page.get_by_role("grid").wait_for()
     assert page.get_by_text("Closed on").count() == 0
 
