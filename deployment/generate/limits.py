@@ -52,6 +52,7 @@ CONNECTIONS = "standalone.connections"
 LIMITS = "core.limits"
 SFTP = "protocols.sftp"
 DAV = "protocols.webdav"
+SHARING = "tree.sharing.administration"
 LIST: Sequence[Limit] = [
     *_make(
         "HTTP connections",
@@ -110,6 +111,17 @@ LIST: Sequence[Limit] = [
         ("chunks signed together", "web.multipart:MAX_SIGNED_CHUNKS_PER_REQUEST", "chunks", "request"),
         ("id of an upload", "web.multipart:MAX_ID_LENGTH", "characters", "request"),
         ("bodies that a storage takes in one piece", f"{LIMITS}:WHOLE_BODY_BYTES", "bytes", "all processes"),
+    ),
+    *_make(
+        "Sharing",
+        ("share links", f"{SHARING}:MAX_SHARE_LINKS_PER_USER", "links", "user"),
+        ("files and folders", f"{SHARING}:MAX_SHARED_PATHS", "paths", "share link"),
+        ("paths together", f"{SHARING}:MAX_SHARED_PATHS_BYTES", "bytes", "share link"),
+        ("chosen id", f"{SHARING}:MAX_ID_LENGTH", "characters", "share link"),
+        ("password", "web.share_models:MAX_PASSWORD_LENGTH", "characters", "share link"),
+        ("remark", "web.share_models:MAX_REMARK_LENGTH", "characters", "share link"),
+        ("readme, and header", "web.share_models:MAX_TEXT_LENGTH", "characters", "share link"),
+        ("extensions", f"{SHARING}:MAX_EXTENSIONS", "extensions", "share link"),
     ),
     *_make(
         "Search",

@@ -76,6 +76,7 @@ RECORDS = {
     "POST /api/admin/user/create": {"base_path"},
     "POST /api/admin/user/update": {"base_path"},
 }
+SHARED = {"POST /api/share/create": {"files[]"}, "POST /api/share/update": {"files[]"}}
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
 SELECTIONS = {f"{method} /zip/{{path}}": {"path"} for method in ("GET", "HEAD")}
 MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
@@ -88,6 +89,10 @@ STORAGE = {
     "driver", "custom_cache_policies", "status", "addition", "remark", "disable_index", "enable_sign", "order_by",
     "order_direction", "extract_folder", "web_proxy", "webdav_policy", "proxy_range", "down_proxy_url",
     "disable_proxy_sign",
+}  # fmt: skip
+SHARE = {
+    "id", "creator", "expires", "pwd", "remark", "readme", "header", "order_by", "order_direction", "extract_folder",
+    "mode", "extensions[]",
 }  # fmt: skip
 LOGIN = {"username", "password", "otp_code"}
 PAGES = {"page", "per_page"}
@@ -155,6 +160,12 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/multipart/complete": {"X-Upload-Id", "Password"},
         "POST /api/fs/multipart/abort": {"X-Upload-Id"},
         "GET /api/fs/multipart/status": {"upload_id", "path", "size"},  # of the caller's own sessions, and of no file
+        "POST /api/share/create": SHARE,
+        "POST /api/share/update": SHARE | {"new_id"},
+        "GET /api/share/get": {"id"},
+        "POST /api/share/delete": {"id"},
+        "POST /api/share/disable": {"id"},
+        "POST /api/share/enable": {"id"},
         "PUT /api/fs/form": UPLOAD,
         "PUT /api/fs/put": UPLOAD,
     }
@@ -185,6 +196,7 @@ for _name in operations():
 ATTACKED = (
     {name: attacked_texts for name, (attacked_texts, _) in FILES.items()}
     | RECORDS
+    | SHARED
     | ADDRESSES
     | MEMBERS
     | SELECTIONS

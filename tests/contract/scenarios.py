@@ -96,7 +96,7 @@ def accounts(admin: Person) -> None:
     codes = [anonymous.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
     assert codes[0] != 429 and codes[-1] == 429
 
-    bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 0}
+    bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 1 << 14}
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
     person = anonymous.sign_in("bob", bob["password"])
@@ -122,8 +122,17 @@ def accounts(admin: Person) -> None:
     admin.gets("users/app_password_delete", f"id={second}")
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
+    share(admin, person)
     admin.gets("users/delete", f"id={number}")
     change_own_factor(admin)
+
+
+def share(admin: Person, person: Person) -> None:
+    """A share link of a user, which the user lists and an administrator made."""
+    body = {"files": ["/files"], "creator": "robert"}
+    id = admin.gets("shares/create", **body)["id"]
+    assert admin.gets("shares/update", **(body | {"id": id, "accessed": 3}))["accessed"] == 3
+    assert [row["id"] for row in person.gets("shares/list", page=1)["content"]] == [id]
 
 
 def enter_by_transfer_family(admin: Person) -> None:

@@ -90,6 +90,8 @@ class Values:
             self.known["token"] = data["token"]
         if name == "uploads/multipart_init":
             self.known["upload_id"] = data["upload_id"]
+        if name == "shares/create":
+            self.known["share_id"] = data["id"]
         if name == "files/get":
             self.known["sign"] = data["sign"]
         if name == "files/zip":

@@ -21,7 +21,7 @@ from mangrove.core.problems import (
 from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
-from mangrove.records import settings, users
+from mangrove.records import settings, share_links, users
 from mangrove.records.users import SHORT_PASSWORD, User
 
 MAX_PERMISSION = 0xFFFF
@@ -194,10 +194,11 @@ def update_me(user: User, username: str, password: str, sso_id: str) -> User:
 
 
 def delete(id: int) -> None:
-    """Delete a normal user."""
+    """Delete a normal user, and the user's share links."""
     if get(id).role in (GUEST, ADMIN):
         raise Problem("cannot delete admin or guest")
     users.delete(id)
+    share_links.delete_of(id)
 
 
 def set_password(username: str, password: str) -> None:

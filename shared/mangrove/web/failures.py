@@ -30,7 +30,6 @@ UNAVAILABLE_FEATURES = {
     "/api/admin/scan/": "scan",
     "/api/fs/torrent/": "torrents",
     "/api/public/share/": "sharing",
-    "/api/share/": "sharing",
 }
 """Prefix of a path → the feature that other servers of the family have there."""
 PAGE_HEADERS = {  # a failure page runs nothing, and no page frames it

@@ -43,7 +43,7 @@ def test_a_storage_status_cannot_be_a_script(admin: Client) -> None:
     assert json.loads(row["addition"])["root_folder_path"] == options["root_folder_path"]
 
 
-@pytest.mark.parametrize("path", ["/api/admin/scan/progress", "/api/fs/torrent/parse", "/api/share/list"])
+@pytest.mark.parametrize("path", ["/api/admin/scan/progress", "/api/fs/torrent/parse", "/api/public/share/x"])
 def test_what_this_version_does_not_have_says_so(admin: Client, path: str) -> None:
     for prefix, word in (("", "NotAvailable"), ("/openlist", None)):
         answer = admin.http.post(prefix + path).json()

@@ -72,14 +72,14 @@ def add_failure(key: str, seconds: int) -> int:
     try:
         with translate_errors():
             counter.update(
-                actions=[Counter.value.add(1), *_make_end(now, seconds)],
+                actions=[Counter.value.add(1), *make_end(now, seconds)],
                 condition=Counter.until.between(now, now + seconds + MAX_CLOCK_DIFFERENCE_SECONDS),
             )
     except RecordConflict:
         try:
             with translate_errors():
                 counter.update(
-                    actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=_is_over(now, seconds)
+                    actions=[Counter.value.set(1), *make_end(now, seconds)], condition=_is_over(now, seconds)
                 )
         except RecordConflict:
             return add_failure(key, seconds)  # another process began the count at the same time
@@ -97,7 +97,7 @@ def _is_over(now: float, seconds: int) -> Condition:
     return over
 
 
-def _make_end(now: float, seconds: int) -> list[Action]:
+def make_end(now: float, seconds: int) -> list[Action]:
     return [Counter.until.set(now + seconds), Counter.expires.set(datetime.fromtimestamp(now + seconds + 1, UTC))]
 
 
@@ -110,7 +110,7 @@ def clear_failures(key: str, limit: int, seconds: int, mark: str, mark_seconds: 
         try:
             with translate_errors(), transaction(Counter) as write:
                 write.delete(Counter(f"failure#{key}"), condition=is_below)
-                write.update(Counter(f"mark#{mark}"), actions=[Counter.value.set(1), *_make_end(now, mark_seconds)])
+                write.update(Counter(f"mark#{mark}"), actions=[Counter.value.set(1), *make_end(now, mark_seconds)])
             return True
         except RecordConflict as conflict:
             if any(conflict.failed):
@@ -137,7 +137,7 @@ def claim_once(key: str, seconds: int) -> bool:
     free = Counter.key.does_not_exist() | (Counter.until < now)  # if the clock is set back: rather never than twice
     try:
         with translate_errors():
-            Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)
+            Counter(f"once#{key}").update(actions=[Counter.value.set(1), *make_end(now, seconds)], condition=free)
     except RecordConflict:
         return False
     return True

@@ -1,0 +1,220 @@
+"""Share links as their owners and the administrators manage them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from secrets import choice
+from typing import Any
+
+from mangrove import configuration
+from mangrove.configuration import users
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import AccessDenied, BadRequest, Problem, RecordNotFound, ResourceNotFound
+from mangrove.identity.rights import GUEST, Caller, Right
+from mangrove.records import share_links
+from mangrove.records.share_links import ShareLink
+from mangrove.records.users import User
+from mangrove.tree import mounts
+from mangrove.tree.rules import get_rules
+from mangrove.tree.sharing.modes import MODES, takes_uploads
+
+ID_LETTERS = string.ascii_letters + string.digits
+ID_LENGTH = 12  # letters of a random id: 71 bits
+MAX_ID_LENGTH = 64  # characters
+MAX_SHARE_LINKS_PER_USER = 1000
+MAX_SHARED_PATHS = 500  # of one share link
+MAX_SHARED_PATHS_BYTES = 64 << 10  # all of them together, so that a record stays below 400 KB
+MAX_EXTENSIONS = 100
+_ID = re.compile(r"[A-Za-z0-9_\-\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff]+")
+_EXTENSION = re.compile(r"[^./\\\s\x00-\x1f]{1,16}")
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "order_by": ("", "name", "size", "modified"),
+    "order_direction": ("", "asc", "desc"),
+    "extract_folder": ("", "front", "back"),
+    "mode": MODES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFields:
+    """The fields of a share link that its owner sets."""
+
+    files: list[str]
+    password: str = ""
+    expires: int | None = None
+    max_accessed: int = 0
+    disabled: bool = False
+    remark: str = ""
+    readme: str = ""
+    header: str = ""
+    order_by: str = ""
+    order_direction: str = ""
+    extract_folder: str = ""
+    mode: str = MODES[0]
+    max_file_size: int = 0
+    max_total_size: int = 0
+    max_files: int = 0
+    extensions: list[str] = field(default_factory=list)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as they are stored. Raise BadRequest for a value that is not allowed."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}")
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return values | {"files": _clean_paths(self.files), "extensions": _clean_extensions(self.extensions)}
+
+
+def _clean_paths(paths: Sequence[str]) -> list[str]:
+    cleaned = list(dict.fromkeys(str(TreePath(path)) for path in paths if path))
+    if not cleaned:
+        raise BadRequest("must add at least 1 object")
+    if len(cleaned) > MAX_SHARED_PATHS:
+        raise BadRequest(f"a share link may have at most {MAX_SHARED_PATHS} objects")
+    if sum(len(path.encode()) for path in cleaned) > MAX_SHARED_PATHS_BYTES:
+        raise BadRequest(f"the paths of a share link may have at most {MAX_SHARED_PATHS_BYTES} bytes")
+    return cleaned
+
+
+def _clean_extensions(extensions: Sequence[str]) -> list[str]:
+    cleaned = list(dict.fromkeys(text.strip().removeprefix(".").lower() for text in extensions if text.strip()))
+    if len(cleaned) > MAX_EXTENSIONS:
+        raise BadRequest(f"a share link may name at most {MAX_EXTENSIONS} extensions")
+    if any(_EXTENSION.fullmatch(text) is None for text in cleaned):
+        raise BadRequest("an extension has 1 to 16 characters, without dots, slashes and blanks")
+    return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class ShareEntry:
+    """A share link in an answer."""
+
+    link: ShareLink
+    creator: User | None  # None if the user was deleted
+    visits: int
+
+
+def list_page(caller: Caller, cut: Callable[[list[str]], list[str]]) -> tuple[list[ShareEntry], int]:
+    """Return one page of the caller's share links by id, of all for an administrator; and the number of all."""
+    if not caller.is_admin:
+        ids = share_links.find_ids(caller.user.id)
+        return _describe(share_links.get_many(cut(ids))), len(ids)
+    links = {link.id: link for link in share_links.all()}
+    return _describe([links[id] for id in cut(list(links))]), len(links)
+
+
+def get(caller: Caller, id: str) -> ShareEntry:
+    """Return a share link of the caller, any one for an administrator. Raise ResourceNotFound."""
+    return _describe([_get_own(caller, id)])[0]
+
+
+def _describe(links: Sequence[ShareLink]) -> list[ShareEntry]:
+    visits = share_links.count_visits(links)
+    return [ShareEntry(link, users.get(link.owner), visits[link.number]) for link in links]
+
+
+def _get_own(caller: Caller, id: str) -> ShareLink:
+    link = share_links.find(id) if id and len(id) <= MAX_ID_LENGTH else None
+    if link is None or not (caller.is_admin or link.owner == caller.user.id):
+        raise ResourceNotFound("sharing not found")
+    return link
+
+
+async def create(caller: Caller, id: str, creator: str, fields: ShareFields, visits: int) -> ShareEntry:
+    """Create a share link of the caller; an administrator may create one of another user, `creator`.
+
+    `id`: the chosen id, "" for a random one.
+    """
+    record = fields.to_record()
+    owner = await asyncio.to_thread(_find_creator, caller, creator) or caller.user
+    await _check_owner(owner, record)
+    if id:
+        _check_id(caller, id)
+    link = await asyncio.to_thread(_create, owner, id, record)
+    if visits:
+        await asyncio.to_thread(share_links.set_visits, link, visits)
+    return ShareEntry(link, owner, visits)
+
+
+def _create(owner: User, id: str, record: dict[str, Any]) -> ShareLink:
+    if len(share_links.find_ids(owner.id)) >= MAX_SHARE_LINKS_PER_USER:
+        raise BadRequest(f"one user may have at most {MAX_SHARE_LINKS_PER_USER} share links")
+    id = id or "".join(choice(ID_LETTERS) for _ in range(ID_LENGTH))
+    return share_links.create(id, owner=owner.id, **record)
+
+
+async def update(
+    caller: Caller, id: str, new_id: str, creator: str, fields: ShareFields, visits: int | None
+) -> ShareEntry:
+    """Replace the fields of a share link, and its id unless `new_id` is empty. `visits`: None to keep their number."""
+    link = await asyncio.to_thread(_get_own, caller, id)
+    record = fields.to_record()
+    owner = await asyncio.to_thread(_find_creator, caller, creator) or await users.find_by_id(link.owner)
+    if owner is None:
+        raise BadRequest("no such a user")
+    await _check_owner(owner, record)
+    if new_id and new_id != id:
+        _check_id(caller, new_id)
+    link = await asyncio.to_thread(_change, id, new_id=new_id or None, owner=owner.id, **record)
+    if visits is not None:
+        await asyncio.to_thread(share_links.set_visits, link, visits)
+    return (await asyncio.to_thread(_describe, [link]))[0]
+
+
+def _change(id: str, **fields: Any) -> ShareLink:
+    try:
+        return share_links.change(id, **fields)
+    except RecordNotFound:
+        raise ResourceNotFound("sharing not found") from None
+
+
+def set_disabled(caller: Caller, id: str, disabled: bool) -> None:
+    """Disable or enable a share link."""
+    if _get_own(caller, id).disabled != disabled:
+        _change(id, disabled=disabled)
+
+
+def delete(caller: Caller, id: str) -> None:
+    """Delete a share link."""
+    _get_own(caller, id)
+    try:
+        share_links.delete(id)
+    except RecordNotFound:
+        raise ResourceNotFound("sharing not found") from None
+
+
+def _find_creator(caller: Caller, creator: str) -> User | None:
+    """Return the user in a request; None if it names nobody, or somebody else than a caller without the right to."""
+    if not creator or creator == caller.user.username:
+        return caller.user if creator else None
+    user = users.find(creator) if caller.is_admin else None
+    if user is None:
+        raise BadRequest("no such a user")
+    return user
+
+
+async def _check_owner(owner: User, record: dict[str, Any]) -> None:
+    """Raise AccessDenied unless the user may share, or Problem for a path that the user may not share."""
+    rights = Right.SHARE | (Right.WRITE if takes_uploads(record["mode"]) else 0)
+    if owner.role == GUEST or owner.permission & rights != rights:
+        raise AccessDenied
+    table = await mounts.ready()
+    rules = await get_rules(configuration.cached())
+    for path in map(TreePath, record["files"]):
+        decisions = (rules.evaluate(owner, aliased) for aliased in table.find_aliased_paths(path))
+        if not path.within(TreePath(owner.base_path)) or not all(decision.may_read("") for decision in decisions):
+            raise Problem(f"permission denied to share path [{path}]")
+
+
+def _check_id(caller: Caller, id: str) -> None:
+    """Raise AccessDenied or BadRequest unless the caller may choose this id."""
+    if not caller.has(Right.CUSTOM_SHARE_ID):
+        raise AccessDenied
+    if len(id) > MAX_ID_LENGTH:
+        raise BadRequest(f"share id must be at most {MAX_ID_LENGTH} characters")
+    if _ID.fullmatch(id) is None:
+        raise BadRequest("share id can only contain letters, numbers, underscores, hyphens, and CJK characters")

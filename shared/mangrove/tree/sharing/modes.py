@@ -1,0 +1,15 @@
+"""The modes of a share link: its visitors read, upload without seeing what is there, or do both."""
+
+from __future__ import annotations
+
+READ, DROP, BOTH = MODES = ("read", "drop", "both")
+
+
+def takes_uploads(mode: str) -> bool:
+    """True if visitors upload files."""
+    return mode in (DROP, BOTH)
+
+
+def shows_content(mode: str) -> bool:
+    """True if visitors see what is there."""
+    return mode in (READ, BOTH)
