@@ -14,7 +14,7 @@ from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, BadRequest, Problem, RecordNotFound, ResourceNotFound
-from mangrove.identity.rights import GUEST, Caller, Right
+from mangrove.identity.rights import Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareLink
 from mangrove.records.users import User
@@ -200,12 +200,13 @@ def _find_creator(caller: Caller, creator: str) -> User | None:
 async def _check_owner(owner: User, record: dict[str, Any]) -> None:
     """Raise AccessDenied unless the user may share, or Problem for a path that the user may not share."""
     rights = Right.SHARE | (Right.WRITE if takes_uploads(record["mode"]) else 0)
-    if owner.role == GUEST or owner.permission & rights != rights:
+    sharer = Caller(owner)
+    if sharer.is_guest or not sharer.has(rights):
         raise AccessDenied
     table = await mounts.ready()
     rules = await get_rules(configuration.cached())
     for path in map(TreePath, record["files"]):
-        decisions = (rules.evaluate(owner, aliased) for aliased in table.find_aliased_paths(path))
+        decisions = (rules.evaluate(sharer, aliased) for aliased in table.find_aliased_paths(path))
         if not path.within(TreePath(owner.base_path)) or not all(decision.may_read("") for decision in decisions):
             raise Problem(f"permission denied to share path [{path}]")
 
