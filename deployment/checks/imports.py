@@ -13,8 +13,9 @@ from deployment.checks.project import ROOT, Project, Violation
 
 SLOW_PACKAGES = (
     "PIL", "aioftp", "argon2", "asyncssh", "bcrypt", "boto3", "cryptography.hazmat.primitives.serialization",
-    "cryptography.x509", "duckdb", "fastapi", "httpx", "jwt", "mangrove.archives.readers", "mangrove.drivers.options",
-    "mangrove.standalone", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient", "smbprotocol", "yaml",
+    "cryptography.x509", "duckdb", "fastapi", "httpx", "joserfc", "jwt", "ldap3", "mangrove.archives.readers",
+    "mangrove.drivers.options", "mangrove.standalone", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient",
+    "smbprotocol", "webauthn", "yaml",
 )  # fmt: skip
 REQUIREMENTS: Mapping[str, set[str]] = {  # by the folder of the function; the first pattern that matches counts
     "functions/api/site": set(),

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 __version__ = "0.4.0"
 
@@ -9,3 +10,6 @@ NEW_OBJECTS = 100_000  # that a function's process makes before it looks for gar
 
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(NEW_OBJECTS)  # else each cold start looks hundreds of times where there is none
+
+# botocore imports pyOpenSSL where it is installed, as it is for passkeys, and does not use it. The import takes 33 ms.
+sys.modules.setdefault("urllib3.contrib.pyopenssl", None)  # type: ignore[arg-type]  # counts as not installed

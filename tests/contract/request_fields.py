@@ -95,6 +95,7 @@ SHARE = {
     "mode", "extensions[]",
 }  # fmt: skip
 LOGIN = {"username", "password", "otp_code"}
+CREDENTIAL = {"id", "rawId", "type", "session", "response.clientDataJSON"}
 PAGES = {"page", "per_page"}
 UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
 SEARCHED = {"keywords", "password", "ext", "since", "until"}
@@ -126,6 +127,12 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/auth/2fa/verify": {"code", "secret", "otp-code"},
         "POST /api/auth/login": LOGIN,
         "POST /api/auth/login/hash": LOGIN,
+        "GET /api/authn/webauthn_begin_login": {"username"},
+        "POST /api/authn/webauthn_finish_login": CREDENTIAL
+        | {"response.authenticatorData", "response.signature", "response.userHandle", "username"},
+        "GET /api/authn/webauthn_begin_registration": {"code", "otp-code"},
+        "POST /api/authn/webauthn_finish_registration": CREDENTIAL | {"response.attestationObject", "title"},
+        "POST /api/authn/delete_authn": {"id"},
         "GET /api/fs/archive/list": {"password", "archive_pass", "order_by", "order_direction"},
         "GET /api/fs/archive/meta": {"password", "archive_pass"},
         "GET /api/fs/search": SEARCHED,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
-from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
+from mangrove.identity import accounts, app_passwords, keys, otp, passkeys, passwords, tokens
 from mangrove.identity.rights import Caller
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
-from mangrove.web import flavours, models
+from mangrove.records.passkeys import passkeys as passkey_records
+from mangrove.web import flavours, models, sign_in_models
+from mangrove.web.address import find_site_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import RecordId, Request, parse_id, require_fields
+from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields
 from mangrove.web.gates import Anyone, ClientAddress, PresentCode, RequestFlavour, Visitor
 
 api = Api("auth")
@@ -146,6 +148,87 @@ def delete_app_password(who: Visitor, id: RecordId = "") -> Reply:
     owner = _require_user(who)
     app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()
+
+
+PasskeySession = Annotated[str, Header(max_length=128, description="The `session` of the request that began.")]
+PasskeyUser = Annotated[
+    str, Query(max_length=255, description="User of the passkey; empty for the user it belongs to.")
+]
+PasskeyTitle = Annotated[str, Query(max_length=255, description="A name for the passkey; empty for one with a number.")]
+
+
+@api.get("/api/authn/webauthn_begin_login", data_model=sign_in_models.PasskeyChallenge)
+async def begin_passkey_login(
+    who: Anyone, request: Request, client_address: ClientAddress, username: PasskeyUser = ""
+) -> Reply:
+    """Begin a sign-in with a passkey. The answer is the same for every user."""
+    party = await _find_relying_party(request)
+    options, session = await asyncio.to_thread(passkeys.begin_login, party, client_address)
+    return ok({"options": options, "session": session})
+
+
+@api.post("/api/authn/webauthn_finish_login", data_model=models.Token)
+async def finish_passkey_login(
+    who: Anyone,
+    request: Request,
+    body: sign_in_models.AssertionReq,
+    client_address: ClientAddress,
+    session: PasskeySession = "",
+    username: PasskeyUser = "",
+) -> Reply:
+    """Sign in with a passkey, which counts as both factors; returns a token."""
+    party, credential = await _find_relying_party(request), body.model_dump(by_alias=True)
+    sign_in = partial(passkeys.finish_login, party, session, credential, username, client_address)
+    return ok({"token": await passwords.run_in_turn(client_address, sign_in)})
+
+
+@api.get("/api/authn/webauthn_begin_registration", data_model=sign_in_models.PasskeyChallenge)
+async def begin_passkey_registration(
+    who: Visitor, request: Request, present_code: PresentCode, client_address: ClientAddress
+) -> Reply:
+    """Begin the registration of a passkey; a user with a second factor needs a current code of it."""
+    _require_user(who)
+    party = await _find_relying_party(request)
+    await asyncio.to_thread(accounts.require_present_code, who.user, present_code, client_address)
+    options, session = await asyncio.to_thread(passkeys.begin_registration, who.user, party, client_address)
+    return ok({"options": options, "session": session})
+
+
+@api.post("/api/authn/webauthn_finish_registration")
+async def finish_passkey_registration(
+    who: Visitor,
+    request: Request,
+    body: sign_in_models.AttestationReq,
+    session: PasskeySession = "",
+    title: PasskeyTitle = "",
+) -> Reply:
+    """Register the passkey that an authenticator made."""
+    _require_user(who)
+    party, credential = await _find_relying_party(request), body.model_dump(by_alias=True)
+    await asyncio.to_thread(passkeys.finish_registration, who.user, party, session, credential, title)
+    return ok("Registered Successfully")
+
+
+@api.post("/api/authn/delete_authn")
+def delete_passkey(who: Visitor, body: sign_in_models.DeletePasskeyReq) -> Reply:
+    """Delete a passkey of the caller."""
+    passkeys.delete_own(_require_user(who), body.id)
+    return ok("Deleted Successfully")
+
+
+@api.get("/api/authn/getcredentials", data_model=list[sign_in_models.PasskeyRow])
+def list_passkeys(who: Visitor) -> Reply:
+    """List the passkeys of the caller."""
+    own = passkey_records.find_by_user(_require_user(who))
+    return ok([flavours.format_passkey(passkey) for passkey in own])
+
+
+async def _find_relying_party(request: Request) -> passkeys.RelyingParty:
+    """Return the site as the relying party of passkeys. Raise AccessDenied if passkeys are off."""
+    settings = (await configuration.get()).settings
+    if not settings.webauthn_login_enabled:
+        raise AccessDenied("WebAuthn is not enabled")
+    return passkeys.make_relying_party(await find_site_address(request), settings.site_title)
 
 
 app = api.app

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
-from mangrove.identity import accounts, app_passwords, keys, tokens
+from mangrove.identity import accounts, app_passwords, keys, passkeys, tokens
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
@@ -65,12 +65,13 @@ def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
-    """Delete an ordinary user with their sessions, keys and application passwords."""
+    """Delete an ordinary user with their sessions, keys, application passwords and passkeys."""
     accounts.delete(id)
     for key in ssh_keys.find_by_user(id):
         keys.delete(key.id)
     for password in app_password_records.find_by_user(id):
         app_passwords.delete(password.id)
+    passkeys.delete_all(id)
     return ok()
 
 

@@ -52,6 +52,20 @@ def login(username: str, static_hash: str, otp_code: str, source: str, find: Fin
     return tokens.issue(user)
 
 
+def open_session(user: User) -> str:
+    """Return a session token of a user whose identity is proven without a password. Raise Unauthorized if the account
+    is disabled."""
+    if user.disabled:
+        raise Unauthorized("Current user is disabled, replace please")
+    return tokens.issue(user)
+
+
+def require_present_code(user: User, code: str, source: str) -> None:
+    """Use a code of the second factor, if the user has one. Raise PresentCodeRequired, Unauthorized or TooMany."""
+    if user.otp_secret:
+        _check_second_factor(user, code, source, PresentCodeRequired())
+
+
 def _strengthen_hash(user: User, static_hash: str) -> None:
     stronger = passwords.strengthen(user.password_hash, static_hash)
     if stronger is None:

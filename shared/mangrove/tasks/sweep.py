@@ -16,7 +16,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
-from mangrove.records import sessions, webdav_locks
+from mangrove.records import login_challenges, sessions, webdav_locks
 from mangrove.records.store import counters
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
@@ -44,6 +44,7 @@ async def sweep() -> None:
     await sweep_partials()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
     await asyncio.to_thread(sessions.sweep)
+    await asyncio.to_thread(login_challenges.sweep)
     await asyncio.to_thread(counters.sweep)
     await asyncio.to_thread(webdav_locks.sweep)
 

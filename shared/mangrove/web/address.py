@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -48,6 +49,27 @@ def _find_own_origin(request: Request) -> str:
     host, port = request.scope.get("server") or ("localhost", None)
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}" if port in (None, _PORTS.get(scheme)) else f"{scheme}://{host}:{port}"
+
+
+async def find_site_address(request: Request) -> str:
+    """Return the address of the site as a browser has it, without a trailing slash.
+
+    That is the base URL. A browser on this computer may name it in several ways: then the name in its `Host` counts.
+    """
+    address = await find_base_url(request, ApiFlavour.NATIVE)
+    parts, host = urlsplit(address), request.headers.get("host", "")
+    if _is_loopback(parts.hostname) and _HOST.fullmatch(host) and _is_loopback(urlsplit(f"//{host}").hostname):
+        return f"{parts.scheme}://{host}"
+    return address
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 def _get_peer(request: Request) -> str:

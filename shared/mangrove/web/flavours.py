@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,6 +14,7 @@ from starlette.requests import Request
 
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, NotMounted, Problem
 from mangrove.records.credentials import AppPassword, SshKey
+from mangrove.records.passkeys import Passkey
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.records.users import User
 from mangrove.records.webdav_locks import Lock
@@ -77,6 +79,18 @@ def format_app_password(password: AppPassword) -> dict[str, Any]:
         "title": password.title,
         "added_time": password.added,
         "last_used_time": password.last_used,
+    }
+
+
+def format_passkey(passkey: Passkey) -> dict[str, Any]:
+    """Return a passkey's record."""
+    id = b64encode(urlsafe_b64decode(f"{passkey.name}{'=' * (-len(passkey.name) % 4)}")).decode()
+    return {
+        "id": id,
+        "fingerprint": bytes.fromhex(passkey.aaguid.replace("-", "")).hex(" ").upper(),
+        "title": passkey.title,
+        "added_time": passkey.added,
+        "last_used_time": passkey.last_used,
     }
 
 

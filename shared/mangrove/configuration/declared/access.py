@@ -103,9 +103,7 @@ class Global(SettingGroup):
         "Query parameters that are never passed on, separated by commas.",
         zh="忽略的直链参数",
     )
-    webauthn_login_enabled = switch(
-        False, PUBLIC, "Allow sign-in with a passkey.", absent="WebAuthn", zh="启用 WebAuthn 登录"
-    )
+    webauthn_login_enabled = switch(False, PUBLIC, "Allow sign-in with a passkey.", zh="启用 WebAuthn 登录")
     share_preview = switch(False, PUBLIC, "Show shared files.", absent="sharing", zh="分享预览")
     share_archive_preview = switch(
         False, PUBLIC, "Show what is in shared archives.", absent="sharing", zh="分享中预览压缩包"

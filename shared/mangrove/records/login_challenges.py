@@ -1,0 +1,76 @@
+"""Challenges of sign-ins that take more than one request. Each is used once, by whichever process gets the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.exceptions import DoesNotExist
+
+from mangrove.records.store.base import Protected, RecordConflict, TableMeta, table_name, translate_errors
+from mangrove.records.store.encryption import EncryptedAttribute
+
+ID_BYTES = 32  # random, of the id that a client returns
+MAX_ID_LENGTH = 128  # characters; a longer text is not looked up
+
+
+class ChallengeRecord(Protected):
+    class Meta(TableMeta):
+        table_name = table_name("login_challenges")
+
+    key = UnicodeAttribute(hash_key=True)  # the hexadecimal SHA-256 of the id
+    purpose = UnicodeAttribute()
+    data = EncryptedAttribute()  # JSON
+    until = NumberAttribute()  # seconds since the epoch
+    expires = TTLAttribute()
+
+
+def create(purpose: str, data: Mapping[str, Any], seconds: int) -> str:
+    """Store what an answer is compared with for `seconds`. Return the id, of which only a digest is stored."""
+    id = secrets.token_urlsafe(ID_BYTES)
+    until = int(time.time()) + seconds
+    record = ChallengeRecord(
+        _make_key(id), purpose=purpose, data=orjson.dumps(data).decode(), until=until,
+        expires=datetime.fromtimestamp(until + 1, UTC),
+    )  # fmt: skip
+    with translate_errors():
+        record.save()
+    return id
+
+
+def use(purpose: str, id: str) -> dict[str, Any] | None:
+    """Return the data of a challenge and delete it. Return None if it is unknown, expired, used, or for another
+    purpose."""
+    if not id or len(id) > MAX_ID_LENGTH:
+        return None
+    with translate_errors():
+        try:
+            record = ChallengeRecord.get(_make_key(id), consistent_read=True)
+        except DoesNotExist:
+            return None
+    if record.purpose != purpose or record.until <= time.time():
+        return None
+    try:
+        with translate_errors():
+            record.delete(condition=ChallengeRecord.key.exists())
+    except RecordConflict:
+        return None  # another request used it at the same time
+    data: dict[str, Any] = orjson.loads(record.data)
+    return data
+
+
+def sweep() -> None:
+    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
+    with translate_errors():
+        for record in ChallengeRecord.scan(ChallengeRecord.expires < datetime.now(UTC)):
+            record.delete()
+
+
+def _make_key(id: str) -> str:
+    return hashlib.sha256(id.encode(errors="replace")).hexdigest()
