@@ -93,7 +93,6 @@ LIST: Sequence[Limit] = [
         ),
         ("public key", "identity.keys:MAX_KEY_LENGTH", "characters", "key"),
         ("public keys", "identity.keys:MAX_KEYS_PER_USER", "keys", "user"),
-        ("application passwords", "identity.app_passwords:MAX_APP_PASSWORDS_PER_USER", "passwords", "user"),
         ("passkeys", "identity.passkeys:MAX_PASSKEYS_PER_USER", "passkeys", "user"),
         ("title of a passkey", "identity.passkeys:MAX_TITLE_LENGTH", "characters", "passkey"),
         ("part of a passkey", "web.sign_in_models:MAX_CREDENTIAL_CHARACTERS", "characters", "request"),
@@ -102,8 +101,9 @@ LIST: Sequence[Limit] = [
             "challenges of sign-ins",
             "identity.challenges:MAX_CHALLENGES_PER_CLIENT", "challenges", "client and ten minutes",
         ),
+        ("tokens", "identity.app_passwords:MAX_APP_PASSWORDS_PER_USER", "tokens", "user"),
         ("title of a key", "identity.keys:MAX_TITLE_LENGTH", "characters", "key"),
-        ("title of an application password", "identity.app_passwords:MAX_TITLE_LENGTH", "characters", "password"),
+        ("title of a token", "identity.app_passwords:MAX_TITLE_LENGTH", "characters", "token"),
     ),
     *_make(
         "Settings",

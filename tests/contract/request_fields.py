@@ -159,6 +159,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/zip": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
         "POST /api/me/app_password/add": {"title"},
+        "POST /api/me/token/create": {"title", "folder", "mode", "protocols[]", "expires"},  # see test_token_scopes
         "POST /api/me/update": USER,
         "POST /api/fs/get_direct_upload_info": {"tool", "password"},
         "POST /api/fs/multipart/init": UPLOAD,

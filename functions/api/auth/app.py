@@ -14,12 +14,12 @@ from mangrove.identity.rights import Caller
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.passkeys import passkeys as passkey_records
-from mangrove.web import flavours, models, sign_in_models
+from mangrove.web import account_models, flavours, models, sign_in_models
 from mangrove.web.address import find_site_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields
-from mangrove.web.gates import Anyone, ClientAddress, PresentCode, RequestFlavour, Visitor
+from mangrove.web.gates import AccountOwner, Anyone, ClientAddress, PresentCode, Reader, RequestFlavour
 
 api = Api("auth")
 
@@ -44,7 +44,7 @@ async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientA
 
 
 @api.get("/api/auth/logout")
-def logout(who: Visitor, request: Request) -> Reply:
+def logout(who: AccountOwner, request: Request) -> Reply:
     """End the session of the token in the request."""
     tokens.revoke(tokens.read_header(request.headers))
     return ok()
@@ -56,7 +56,7 @@ def _refuse_guest(who: Caller) -> None:
 
 
 @api.post("/api/auth/2fa/generate", data_model=models.Enrolment)
-def generate(who: Visitor) -> Reply:
+def generate(who: AccountOwner) -> Reply:
     """Create a secret for a second factor; `verify` with a code of it switches it on."""
     _refuse_guest(who)
     qr, secret = otp.generate(who.user.username)
@@ -65,7 +65,11 @@ def generate(who: Visitor) -> Reply:
 
 @api.post("/api/auth/2fa/verify")
 def verify(
-    who: Visitor, request: Request, body: models.Verify2FAReq, present_code: PresentCode, client_address: ClientAddress
+    who: AccountOwner,
+    request: Request,
+    body: models.Verify2FAReq,
+    present_code: PresentCode,
+    client_address: ClientAddress,
 ) -> Reply:
     """Switch the second factor on, or replace it."""
     _refuse_guest(who)
@@ -76,13 +80,14 @@ def verify(
 
 
 @api.get("/api/me", data_model=models.Me)
-async def me(who: Visitor) -> Reply:
+async def me(who: Reader) -> Reply:
     """Return the caller; without a token, the guest."""
-    return ok(flavours.format_user(who.user) | {"otp": bool(who.user.otp_secret)})
+    own = {"base_path": who.base, "permission": who.permission, "otp": bool(who.user.otp_secret)}
+    return ok(flavours.format_user(who.user) | own)
 
 
 @api.post("/api/me/update")
-async def update_me(who: Visitor, body: models.UpdateMeReq, client_address: ClientAddress) -> Reply:
+async def update_me(who: AccountOwner, body: models.UpdateMeReq, client_address: ClientAddress) -> Reply:
     """Change the caller's own name and password."""
     if not who.is_guest:
         require_fields(username=body.username)
@@ -101,7 +106,7 @@ def _require_user(who: Caller) -> int:
 
 
 @api.get("/api/me/sshkey/list", data_model=models.Rows[models.SshKeyRow])
-def list_keys(who: Visitor, flavour: RequestFlavour) -> Reply:
+def list_keys(who: AccountOwner, flavour: RequestFlavour) -> Reply:
     """List the caller's SSH keys."""
     own = ssh_keys.find_by_user(_require_user(who))
     rows: list[dict[str, Any]] = [flavours.format_sshkey(key, flavour) for key in own]
@@ -109,7 +114,7 @@ def list_keys(who: Visitor, flavour: RequestFlavour) -> Reply:
 
 
 @api.post("/api/me/sshkey/add")
-def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
+def add_key(who: AccountOwner, body: models.AddKeyReq) -> Reply:
     """Add an SSH key of the caller."""
     owner = _require_user(who)
     if not body.title or not body.key:
@@ -119,7 +124,7 @@ def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
 
 
 @api.post("/api/me/sshkey/delete")
-def delete_key(who: Visitor, id: RecordId = "") -> Reply:
+def delete_key(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an SSH key of the caller."""
     owner = _require_user(who)
     keys.delete_own(owner, parse_id(id, "id format invalid"))
@@ -127,23 +132,23 @@ def delete_key(who: Visitor, id: RecordId = "") -> Reply:
 
 
 @api.get("/api/me/app_password/list", data_model=models.Rows[models.AppPasswordRow])
-def list_app_passwords(who: Visitor) -> Reply:
+def list_app_passwords(who: AccountOwner) -> Reply:
     """List the caller's application passwords, without their texts."""
     own = app_password_records.find_by_user(_require_user(who))
     return ok({"content": [flavours.format_app_password(password) for password in own], "total": len(own)})
 
 
 @api.post("/api/me/app_password/add", data_model=models.NewAppPassword)
-def add_app_password(who: Visitor, body: models.AddAppPasswordReq) -> Reply:
+def add_app_password(who: AccountOwner, body: models.AddAppPasswordReq) -> Reply:
     """Create an application password of the caller, for WebDAV and SFTP; only this answer has its text."""
     owner = _require_user(who)
     require_fields(title=body.title.strip())
-    password, text = app_passwords.add(owner, body.title)
+    password, text = app_passwords.add(owner, app_passwords.NewToken(body.title))
     return ok({"id": password.id, "title": password.title, "password": text})
 
 
 @api.post("/api/me/app_password/delete")
-def delete_app_password(who: Visitor, id: RecordId = "") -> Reply:
+def delete_app_password(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an application password of the caller; its sessions end."""
     owner = _require_user(who)
     app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
@@ -184,7 +189,7 @@ async def finish_passkey_login(
 
 @api.get("/api/authn/webauthn_begin_registration", data_model=sign_in_models.PasskeyChallenge)
 async def begin_passkey_registration(
-    who: Visitor, request: Request, present_code: PresentCode, client_address: ClientAddress
+    who: AccountOwner, request: Request, present_code: PresentCode, client_address: ClientAddress
 ) -> Reply:
     """Begin the registration of a passkey; a user with a second factor needs a current code of it."""
     _require_user(who)
@@ -196,7 +201,7 @@ async def begin_passkey_registration(
 
 @api.post("/api/authn/webauthn_finish_registration")
 async def finish_passkey_registration(
-    who: Visitor,
+    who: AccountOwner,
     request: Request,
     body: sign_in_models.AttestationReq,
     session: PasskeySession = "",
@@ -210,14 +215,14 @@ async def finish_passkey_registration(
 
 
 @api.post("/api/authn/delete_authn")
-def delete_passkey(who: Visitor, body: sign_in_models.DeletePasskeyReq) -> Reply:
+def delete_passkey(who: AccountOwner, body: sign_in_models.DeletePasskeyReq) -> Reply:
     """Delete a passkey of the caller."""
     passkeys.delete_own(_require_user(who), body.id)
     return ok("Deleted Successfully")
 
 
 @api.get("/api/authn/getcredentials", data_model=list[sign_in_models.PasskeyRow])
-def list_passkeys(who: Visitor) -> Reply:
+def list_passkeys(who: AccountOwner) -> Reply:
     """List the passkeys of the caller."""
     own = passkey_records.find_by_user(_require_user(who))
     return ok([flavours.format_passkey(passkey) for passkey in own])
@@ -229,6 +234,32 @@ async def _find_relying_party(request: Request) -> passkeys.RelyingParty:
     if not settings.webauthn_login_enabled:
         raise AccessDenied("WebAuthn is not enabled")
     return passkeys.make_relying_party(await find_site_address(request), settings.site_title)
+
+
+@api.get("/api/me/token/list", data_model=models.Rows[account_models.TokenRow])
+def list_tokens(who: AccountOwner) -> Reply:
+    """List the caller's tokens, without their texts."""
+    own = app_password_records.find_by_user(_require_user(who))
+    return ok({"content": [account_models.format_token(token) for token in own], "total": len(own)})
+
+
+@api.post("/api/me/token/create", data_model=account_models.NewTokenRow)
+def create_token(
+    who: AccountOwner, body: account_models.TokenReq, present_code: PresentCode, client_address: ClientAddress
+) -> Reply:
+    """Create a token of the caller with a scope; only this answer has its text."""
+    _require_user(who)
+    require_fields(title=body.title.strip())
+    token, text = accounts.create_token(who.user, body.make_token(), present_code, client_address)
+    return ok(account_models.format_token(token) | {"token": text})
+
+
+@api.post("/api/me/token/delete")
+def delete_token(who: AccountOwner, id: RecordId = "") -> Reply:
+    """Delete a token of the caller; its sessions end, and its tasks fail."""
+    owner = _require_user(who)
+    app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
+    return ok()
 
 
 app = api.app

@@ -13,7 +13,7 @@ from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core.http import make_retry_after
 from mangrove.core.problems import AccessDenied, BadRequest, FeatureNotAvailable, Problem
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import Right
 from mangrove.protocols.webdav import bodies, handlers, headers
 from mangrove.protocols.webdav.credentials import sign_in
 from mangrove.protocols.webdav.errors import XML, DavProblem, find_status, render_problem
@@ -57,7 +57,7 @@ class DavGate(Gate):
             setattr(request.state, name, value)
         if self.declared_right:
             await session.make_caller(self.declared_right)  # refused before anything is read
-        guest = Caller(await session.find_user()).is_guest
+        guest = (await session.find_caller()).is_guest
         lists = parse_if(request.headers.get("if", ""))
         conditions = Conditions(lists, await find_prefix(request))
         return DavRequest(session, credentials.password if guest else "", self.declared_right, conditions)

@@ -10,7 +10,7 @@ from mangrove.identity import accounts, app_passwords, keys, passkeys, tokens
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
-from mangrove.web import flavours, models
+from mangrove.web import account_models, flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Id, RecordId, Request, parse_id, require_fields, require_in_query
@@ -119,6 +119,20 @@ def list_app_passwords(who: Admin, uid: UserId = "") -> Reply:
 @api.post("/api/admin/user/app_password/delete")
 def delete_app_password(who: Admin, id: RecordId = "") -> Reply:
     """Delete an application password of any user; its sessions end."""
+    app_passwords.delete(parse_id(id, "id format invalid"))
+    return ok()
+
+
+@api.get("/api/admin/user/token/list", data_model=models.Rows[account_models.TokenRow])
+def list_tokens(who: Admin, uid: UserId = "") -> Reply:
+    """List the tokens of a user, without their texts."""
+    rows = app_password_records.find_by_user(_parse_user(uid))
+    return ok({"content": [account_models.format_token(token) for token in rows], "total": len(rows)})
+
+
+@api.post("/api/admin/user/token/delete")
+def delete_token(who: Admin, id: RecordId = "") -> Reply:
+    """Delete a token of any user; its sessions end, and its tasks fail."""
     app_passwords.delete(parse_id(id, "id format invalid"))
     return ok()
 

@@ -25,7 +25,6 @@ from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.protocols.sessions import Session, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
 from mangrove.records.credentials import ssh_keys
-from mangrove.records.users import User
 from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Mount
@@ -63,7 +62,7 @@ async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
         return _refuse(username, source, f"{protocol[:16]} is not served")
     try:
         session, keys = await _sign_in(username, password, source)
-        shown = await find_shown(await session.find_user())
+        shown = await find_shown(await session.find_caller(Right.WRITE))
     except Problem as problem:
         return _refuse(username, source, type(problem).__name__)
     if not shown:
@@ -86,7 +85,7 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
         if (await configuration.get()).settings.sftp_disable_password_login:
             raise AccessDenied
         session = await sign_in_with_password(username, password, SFTP, source)
-        if (await session.find_user()).role == GUEST:
+        if (await session.find_caller()).is_guest:
             raise AccessDenied
         return session, ()
     await configuration.get()
@@ -100,9 +99,9 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
     return session, [key.text for key in keys]
 
 
-async def find_shown(user: User) -> list[Shown]:
+async def find_shown(caller: Caller) -> list[Shown]:
     """Return the parts of a user's tree that can be shown, as many as a policy has room for."""
-    root = await accesses.at(Caller(user, Right.WRITE), "/")
+    root = await accesses.at(caller, "/")
     shown: list[Shown] = []
     for access, mount in _find_mounts(root):
         folder = _show(access, mount, root.path)
@@ -110,7 +109,11 @@ async def find_shown(user: User) -> list[Shown]:
             continue
         if len(make_policy([*shown, folder])) > MAX_POLICY_LENGTH:
             log_event(
-                "not shown", protocol=SFTP.name, user=user.username, path=access.path, reason="no room in the policy"
+                "not shown",
+                protocol=SFTP.name,
+                user=caller.user.username,
+                path=access.path,
+                reason="no room in the policy",
             )
             continue
         shown.append(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from mangrove.core import runtime
 from mangrove.core.runtime import BoundedCache
@@ -13,13 +14,11 @@ from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
 
 MAX_CACHED_USERS = 4096  # entries, and names of users
-Credentials = Mapping[int, str]
-"""The fingerprint or digest of each credential of a user, by its id."""
+Credentials = Mapping[int, Any]
+"""The fingerprint of each key of a user, or the record of each token, by its id."""
 CREDENTIALS: Mapping[str, Callable[[int], Credentials]] = {
     ssh_keys.name: lambda user_id: {key.id: key.fingerprint for key in ssh_keys.find_by_user(user_id)},
-    app_passwords.name: lambda user_id: {
-        password.id: password.digest for password in app_passwords.find_by_user(user_id)
-    },
+    app_passwords.name: lambda user_id: {token.id: token for token in app_passwords.find_by_user(user_id)},
 }
 """The functions that read the credentials, by kind."""
 
@@ -137,12 +136,10 @@ def read_credentials(kind: str, user_id: int) -> Credentials:
     return credentials
 
 
-async def has_credential(kind: str, user_id: int, id: int) -> bool:
-    """True if a user still has a credential. A thread is used only if they are not cached."""
+async def find_credentials(kind: str, user_id: int) -> Credentials:
+    """Return the credentials of a user. A thread is used only if they are not cached."""
     credentials = known_users().get_credentials(kind, user_id)
-    if credentials is None:
-        credentials = await asyncio.to_thread(read_credentials, kind, user_id)
-    return id in credentials
+    return await asyncio.to_thread(read_credentials, kind, user_id) if credentials is None else credentials
 
 
 async def find_by_name(username: str) -> User | None:

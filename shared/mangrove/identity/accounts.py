@@ -22,12 +22,13 @@ from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
 from mangrove.records import settings, share_links, users
+from mangrove.records.credentials import AppPassword
 from mangrove.records.users import SHORT_PASSWORD, User
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
 FindUser = Callable[[str], User | None]
-FindDigests = Callable[[int], Mapping[int, str]]
+FindTokens = Callable[[int], Mapping[int, AppPassword]]
 NO_USER_ID = 0  # which no user has
 RANDOM_PASSWORD_BYTES = 48  # of a password that nobody knows; longer than the setting can require
 
@@ -87,19 +88,19 @@ def authenticate(username: str, static_hash: str, otp_code: str, source: str, fi
 
 
 def authenticate_protocol_login(
-    username: str, password: str, otp_code: str, source: str, find: FindUser, find_digests: FindDigests
+    username: str, password: str, otp_code: str, source: str, find: FindUser, find_tokens: FindTokens
 ) -> tuple[User, int | None]:
-    """Return the user who signs in and the id of the application password, None for the password of the account.
+    """Return the user who signs in and the id of the token, None for the password of the account.
 
-    `find_digests` returns the digests of the application passwords of a user, by id. A wrong application password takes
-    as long as any wrong password, also for an unknown user.
+    `find_tokens` returns the tokens of a user, by id. A wrong token takes as long as any wrong password, also for an
+    unknown user.
     """
     static_hash = passwords.make_static_hash(password)
     lockout.ACCOUNTS.check(username, source)
     user = find(username)
     id = None
     if app_passwords.is_app_password(password):
-        id = app_passwords.find_id(password, find_digests(user.id if user else NO_USER_ID))
+        id = app_passwords.find_id(password, find_tokens(user.id if user else NO_USER_ID))
     if user is None or id is None:
         return _authenticate(user, username, static_hash, otp_code, source), None
     lockout.ACCOUNTS.record_success(username, source)
@@ -154,6 +155,22 @@ def cancel_second_factor(id: int, own_session: str, present_code: str, source: s
     if own_session:
         _check_second_factor(user, present_code, source, PresentCodeRequired())
     _change_second_factor(user, "", own_session)
+
+
+def create_token(user: User, new: app_passwords.NewToken, present_code: str, source: str) -> tuple[AppPassword, str]:
+    """Create a token of a user. Return it and its text, which is not stored.
+
+    A token for administration needs an administrator and a code of their second factor. Raise BadRequest, AccessDenied,
+    Unauthorized or TooMany.
+    """
+    new.check()
+    if new.is_administrative:
+        if user.role != ADMIN:
+            raise AccessDenied("You are not an admin")
+        if not user.otp_secret:
+            raise BadRequest("a token for administration needs a second factor, switch it on first")
+        _check_second_factor(user, present_code, source, PresentCodeRequired())
+    return app_passwords.add(user.id, new)
 
 
 def _change_second_factor(user: User, secret: str, kept_session: str) -> None:

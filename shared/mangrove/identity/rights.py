@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
+from mangrove.core.paths import TreePath
+from mangrove.identity.scopes import TokenScope
 from mangrove.records.users import User
 
 ADMIN_PERMISSION = 0x71FF
@@ -33,21 +36,64 @@ class Right(IntFlag):
     CUSTOM_SHARE_ID = 1 << 15
 
 
+CHANGES = (
+    Right.OFFLINE_DOWNLOAD | Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE | Right.WEBDAV_MANAGE
+    | Right.FTP_MANAGE | Right.DECOMPRESS | Right.SHARE | Right.CUSTOM_SHARE_ID
+)  # fmt: skip
+"""The rights that a token for reading does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of a request."""
+    """The user of a request, with the scope of the token that the request was made with."""
 
     user: User
     declared_right: Right = Right.READ  # by the route; `tree.access` requires that right and no other
     source: str = field(default="", compare=False)  # the client's address; "" for work without a client
+    scope: TokenScope | None = None  # None for a session, which has no narrower rights than its user
 
     def has(self, right: Right) -> bool:
-        """True if the permission of the user has this right. An administrator has every right."""
-        return self.is_admin or self.user.permission & right == right
+        """True if the permission of the user has this right, and the scope allows it. An administrator has every
+        right."""
+        if right & CHANGES and not self.may_change:
+            return False
+        return self.user.role == ADMIN or self.user.permission & right == right
+
+    @property
+    def base(self) -> TreePath:
+        """The root of the caller: the base path of the user, or the folder of the token below it."""
+        base = TreePath(self.user.base_path)
+        return base if self.scope is None else base / self.scope.folder
+
+    @property
+    def permission(self) -> int:
+        """The permission of the user, as bits, within the scope. That of an administrator is the stored number."""
+        return self.user.permission if self.may_change else self.user.permission & ~CHANGES
+
+    @property
+    def rights_key(self) -> Hashable:
+        """A value that is equal for callers with the same rights."""
+        return self.user.id, self.user.role, self.user.permission, self.scope
+
+    @property
+    def may_read(self) -> bool:
+        """True unless the scope is for writing alone."""
+        return self.scope is None or self.scope.may_read
+
+    @property
+    def may_change(self) -> bool:
+        """True unless the scope is for reading alone."""
+        return self.scope is None or self.scope.may_change
+
+    @property
+    def token_id(self) -> int:
+        """The id of the token, 0 for a session."""
+        return 0 if self.scope is None else self.scope.token_id
 
     @property
     def is_admin(self) -> bool:
-        return self.user.role == ADMIN
+        """True for an administrator; for their token if it is for administration."""
+        return self.user.role == ADMIN and (self.scope is None or self.scope.is_administrative)
 
     @property
     def is_guest(self) -> bool:

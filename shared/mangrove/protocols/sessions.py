@@ -19,10 +19,13 @@ from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
+from mangrove.identity import app_passwords as tokens
 from mangrove.identity.passwords import run_in_turn
 from mangrove.identity.rights import GUEST, Caller, Right
+from mangrove.identity.scopes import TokenProtocol
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
+from mangrove.tree import callers
 
 ENDED = "the session has ended, sign in again"
 
@@ -39,14 +42,18 @@ class Credential:
 
     def note_use(self) -> None:
         """Record the time of its last use; blocks."""
-        try:
-            _CHANGE[self.kind](self.id, last_used=datetime.now(UTC))
-        except RecordNotFound:
-            pass  # removed meanwhile: the session ends
+        _NOTE_USE[self.kind](self.id)
+
+
+def _note_use_of_key(id: int) -> None:
+    try:
+        ssh_keys.change(id, last_used=datetime.now(UTC))
+    except RecordNotFound:
+        pass  # removed meanwhile: the session ends
 
 
 _NAMES = {ssh_keys.name: "key", app_passwords.name: "application password"}
-_CHANGE = {ssh_keys.name: ssh_keys.change, app_passwords.name: app_passwords.change}
+_NOTE_USE = {ssh_keys.name: _note_use_of_key, app_passwords.name: tokens.note_use}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +73,35 @@ class Session:
     writing: Right
     credential: Credential | None = None
 
-    async def find_user(self) -> User:
-        """Return the present account. Raise Unauthorized if the session has ended."""
+    async def _find_user(self) -> User:
+        """Return the present account. Raise Unauthorized if it can no longer use the protocol."""
         user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
         if not Caller(user).has(self.reading):
             raise Unauthorized(ENDED)
-        used = self.credential
-        if used is not None and not await users.has_credential(used.kind, user.id, used.id):
-            raise Unauthorized(ENDED)
         return user
+
+    async def find_caller(self, right: Right = Right.READ) -> Caller:
+        """Return the present account with the scope of its token. Raise Unauthorized if the session has ended."""
+        user, used = await self._find_user(), self.credential
+        if used is None:
+            return Caller(user, right, self.source)
+        if used.kind == app_passwords.name:
+            scope = await callers.find_scope(user.id, used.id)
+            if scope is None:
+                raise Unauthorized(ENDED)
+            return Caller(user, right, self.source, scope)
+        if used.id not in await users.find_credentials(used.kind, user.id):
+            raise Unauthorized(ENDED)
+        return Caller(user, right, self.source)
 
     async def make_caller(self, right: Right) -> Caller:
         """Return the caller of a verb that needs `right`.
 
-        Raise AccessDenied for an account that can only read over the protocol.
+        Raise AccessDenied for an account or a token that can only read over the protocol.
         """
-        caller = Caller(await self.find_user(), right, self.source)
+        caller = await self.find_caller(right)
         if right is not Right.READ and not caller.has(self.writing):
             raise AccessDenied
         return caller
@@ -106,11 +124,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolAccess:
-    """The name of a protocol, and the rights that it requires."""
+    """The name of a protocol, the rights that it requires, and the protocol of the tokens that it accepts."""
 
     name: str
     reading: Right
     writing: Right
+    token_protocol: TokenProtocol
 
     def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
         """Return the session of a user who has signed in. Raise AccessDenied without the right to use the protocol."""
@@ -148,10 +167,16 @@ async def sign_in_with_password(
     protocol.
     """
     await configuration.get()
-    find_digests = partial(users.read_credentials, app_passwords.name)
-    check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_digests)
+    find_tokens = partial(users.read_credentials, app_passwords.name)
+    check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_tokens)
     user, id = await run_in_turn(source, check)
-    return access.open_session(user, source, None if id is None else Credential(app_passwords.name, id))
+    if id is None:
+        return access.open_session(user, source)
+    scope = await callers.find_scope(user.id, id)
+    if scope is None:
+        raise Unauthorized(ENDED)
+    scope.require(access.token_protocol)
+    return access.open_session(user, source, Credential(app_passwords.name, id))
 
 
 async def _find_user(username: str) -> User | None:
@@ -165,7 +190,7 @@ async def find_ended(sessions: Iterable[Session]) -> list[Session]:
     ended: list[Session] = []
     for session in sessions:
         try:
-            await session.find_user()
+            await session.find_caller()
         except Unauthorized:
             ended.append(session)
     return ended

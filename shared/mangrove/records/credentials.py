@@ -1,4 +1,8 @@
-"""Credentials of users beside their password: SSH keys and application passwords. Each belongs to one user."""
+"""Credentials of users beside their password: SSH keys and tokens. Each belongs to one user.
+
+Tokens are stored as application passwords, which they were before they had a scope. A record without the attributes of
+a scope is a token for the whole tree by WebDAV and SFTP.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.transactions import TransactWrite
 
@@ -17,6 +21,7 @@ from mangrove.records.store.base import TableMeta, Versioned, get_connection, ta
 from mangrove.records.store.repository import Repository
 
 INDEX = "user"
+OLD_PROTOCOLS = "webdav,sftp"  # of application passwords
 Value = TypeVar("Value")
 
 
@@ -38,7 +43,7 @@ class SshKey:
 
 @dataclass(frozen=True, slots=True)
 class AppPassword:
-    """An application password: a program signs in with it instead of the password of its user."""
+    """A token: a program signs in with it instead of the password of its user."""
 
     id: int
     user_id: int
@@ -46,9 +51,19 @@ class AppPassword:
     name: str
     """`<user id>#<title>`, unique."""
     digest: str
-    """The hexadecimal SHA-256 of the password."""
+    """The hexadecimal SHA-256 of the text."""
     added: datetime
     last_used: datetime
+    folder: str = "/"
+    """The root of the token, below the base path of the user."""
+    mode: str = "both"
+    """A value of `identity.scopes.TokenMode`."""
+    protocols: str = OLD_PROTOCOLS
+    """Values of `identity.scopes.TokenProtocol`, separated by commas."""
+    is_administrative: bool = False
+    """It may use the routes of administrators."""
+    expires: int = 0
+    """In seconds since the epoch; 0 for no end."""
 
 
 class UserIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
@@ -89,6 +104,11 @@ class AppPasswordRecord(Versioned):
     digest = UnicodeAttribute()
     added = UTCDateTimeAttribute()
     last_used = UTCDateTimeAttribute()
+    folder = UnicodeAttribute(default="/")
+    mode = UnicodeAttribute(default="both")
+    protocols = UnicodeAttribute(default=OLD_PROTOCOLS)
+    is_administrative = BooleanAttribute(default=False)
+    expires = NumberAttribute(default=0)
 
     by_user = UserIndex()
 

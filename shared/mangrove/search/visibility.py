@@ -10,7 +10,7 @@ path of a rule or a mount are evaluated separately.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from mangrove.core.paths import TreePath
@@ -149,8 +149,7 @@ async def find_visibility(access: PathAccess) -> FolderVisibility:
 
     It is cached by caller, password, folder and the version of rules and mounts.
     """
-    user = access.caller.user
-    key = user.id, user.permission, access.password, access.path
+    key = access.caller.rights_key, access.password, access.path
     evaluator = VISIBILITIES.open().get(key)
     if evaluator is None or evaluator.access.rules is not access.rules or evaluator.access.table is not access.table:
         evaluator = await asyncio.to_thread(FolderVisibility, access)
@@ -158,4 +157,4 @@ async def find_visibility(access: PathAccess) -> FolderVisibility:
     return evaluator
 
 
-VISIBILITIES: CacheKind[tuple[int, int, str, TreePath], FolderVisibility] = CacheKind("judges of searches", 64)
+VISIBILITIES: CacheKind[tuple[Hashable, str, TreePath], FolderVisibility] = CacheKind("judges of searches", 64)

@@ -24,14 +24,14 @@ MAX_SINGLE_TASKS = 20  # of a request; more entries become the work of one task
 
 async def enqueue(kind: str, access: PathAccess, request: TaskRequest) -> Task:
     """Enqueue a task for the caller."""
-    return await asyncio.to_thread(queue.enqueue, kind, access.caller.user, request)
+    return await asyncio.to_thread(queue.enqueue, kind, access.caller.user, request, access.caller.token_id)
 
 
 async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskRequest]) -> list[Task]:
     """Enqueue tasks for the caller."""
 
     def enqueue_all() -> list[Task]:  # in a thread, since thousands of specifications would block the event loop
-        return queue.enqueue_many(kind, access.caller.user, list(requests))
+        return queue.enqueue_many(kind, access.caller.user, list(requests), access.caller.token_id)
 
     async with limits().task_requests.hold(access.caller.user.id):
         return await asyncio.to_thread(enqueue_all)

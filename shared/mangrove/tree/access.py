@@ -73,7 +73,7 @@ class PathAccess:
     @property
     def base(self) -> TreePath:
         """The caller's own root."""
-        return TreePath(self.caller.user.base_path)
+        return self.caller.base
 
     @property
     def parent(self) -> PathAccess:
@@ -102,16 +102,16 @@ class PathAccess:
         return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
 
     def may_read(self) -> bool:
-        """True if the rules let the caller read here."""
-        return all(decision.may_read(self.password) for decision in self.decisions)
+        """True if the rules, and the scope of the caller, let the caller read here."""
+        return self.caller.may_read and all(decision.may_read(self.password) for decision in self.decisions)
 
     def is_reader(self) -> bool:
         """True if no list of readers leaves the caller out."""
         return all(decision.is_reader for decision in self.decisions)
 
     def may_write(self) -> bool:
-        """True if no list of writers leaves the caller out."""
-        return all(decision.may_write for decision in self.decisions)
+        """True if the scope of the caller is not for reading alone, and no list of writers leaves the caller out."""
+        return self.caller.may_change and all(decision.may_write for decision in self.decisions)
 
     def may_replace(self, child: PathAccess) -> bool:
         """True if the caller may replace `child`, an entry of this folder.
@@ -245,7 +245,7 @@ class PathAccess:
 
 
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
-    """Return the access to a path as the caller wrote it, below the caller's base path unless `confined` is off.
+    """Return the access to a path as the caller wrote it, below the caller's root unless `confined` is off.
 
     RelativePath or BadRequest for a text that is not a path. TooMany for a password while the folder is locked for the
     caller's address. No storage is asked yet.
@@ -254,7 +254,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     table = await mounts.ready()
     now = configuration.cached()
     if confined:
-        path = TreePath(caller.user.base_path) / path
+        path = caller.base / path
     access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
     if password and caller.source and access.rules.has_passwords and not caller.has(Right.SKIP_PASSWORD):
         await limit_guesses(access)

@@ -17,8 +17,11 @@ from mangrove.configuration import users
 from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
+from mangrove.identity.app_passwords import is_app_password
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
+from mangrove.identity.scopes import TokenProtocol, TokenScope
 from mangrove.records.users import User
+from mangrove.tree import callers
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.flavours import ApiFlavour, find_flavour
 from mangrove.web.framework import Depends, Header, Query, Request
@@ -30,9 +33,10 @@ Level = Literal["anyone", "visitor", "member", "admin"]
 class Gate:
     """A declared right. As a dependency it returns the Caller, or None for `anyone`."""
 
-    def __init__(self, level: Level, declared_right: Right = Right.READ) -> None:
+    def __init__(self, level: Level, declared_right: Right = Right.READ, *, accepts_tokens: bool = True) -> None:
         self.level = level
         self.declared_right = declared_right
+        self.accepts_tokens = accepts_tokens  # with a scope that allows the rest
 
     def __str__(self) -> str:
         if self.declared_right is Right.READ:
@@ -42,17 +46,27 @@ class Gate:
     async def __call__(self, request: Request) -> Any:
         if self.level == "anyone":
             return None
-        user = await _authenticate(request)
+        user, scope = await _authenticate(request)
         request.state.caller = user.username
-        if self.level == "member" and user.role == GUEST:
+        caller = Caller(user, self.declared_right, await find_client_address(request), scope)
+        if scope is not None and not self.accepts_tokens:
+            raise AccessDenied("this request needs a session: a token cannot make it")
+        if self.level == "member" and caller.is_guest:
             raise AccessDenied("You are a guest")
-        if self.level == "admin" and user.role != ADMIN:
+        if self.level == "admin" and not caller.is_admin:
             raise AccessDenied("You are not an admin")
-        return Caller(user, self.declared_right, await find_client_address(request))
+        return caller
 
 
-async def _authenticate(request: Request) -> User:
-    token = tokens.read_header(request.headers)
+async def _authenticate(request: Request) -> tuple[User, TokenScope | None]:
+    text = tokens.read_header(request.headers)
+    if is_app_password(text):
+        await configuration.get()
+        return await callers.find_token(text, TokenProtocol.API)
+    return await _find_session_user(text), None
+
+
+async def _find_session_user(token: str) -> User:
     now = await configuration.get(partial(tokens.read_version, token) if token else None)
     if not token:
         return await _find_guest()
@@ -78,6 +92,7 @@ async def _find_guest() -> User:
 
 Anyone = Annotated[None, Depends(Gate("anyone"))]
 Visitor = Annotated[Caller, Depends(Gate("visitor"))]
+AccountOwner = Annotated[Caller, Depends(Gate("visitor", accepts_tokens=False))]
 Member = Annotated[Caller, Depends(Gate("member"))]
 Admin = Annotated[Caller, Depends(Gate("admin"))]
 Reader = Annotated[Caller, Depends(Gate("visitor", Right.READ))]

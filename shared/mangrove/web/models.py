@@ -26,7 +26,7 @@ def _parse_flag(value: Any) -> Any:
     return {"true": True, "false": False, "": False}.get(value, value) if isinstance(value, str) else value
 
 
-def _require_in_schema(*required: str) -> ConfigDict:
+def require_in_schema(*required: str) -> ConfigDict:
     """Mark fields as required in the OpenAPI document whose absence the handler refuses with its own message."""
     return ConfigDict(json_schema_extra={"required": list(required)})
 
@@ -44,7 +44,7 @@ class Id(Model):
 
 
 class LoginReq(Body):
-    model_config = _require_in_schema("username")
+    model_config = require_in_schema("username")
 
     username: Text = Field("", description="Name that the user signs in with.")
     password: Text = Field(
@@ -60,7 +60,7 @@ class Token(Model):
 
 
 class Verify2FAReq(Body):
-    model_config = _require_in_schema("code", "secret")
+    model_config = require_in_schema("code", "secret")
 
     code: str = Field("", max_length=32, description="A current code of the secret.")
     secret: str = Field("", max_length=128, description="Secret of the second factor, in Base32.")
@@ -72,7 +72,7 @@ class Enrolment(Model):
 
 
 class UpdateMeReq(Body):
-    model_config = _require_in_schema("username")
+    model_config = require_in_schema("username")
 
     username: Text = Field("", description="Name that the user signs in with.")
     password: Text = Field("", description="The new password, which ends all sessions; empty for no change.")
@@ -80,7 +80,7 @@ class UpdateMeReq(Body):
 
 
 class AddKeyReq(Body):
-    model_config = _require_in_schema("title", "key")
+    model_config = require_in_schema("title", "key")
 
     title: NewTitle = ""
     key: str = Field("", max_length=16_384, description="The public key, as a line of `authorized_keys`.")
@@ -95,7 +95,7 @@ class SshKeyRow(Model):
 
 
 class AddAppPasswordReq(Body):
-    model_config = _require_in_schema("title")
+    model_config = require_in_schema("title")
 
     title: NewTitle = ""
 
@@ -135,7 +135,7 @@ Username = Annotated[str, Field(description="Name that the user signs in with.")
 
 
 class UserReq(Body):
-    model_config = _require_in_schema("username")
+    model_config = require_in_schema("username")
 
     id: Number = Field(0, description="Id of the record.")
     username: Annotated[Username, Field(max_length=4096)] = ""
@@ -168,7 +168,7 @@ UserIds = Annotated[list[Number], Field(max_length=10_000)] | None
 
 
 class MetaReq(Body):
-    model_config = _require_in_schema("path")
+    model_config = require_in_schema("path")
 
     id: Number = Field(0, description="Id of the record.")
     path: Text = Field("", description="Path in the tree to which the rule applies.")
@@ -227,7 +227,7 @@ class SettingRow(Model):
 
 
 class Aria2Req(Body):
-    model_config = _require_in_schema("uri", "secret")
+    model_config = require_in_schema("uri", "secret")
 
     uri: Text = Field("", description="Address of aria2.")
     secret: Text = Field("", description="Secret of aria2; empty for none.")
@@ -248,14 +248,14 @@ class IndexProgress(Model):
 
 
 class QbitReq(Body):
-    model_config = _require_in_schema("url", "seedtime")
+    model_config = require_in_schema("url", "seedtime")
 
     url: Text = Field("", description="Address of qBittorrent, with its user and password.")
     seedtime: Text = Field("", description="Minutes of seeding after a torrent is complete; negative for no end.")
 
 
 class StorageReq(Body):
-    model_config = _require_in_schema("mount_path", "driver")
+    model_config = require_in_schema("mount_path", "driver")
 
     id: Number = Field(0, description="Id of the storage to change.")
     mount_path: Text = Field("", description="Path of the storage in the tree.")

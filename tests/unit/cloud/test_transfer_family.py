@@ -15,7 +15,8 @@ from mangrove.cloud.transfer_family import find_shown, identify, make_answer
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity import accounts, app_passwords, keys, passwords
-from mangrove.identity.rights import GUEST, Right
+from mangrove.identity.app_passwords import NewToken
+from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.records import settings, users
 from tests.unit.identity.test_keys import ED25519
 from tests.unit.tree.environment import TreeEnv
@@ -43,7 +44,7 @@ def mount(tree: TreeEnv, path: str, root: str = "/", driver: str = "S3", **optio
 
 
 def show(tree: TreeEnv) -> list[tuple[str, str]]:
-    return [(shown.entry, shown.prefix) for shown in tree.run(find_shown(tree.user))]
+    return [(shown.entry, shown.prefix) for shown in tree.run(find_shown(Caller(tree.user, Right.WRITE)))]
 
 
 def ask(tree: TreeEnv, **event: Any) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def test_a_mount_with_another_one_inside_it_is_not_shown_and_neither_are_balance
 def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permission: int, actions: set[str]) -> None:
     mount(tree, "/a", "/deep/a")
     tree.change_user(int(permission))
-    answer = make_answer(ROLE, tree.run(find_shown(tree.user)))
+    answer = make_answer(ROLE, tree.run(find_shown(Caller(tree.user, Right.WRITE))))
     listing, *others = json.loads(answer["Policy"])["Statement"]
     assert listing == {
         "Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws-cn:s3:::{BUCKET}",
@@ -143,14 +144,14 @@ def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permi
 def test_where_a_rule_keeps_the_user_from_writing_everything_is_for_reading(tree: TreeEnv) -> None:
     mount(tree, "/a", "/a")
     tree.add_rule("/a/b", write_users=[999])
-    (shown,) = tree.run(find_shown(tree.user))
+    (shown,) = tree.run(find_shown(Caller(tree.user, Right.WRITE)))
     assert not shown.may_write and not shown.may_delete
 
 
 def test_a_policy_is_never_longer_than_aws_takes(tree: TreeEnv) -> None:
     for number in range(40):
         mount(tree, f"/{number:02}", f"/{'x' * 100}{number}")
-    shown = tree.run(find_shown(tree.user))
+    shown = tree.run(find_shown(Caller(tree.user, Right.WRITE)))
     assert 2 < len(shown) < 40
     assert len(make_answer(ROLE, shown)["Policy"]) <= transfer_family.MAX_POLICY_LENGTH
 
@@ -160,7 +161,7 @@ def test_passwords_and_keys_let_in_as_at_the_door_on_one_machine(tree: TreeEnv) 
     users.change(tree.user.id, password_hash=passwords.hash_password(PASSWORD))
     assert ask(tree) == {}, "no key"
     keys.add(tree.user.id, "laptop", ED25519)
-    _, text = app_passwords.add(tree.user.id, "scanner")
+    _, text = app_passwords.add(tree.user.id, NewToken("scanner"))
     by_key = ask(tree)
     assert by_key.pop("PublicKeys") == [ED25519]
     assert ask(tree, password=PASSWORD) == ask(tree, password=text) == by_key

@@ -14,7 +14,9 @@ from mangrove.core.problems import AccessDenied, Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity import accounts, app_passwords, keys
 from mangrove.identity.accounts import UserFields
+from mangrove.identity.app_passwords import NewToken
 from mangrove.identity.rights import Right
+from mangrove.identity.scopes import TokenProtocol
 from mangrove.protocols import sessions
 from mangrove.protocols.sessions import ProtocolAccess, Session, find_ended, sign_in_with_password
 from mangrove.records import users
@@ -25,7 +27,7 @@ from mangrove.records.users import User
 from tests.unit.identity.test_keys import ED25519
 
 pytestmark = pytest.mark.usefixtures("records")
-DOOR = ProtocolAccess("test", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+DOOR = ProtocolAccess("test", Right.WEBDAV_READ, Right.WEBDAV_MANAGE, TokenProtocol.WEBDAV)
 PASSWORD = "her own password"
 SOURCE = "1.2.3.4"
 
@@ -38,7 +40,7 @@ def ann() -> User:
 
 async def open_all(ann: User) -> list[Session]:
     """One session by the account's password, one by an application password, one by a key."""
-    _, text = await asyncio.to_thread(app_passwords.add, ann.id, "phone")
+    _, text = await asyncio.to_thread(app_passwords.add, ann.id, NewToken("phone"))
     key = await asyncio.to_thread(keys.add, ann.id, "laptop", ED25519)
     login = await DOOR.find_key("ann", key.fingerprint)
     assert login is not None
@@ -67,7 +69,7 @@ def test_a_session_ends_with_the_application_password_or_key_it_was_opened_with(
         await asyncio.to_thread(delete, used.id)
         assert await find_ended(opened) == [opened[ending]]
         with pytest.raises(Unauthorized, match=sessions.ENDED):
-            await opened[ending].find_user()
+            await opened[ending].find_caller()
 
     asyncio.run(work())
 
@@ -105,7 +107,7 @@ def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
 
 
 def test_the_right_to_use_the_door_is_needed_with_an_application_password_too(ann: User) -> None:
-    _, text = app_passwords.add(ann.id, "phone")
+    _, text = app_passwords.add(ann.id, NewToken("phone"))
     users.change(ann.id, permission=0)
     with pytest.raises(AccessDenied, match="permission to use test"):
         asyncio.run(sign_in_with_password("ann", text, DOOR, SOURCE))

@@ -6,15 +6,25 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from mangrove.configuration.users import known_users
 from mangrove.core.problems import AccessDenied
-from mangrove.identity.rights import Right
+from mangrove.identity import app_passwords
+from mangrove.identity.app_passwords import NewToken
+from mangrove.identity.rights import Caller, Right
+from mangrove.identity.scopes import make_scope
 from mangrove.records import storages
+from mangrove.records.credentials import app_passwords as token_records
+from mangrove.records.tasks.model import Task
+from mangrove.tasks import submit
 from mangrove.tasks.core import authorization, queue
 from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import batches
+from mangrove.tree import access as tree_access
+from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
@@ -146,3 +156,41 @@ def test_an_item_below_another_mount_is_refused(task_env: TaskEnv) -> None:
     target = task_env.do(authorization.resolve_target(task_env.caller(Right.COPY), disk.mount, "tree"))
     assert [target.find_refusal(item) is None for item in ("", "f", "inner/f", "other/f")] == [True, True, False, True]
     assert str(target.find_refusal("inner/f")) == "permission denied"
+
+
+def copy_with_token(task_env: TaskEnv, source: str, target: str, folder: str) -> tuple[Task, int]:
+    """Return the task of a copy that a token for a folder requests, and the id of the token."""
+    token, _ = app_passwords.add(task_env.user.id, NewToken(uuid4().hex, folder=folder, protocols=["api"]))
+    caller = Caller(task_env.user, Right.COPY, scope=make_scope(token))
+    ends = (task_env.do(tree_access.at(caller, path)) for path in (source, target))
+    (task,) = task_env.do(submit.transfer(TransferRequest(Right.COPY, *ends, ("tree",), OnConflict())))
+    assert task.view.token == token.id
+    return task, token.id
+
+
+def test_task_of_a_token_ends_with_the_token(task_env: TaskEnv, target: Side) -> None:
+    source = task_env.disk()
+    source.put("tree/a", b"a")
+    task, _ = copy_with_token(task_env, source.mount, target.mount, "/")
+    task_env.run(task)
+    assert task_env.view(task) == (State.SUCCEEDED, "")
+    target.clear()
+    task, id = copy_with_token(task_env, source.mount, target.mount, "/")
+    app_passwords.delete(id)
+    task_env.run(task)
+    assert task_env.view(task) == (State.FAILED, "the token that requested this has expired or was removed")
+    assert target.files() == {}
+
+
+@pytest.mark.parametrize(
+    "change", [{"folder": "/elsewhere"}, {"mode": "read"}, {"expires": 1}], ids=["folder", "mode", "expires"]
+)
+def test_task_of_a_token_keeps_to_the_present_scope(task_env: TaskEnv, target: Side, change: dict[str, Any]) -> None:
+    source = task_env.disk()
+    source.put("tree/a", b"a")
+    task, id = copy_with_token(task_env, source.mount, target.mount, "/")
+    token_records.change(id, **change)
+    known_users().clear()  # no route changes the scope of a token
+    task_env.run(task)
+    assert task_env.view(task)[0] == State.FAILED
+    assert target.files() == {}

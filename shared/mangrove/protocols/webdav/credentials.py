@@ -24,11 +24,15 @@ from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired, Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event
+from mangrove.identity.app_passwords import is_app_password
 from mangrove.identity.rights import ADMIN, Right
-from mangrove.protocols.sessions import ProtocolAccess, Session, sign_in_with_password
+from mangrove.identity.scopes import TokenProtocol
+from mangrove.protocols.sessions import Credential, ProtocolAccess, Session, sign_in_with_password
 from mangrove.protocols.webdav.headers import Credentials
+from mangrove.records.credentials import app_passwords
+from mangrove.tree import callers
 
-WEBDAV = ProtocolAccess("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+WEBDAV = ProtocolAccess("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE, TokenProtocol.WEBDAV)
 CACHE_SECONDS = 300.0
 MAX_CACHED_SESSIONS = 4096
 
@@ -60,7 +64,7 @@ class CredentialCache:
             return None
         is_over = cached.generation != _read_generation(credentials.username, source) or time.monotonic() > cached.end
         try:
-            await cached.session.find_user()
+            await cached.session.find_caller()
         except Unauthorized:
             is_over = True
         if is_over:
@@ -111,11 +115,14 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
 
 
 async def _sign_in_with_token(token: str, source: str) -> Session:
-    """Return the administrator's session for the permanent token."""
+    """Return the session of a token's owner, or the administrator's for the permanent token."""
     permanent = (await configuration.get()).settings.token
+    if is_app_password(token):
+        user, scope = await callers.find_token(token, WEBDAV.token_protocol)
+        return WEBDAV.open_session(user, source, Credential(app_passwords.name, scope.token_id))
     if not permanent or not hmac.compare_digest(token.encode(), permanent.encode()):
         raise Unauthorized
-    user = await users.find_by_role(ADMIN)
-    if user is None:  # its record is refused
+    administrator = await users.find_by_role(ADMIN)
+    if administrator is None:  # its record is refused
         raise Unauthorized
-    return WEBDAV.open_session(user, source)
+    return WEBDAV.open_session(administrator, source)

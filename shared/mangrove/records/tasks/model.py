@@ -57,10 +57,14 @@ class TaskView:
     total_bytes: int
     """0 if it is unknown."""
     error: str
+    token: int = 0
+    """The id of the token that requested the task, 0 for a session; not sent to clients."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object, in which a whole progress is an integer."""
-        return asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
+        row = asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
+        del row["token"]
+        return row
 
 
 class Lease(NamedTuple):

@@ -13,6 +13,7 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.files import find
 from mangrove.tree import access as tree_access
+from mangrove.tree import callers
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.name_locks import makedirs
@@ -20,15 +21,20 @@ from mangrove.tree.rules import Rule
 
 
 async def authorize_caller(task: Task, right: Right) -> Caller:
-    """Return the owner of a task, to use `right`.
+    """Return the owner of a task, to use `right` within the scope of the token that requested the task.
 
-    Raise AccessDenied if the account was deleted, disabled or lacks the right.
+    Raise AccessDenied if the account was deleted or disabled, or if the token has expired or was removed.
     """
     await configuration.get()
     user = await users.find_by_id(task.owner)
     if user is None or user.disabled:
         raise AccessDenied("the account that requested this does not exist any more")
-    return Caller(user, right)
+    if not task.view.token:
+        return Caller(user, right)
+    scope = await callers.find_scope(user.id, task.view.token)
+    if scope is None:
+        raise AccessDenied("the token that requested this has expired or was removed")
+    return Caller(user, right, scope=scope)
 
 
 async def access_path(caller: Caller, path: str, password: str = "") -> PathAccess:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from mangrove import configuration
@@ -62,20 +63,20 @@ class TaskRequest(NamedTuple):
     id: str = ""
 
 
-def enqueue(kind: str, user: User, request: TaskRequest) -> Task:
-    """Store a new task and start it."""
-    (task,) = enqueue_many(kind, user, [request])
+def enqueue(kind: str, user: User, request: TaskRequest, token: int = 0) -> Task:
+    """Store a new task and start it. `token`: the id of the token of the user that requests it."""
+    (task,) = enqueue_many(kind, user, [request], token)
     return task
 
 
-def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
-    """Store new tasks and start them, in their order.
+def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest], token: int = 0) -> list[Task]:
+    """Store new tasks and start them, in their order; `token` as in `enqueue`.
 
     If a task cannot be stored or started, those that were started stay, and the others are deleted.
     """
     started: list[Task] = []
     with ThreadPoolExecutor(BATCH_CONCURRENCY, "enqueue") as pool:
-        batches = [pool.submit(_create, kind, user, batch) for batch in task_batches.split(requests)]
+        batches = [pool.submit(_create, kind, user, batch, token) for batch in task_batches.split(requests)]
         try:
             for batch in batches:
                 tasks = batch.result()
@@ -98,12 +99,14 @@ def _delete_unstarted(batches: Sequence[Future[list[Task]]], started_ids: Contai
         task_batches.delete_new([task for task in batch.result() if task.id not in started_ids])
 
 
-def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
+def _create(kind: str, user: User, requests: Sequence[TaskRequest], token: int) -> list[Task]:
     new = [
         NewTask(
             kind,
             user.id,
-            make_view(request.id or make_id(), request.name, user.username, user.role, request.size, request.status),
+            make_view(
+                request.id or make_id(), request.name, user.username, user.role, request.size, request.status, token
+            ),
             request.spec.dump(),
         )
         for request in requests
@@ -114,7 +117,7 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task
 def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str = "") -> None:
     """Enqueue the transfer of the result of this run of `task`: once, however often it is called."""
     id = get_chained_id(get_stage(task))
-    view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
+    view = make_view(id, name, task.view.creator, task.view.creator_role, size, status, task.view.token)
     try:
         chained = records.create(NewTask(kind, task.owner, view, spec.dump()))
     except RecordConflict:
@@ -143,7 +146,9 @@ def find_chained(task: Task) -> Task | None:
         return None
 
 
-def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 0, status: str = "") -> TaskView:
+def make_view(
+    id: str, name: str, creator: str = "", role: int = 0, size: int = 0, status: str = "", token: int = 0
+) -> TaskView:
     """Return a new task as lists show it. Internal tasks have no creator."""
     return TaskView(
         id=id,
@@ -157,6 +162,7 @@ def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 
         end_time=None,
         total_bytes=size,
         error="",
+        token=token,
     )
 
 
@@ -172,10 +178,16 @@ def list_views(
 ) -> Iterator[TaskView]:
     """Yield the tasks of a kind that the caller may see, from row `start` on; `page_size` rows are read at a time.
 
-    Unfinished tasks are in the order of their creation, finished ones in the reverse order of their end.
+    Unfinished tasks are in the order of their creation, finished ones in the reverse order of their end. A caller with
+    a token sees the tasks of that token.
     """
     owner, since = None if caller.is_admin else caller.user.id, time.time() - _get_retention() if done else None
-    for row in task_lists.list_rows(kind, done, owner, start, page_size, since):
+    if caller.is_admin or not caller.token_id:
+        rows = task_lists.list_rows(kind, done, owner, start, page_size, since)
+    else:
+        own = (row for row in task_lists.list_rows(kind, done, owner, since=since) if _is_requested_by(row, caller))
+        rows = islice(own, start, None)
+    for row in rows:
         yield view(row)
 
 
@@ -193,9 +205,13 @@ def get(kind: str, id: str, caller: Caller) -> Task:
 
 
 def _may_see(task: Task, kind: str, caller: Caller) -> bool:
-    if task.kind != kind or task.removed or not (caller.is_admin or task.owner == caller.user.id):
+    if task.kind != kind or task.removed or not (caller.is_admin or _is_requested_by(task, caller)):
         return False
     return not task.done or parse_end(task.view.end_time) > time.time() - _get_retention()
+
+
+def _is_requested_by(row: TaskRow | Task, caller: Caller) -> bool:
+    return row.owner == caller.user.id and caller.token_id in (0, row.view.token)
 
 
 def _get_retention() -> float:

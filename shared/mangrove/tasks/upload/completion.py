@@ -192,9 +192,8 @@ def _enqueue(access: PathAccess, session: Session, overwrite: bool) -> Task | No
     mount, inner = access.find_mount()
     name = model.format_upload_name(target.name, mount.path, inner.parent)
     try:
-        return queue.enqueue(
-            "upload", access.caller.user, TaskRequest(name, spec, facts.size, "uploading", facts.stage)
-        )
+        request = TaskRequest(name, spec, facts.size, "uploading", facts.stage)
+        return queue.enqueue("upload", access.caller.user, request, access.caller.token_id)
     except RecordConflict:
         return find_task(session)
 

@@ -217,7 +217,7 @@ async def find(access: PathAccess, size: int) -> Progress | None:
 
 async def authorize(caller: Caller, session: Session, password: str) -> PathAccess:
     """Return the access to the target of the file. Raise AccessDenied if the caller can no longer write there."""
-    path, base = TreePath(session.facts.target), TreePath(caller.user.base_path)
+    path, base = TreePath(session.facts.target), caller.base
     if not path.within(base):
         raise RelativePath
     access = await tree_access.at(caller, path.below(base), password)

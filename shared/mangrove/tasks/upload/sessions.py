@@ -251,7 +251,8 @@ async def load(caller: Caller, id: str) -> Session:
         session = Session(await asyncio.to_thread(records.get, id))
     except RecordNotFound:
         raise ResourceNotFound("multipart upload session not found") from None
-    if session.owner != caller.user.id:
+    is_outside = caller.scope is not None and not TreePath(session.facts.path).within(caller.base)
+    if session.owner != caller.user.id or is_outside:
         raise AccessDenied("multipart upload session belongs to another user")
     if session.created < time.time() - SESSION_SECONDS:
         raise ResourceNotFound("multipart upload session not found")

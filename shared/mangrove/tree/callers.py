@@ -1,0 +1,61 @@
+"""Callers: the users of requests and tasks, with the scope of the token that they use."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from mangrove.configuration import users
+from mangrove.core.problems import Unauthorized
+from mangrove.core.runtime import CacheKind
+from mangrove.identity import app_passwords
+from mangrove.identity.scopes import TokenProtocol, TokenScope, make_scope
+from mangrove.records.credentials import AppPassword
+from mangrove.records.credentials import app_passwords as records
+from mangrove.records.users import User
+
+LAST_USES: CacheKind[int, float] = CacheKind("last uses of tokens", 4096)  # by the monotonic clock
+
+
+async def find_token(text: str, protocol: TokenProtocol) -> tuple[User, TokenScope]:
+    """Return the owner of a token, and its scope, as of the configuration in memory.
+
+    Raise Unauthorized unless the token is valid and its owner enabled, AccessDenied if it is not for the protocol.
+    """
+    user_id = app_passwords.read_user_id(text)
+    user = None if user_id is None else await users.find_by_id(user_id)
+    token = None if user is None else await _find_record(text, user.id)
+    if user is None or token is None:
+        raise Unauthorized("token is invalidated")
+    if user.disabled:
+        raise Unauthorized("Current user is disabled, replace please")
+    scope = make_scope(token)
+    scope.require(protocol)
+    await note_use(token.id)
+    return user, scope
+
+
+async def _find_record(text: str, user_id: int) -> AppPassword | None:
+    """Return the record of a token. One that is not in memory may have been created a moment ago."""
+    tokens = await users.find_credentials(records.name, user_id)
+    id = app_passwords.find_id(text, tokens)
+    if id is None:
+        tokens = await asyncio.to_thread(users.read_credentials, records.name, user_id)
+        id = app_passwords.find_id(text, tokens)
+    return None if id is None else tokens[id]
+
+
+async def find_scope(user_id: int, token_id: int) -> TokenScope | None:
+    """Return the present scope of a token; None if it was removed or has expired."""
+    token = (await users.find_credentials(records.name, user_id)).get(token_id)
+    scope = None if token is None else make_scope(token)
+    return None if scope is None or scope.is_expired else scope
+
+
+async def note_use(token_id: int) -> None:
+    """Record the time of the last use of a token, at most once in `app_passwords.USE_INTERVAL_SECONDS`."""
+    uses, now = LAST_USES.open(), time.monotonic()
+    last = uses.get(token_id)
+    if last is None or now - last >= app_passwords.USE_INTERVAL_SECONDS:
+        uses.put(token_id, now)
+        await asyncio.to_thread(app_passwords.note_use, token_id)
