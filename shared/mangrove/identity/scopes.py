@@ -25,7 +25,7 @@ class TokenProtocol(StrEnum):
 
 
 class TokenMode(StrEnum):
-    """What a token may do to files."""
+    """The access of a token to files."""
 
     READ = "read"
     WRITE = "write"

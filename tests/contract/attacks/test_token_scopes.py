@@ -30,7 +30,8 @@ GATED = [name for name, operation in operations().items() if operation["x-gate"]
 ACCOUNT = [
     name
     for name in GATED
-    if name.split(" ")[1].startswith(("/api/me/", "/api/auth/")) and operations()[name]["x-gate"] == "visitor"
+    if name.split(" ")[1].startswith(("/api/me/", "/api/auth/", "/api/authn/"))
+    and operations()[name]["x-gate"] == "visitor"
 ]
 CHANGING = [
     name
