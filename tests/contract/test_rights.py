@@ -90,8 +90,15 @@ def upgrade(cloud: lambdas.Cloud) -> None:
     answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
     assert answer["Status"] == "FAILED"
     assert "of version 3, but they were of version 4 before" in answer["Reason"]
+    note_version(cloud, VERSION + 1, "0.5.0")
+    answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
+    assert answer["Status"] == "SUCCESS", "rolling the stack back has to end"
     client.put_item(TableName=counters, Item=noted)
     assert cloud.run_setup(RequestType="Update", OldResourceProperties=known)["Status"] == "SUCCESS"
+    for name, table in template.iter_resources("AWS::DynamoDB::Table"):
+        description = client.describe_table(TableName=cloud.refs[name])["Table"]
+        is_owned = table.get("DeletionPolicy") == "RetainExceptOnCreate"
+        assert description.get("DeletionProtectionEnabled", False) is is_owned, name
 
 
 def test_deployment_that_raises_the_version_upgrades_the_records(cloud: lambdas.Cloud) -> None:

@@ -16,7 +16,7 @@ from mangrove.standalone import template
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
-MOST_ROUTES = 250  # AWS takes 300
+MOST_ROUTES = 290  # AWS takes 300
 PAGE = {"/", "/@assets/{proxy+}"}  # for people, who need no dialect
 DAV = {"/dav", "/dav/", "/dav/{proxy+}"}  # its verbs are more than a template can name
 
@@ -264,3 +264,48 @@ def test_secrets_do_not_stand_in_the_environment() -> None:
     del variables["MANGROVE_TABLES"]  # names of tables, one of them of application passwords
     assert not any("password" in str(value).lower() for value in variables.values())
     assert template.load_template()["Parameters"]["AdminPassword"]["NoEcho"] is True
+
+
+def test_functions_get_new_code_after_the_set_up_alone() -> None:
+    waiting = {name: body.get("DependsOn") for name, body in template.iter_resources("AWS::Serverless::Function")}
+    assert waiting.pop("SetupFunction") is None
+    assert set(waiting.values()) == {"Setup"}
+
+
+def test_buckets_refuse_requests_without_tls() -> None:
+    policies = dict(template.iter_resources("AWS::S3::BucketPolicy"))
+    buckets = {name for name, _ in template.iter_resources("AWS::S3::Bucket")}
+    assert {policy["Properties"]["Bucket"]["Ref"] for policy in policies.values()} == buckets
+    for policy in policies.values():
+        (statement,) = policy["Properties"]["PolicyDocument"]["Statement"]
+        assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "s3:*", "*")
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_tables_that_people_own_are_the_protected_ones() -> None:
+    (setup,) = (body for name, body in template.iter_resources("AWS::Serverless::Function") if name == "SetupFunction")
+    names = setup["Properties"]["Environment"]["Variables"]["MANGROVE_PROTECTED_TABLES"]["Fn::Sub"].split(",")
+    owned = {
+        name
+        for name, table in template.iter_resources("AWS::DynamoDB::Table")
+        if table.get("DeletionPolicy") == "RetainExceptOnCreate"
+    }
+    assert {name.strip("${}") for name in names} == owned
+
+
+def test_rules_refuse_parameters_that_need_another() -> None:
+    rules = template.load_template()["Rules"]
+    asserted = {name: rule["Assertions"][0]["Assert"]["Fn::Not"][0]["Fn::Equals"] for name, rule in rules.items()}
+    assert asserted == {
+        "DomainHasCertificate": [{"Ref": "CertificateArn"}, ""],
+        "CanaryHasAddress": [{"Ref": "AlarmAddress"}, ""],
+        "BudgetHasAddress": [{"Ref": "AlarmAddress"}, ""],
+    }
+
+
+def test_sign_ins_have_a_lower_rate_than_other_requests() -> None:
+    routes = template.load_template()["Globals"]["HttpApi"]["RouteSettings"]
+    rate = {"Ref": "SignInsPerSecond"}
+    assert all(limits["ThrottlingRateLimit"] == rate for limits in routes.values())
+    known = {f"{spec.method} {spec.path}" for spec in template.read_routes()}
+    assert set(routes) <= known and "POST /api/auth/login" in routes

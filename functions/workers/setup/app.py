@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from mangrove.core import aws
 from mangrove.core.problems import Problem
-from mangrove.core.telemetry import log_exception
+from mangrove.core.telemetry import NEWER_RECORDS, emit, log_exception, log_warning
 
 SPARE_SECONDS = 20.0  # of the function's time, that are left to tell how it went
 ANSWER_TIMEOUT = 5.0  # seconds, of a connection and of a read
@@ -74,8 +74,29 @@ def _run(event: dict[str, Any]) -> None:
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
     secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
-    upgrade.upgrade(upgrade.read_version(known), upgrade.make_steps(upgrade_task))
+    try:
+        version = upgrade.read_version(known)
+    except upgrade.NewerSchema as problem:
+        # Failing here while the stack is rolled back would leave it in UPDATE_ROLLBACK_FAILED. Requests are refused
+        # with the same reason, and the alarm of the metric tells the operator.
+        log_warning("records are newer than the program", reason=problem.message)
+        emit({NEWER_RECORDS: 1})
+        return
+    upgrade.upgrade(version, upgrade.make_steps(upgrade_task))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
+    _protect_tables()
+
+
+def _protect_tables() -> None:
+    """Switch the protection against deletion of the tables that people own on or off.
+
+    The template cannot do it: a first creation that fails could not remove its tables again.
+    """
+    is_protected = os.environ["MANGROVE_PROTECTION"] == "on"
+    client = aws.create_client("dynamodb")
+    for table in os.environ["MANGROVE_PROTECTED_TABLES"].split(","):
+        if client.describe_table(TableName=table)["Table"].get("DeletionProtectionEnabled", False) != is_protected:
+            client.update_table(TableName=table, DeletionProtectionEnabled=is_protected)
 
 
 def _empty(_: dict[str, Any]) -> None:

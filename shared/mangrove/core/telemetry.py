@@ -141,7 +141,8 @@ BYTES_RECEIVED = Metric("BytesReceived", MetricUnit.Bytes)
 BYTES_SENT = Metric("BytesSent", MetricUnit.Bytes)
 TASKS_ENDED = Metric("TasksEnded", MetricUnit.Count, "state")
 OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of the tasks that are not done; 0 if all are
-METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE)
+NEWER_RECORDS = Metric("NewerRecords", MetricUnit.Count)  # the set-up met records of a newer program
+METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE, NEWER_RECORDS)
 
 
 def emit(amounts: Mapping[Metric, float], dimension_value: str = "") -> None:
