@@ -15,6 +15,14 @@ export interface PutOptions {
   onprogress: (sent: number) => void
 }
 
+/** What the service says of a file that it has taken from somebody without an account. */
+export interface Receipt {
+  name: string
+  size: number // bytes
+  sha256: string
+  time: string
+}
+
 /** Store a file at a path of the tree; folders that are missing are made. Throws Problem, and an aborted signal's reason. */
 export async function put(path: string, file: File, options: PutOptions): Promise<void> {
   const { token } = caller

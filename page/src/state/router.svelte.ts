@@ -1,9 +1,12 @@
 import { decodePath, encodePath } from '../api/paths'
+import { findShareId, formatShareAddress } from '../api/sharepaths'
 
-/** The view that the address names. A tree path is `/@/<path>`, so that a folder can have any name. */
+/** The view that the address names. A tree path is `/@/<path>`, so that a folder can have any name; what is in a share
+ *  has the path `/@s/<id>[/…]` in the tree, and the same address. */
 export type Route =
   | { view: 'files'; path: string }
   | { view: 'login'; next: string }
+  | { view: 'links' }
   | { view: 'manage'; section: string }
   | { view: 'profile' }
   | { view: 'unknown' }
@@ -12,6 +15,8 @@ export function parseAddress(pathname: string, search = ''): Route {
   if (pathname === '/@' || pathname.startsWith('/@/')) return { view: 'files', path: decodePath(pathname.slice(2)) }
   if (pathname === '/@login') return { view: 'login', next: new URLSearchParams(search).get('next') ?? '/' }
   if (pathname === '/@profile') return { view: 'profile' }
+  if (pathname === '/@links') return { view: 'links' }
+  if (findShareId(decodePath(pathname))) return { view: 'files', path: decodePath(pathname) }
   const [first, ...rest] = pathname.slice(1).split('/')
   if (first === '@manage') return { view: 'manage', section: rest.join('/') }
   if (first?.startsWith('@')) return { view: 'unknown' }
@@ -21,13 +26,15 @@ export function parseAddress(pathname: string, search = ''): Route {
 export function formatAddress(route: Route): string {
   switch (route.view) {
     case 'files':
-      return `/@${encodePath(route.path)}`
+      return findShareId(route.path) ? formatShareAddress(route.path) : `/@${encodePath(route.path)}`
     case 'login':
       return route.next === '/' ? '/@login' : `/@login?next=${encodeURIComponent(route.next)}`
     case 'manage':
       return route.section ? `/@manage/${route.section}` : '/@manage'
     case 'profile':
       return '/@profile'
+    case 'links':
+      return '/@links'
     case 'unknown':
       return '/@/'
   }

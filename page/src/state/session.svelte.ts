@@ -1,12 +1,12 @@
 import { call, caller } from '../api/client'
 import { RIGHTS, ROLES } from '../api/enums'
+import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
 import { TabSession } from './tabs'
 
-/** The rights that have an effect here: there are no shares. */
-export type Right = Exclude<keyof typeof RIGHTS, 'share' | 'customShareId'>
+export type Right = keyof typeof RIGHTS
 
 /** The session of the page. Every tab of the browser has it; it outlives them only if the user chose to stay signed in. */
 class Session {
@@ -31,6 +31,12 @@ class Session {
 
   may(right: Right): boolean {
     return this.isAdministrator || ((this.user?.permission ?? 0) & RIGHTS[right]) !== 0
+  }
+
+  /** The path in the whole tree of a path that the user sees. */
+  makeAbsolute(path: string): string {
+    const base = this.user?.base_path ?? '/'
+    return base === '/' ? path : path === '/' ? base : join(base, path.slice(1))
   }
 
   /** Take up the session of this tab or another one; without one, ask whether guests are let in. */

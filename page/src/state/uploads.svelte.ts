@@ -25,6 +25,8 @@ export class UploadQueue {
   paused = $state.raw<Pause | null>(null)
   reading = $state(0) // folders of this device that are being read
   readonly speed = new Speed()
+  /** Told of each upload as it goes on and ends. */
+  observer: (upload: Upload) => void = () => {}
   #owner: string | undefined
   #version = $state(0) // of all that is not reactive by itself
   #all: Upload[] = []
@@ -89,6 +91,7 @@ export class UploadQueue {
     this.#asking = this.#asking.filter((upload) => !chosen.has(upload))
     for (const upload of chosen) {
       upload.state = 'canceled'
+      this.observer(upload)
       upload.controller?.abort('cancel')
     }
     this.#start()
@@ -159,6 +162,7 @@ export class UploadQueue {
       const isHanded = await send(upload, asTask, controller.signal, (sent) => {
         this.speed.add(sent - upload.sent, performance.now())
         upload.sent = sent
+        this.observer(upload)
         this.#show()
       })
       upload.state = isHanded ? 'handed' : 'done'
@@ -169,6 +173,7 @@ export class UploadQueue {
     } finally {
       upload.controller = null
       this.#running.delete(upload)
+      this.observer(upload)
       this.#start()
     }
   }

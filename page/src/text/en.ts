@@ -1,4 +1,5 @@
 import { manage } from './manage.en'
+import { share } from './share.en'
 
 /** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
@@ -230,9 +231,10 @@ export const en = {
       reset: 'Switch off the second factor',
       resetDone: 'Second factor switched off',
       rights: 'Rights',
-      rightGroups: { files: 'Files', archives: 'Archives', protocols: 'Protocols' },
+      rightGroups: { files: 'Files', sharing: 'Sharing', archives: 'Archives', protocols: 'Protocols' },
       rightNames: {
         copy: 'Copy',
+        customShareId: 'Choose the names of links',
         decompress: 'Unpack archives',
         ftpManage: 'Change files over FTP and SFTP',
         ftpRead: 'Sign in over FTP and SFTP',
@@ -242,6 +244,7 @@ export const en = {
         delete: 'Delete',
         rename: 'Rename',
         seeHidden: 'See hidden entries',
+        share: 'Share with people without an account',
         skipPassword: 'Open folders without their password',
         webdavManage: 'Change files over WebDAV',
         webdavRead: 'Sign in over WebDAV',
@@ -289,12 +292,8 @@ export const en = {
   },
   packing: {
     asZip: (name: string) => `As one ZIP file: ${name}`,
-    done: (name: string) => `“${name}” is complete`,
+    begun: (name: string) => `Downloading “${name}”`,
     each: 'One file at a time',
-    failed: (names: string) => `Could not be read and are not in the ZIP: ${names}`,
-    inMemory: 'This browser keeps the whole ZIP in memory until it is complete.',
-    progress: (count: string, size: string) => `File ${count}, ${size} so far`,
-    stopped: 'Download stopped; the ZIP is incomplete',
     title: (what: string) => `Download ${what}`,
     withoutFolders: 'Folders are left out.',
   },
@@ -473,6 +472,7 @@ export const en = {
     words: 'Part of the name',
     working: 'Searching…',
   },
+  share,
   site: {
     account: 'Account',
     announcement: 'Announcement',

@@ -2,6 +2,7 @@ import type { Texts } from './en'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
+import { share } from './share.zh'
 
 export const zh: Texts = {
   archivePassword: {
@@ -221,9 +222,10 @@ export const zh: Texts = {
       reset: '关闭两步验证',
       resetDone: '两步验证已关闭',
       rights: '权限',
-      rightGroups: { files: '文件', archives: '压缩包', protocols: '其他访问方式' },
+      rightGroups: { files: '文件', sharing: '共享', archives: '压缩包', protocols: '其他访问方式' },
       rightNames: {
         copy: '复制',
+        customShareId: '自定义链接名称',
         decompress: '解压压缩包',
         ftpManage: '通过 FTP 和 SFTP 修改文件',
         ftpRead: '通过 FTP 和 SFTP 登录',
@@ -233,6 +235,7 @@ export const zh: Texts = {
         delete: '删除',
         rename: '重命名',
         seeHidden: '查看隐藏条目',
+        share: '与没有账户的人共享',
         skipPassword: '无需密码打开受保护的文件夹',
         webdavManage: '通过 WebDAV 修改文件',
         webdavRead: '通过 WebDAV 登录',
@@ -279,12 +282,8 @@ export const zh: Texts = {
   },
   packing: {
     asZip: (name) => `打包为一个文件：${name}`,
-    done: (name) => `“${name}”已完成`,
+    begun: (name) => `正在下载“${name}”`,
     each: '逐个下载文件',
-    failed: (names) => `以下内容无法读取，未包含在 ZIP 中：${names}`,
-    inMemory: '在此浏览器中，ZIP 完成之前会一直占用内存。',
-    progress: (count, size) => `第 ${count} 个文件，已写入 ${size}`,
-    stopped: '下载已停止，ZIP 不完整',
     title: (what) => `下载 ${what}`,
     withoutFolders: '不包含文件夹。',
   },
@@ -460,6 +459,7 @@ export const zh: Texts = {
     words: '名称中的词',
     working: '正在搜索…',
   },
+  share,
   site: {
     account: '账户',
     announcement: '公告',

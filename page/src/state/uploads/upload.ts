@@ -1,6 +1,7 @@
 import type { findNameFault } from '../../api/files'
 import { join } from '../../api/paths'
 import type { Problem } from '../../api/problem'
+import type { Receipt } from '../../api/upload'
 
 export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'handed' | 'done'
 
@@ -26,6 +27,7 @@ export class Upload {
   fault: Fault | null = null
   choice: Choice | null = null
   storedAs: string // the name, unless both are kept
+  receipt: Receipt | null = null // of the service, for what was sent to a share
   controller: AbortController | null = null // while it is running
 
   /** `file` is null for a folder. */

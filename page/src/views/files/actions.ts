@@ -1,11 +1,12 @@
 import type { FileObject } from '../../api/schema'
+import { findShareId } from '../../api/sharepaths'
 import type { MenuItem } from '../../parts/menu'
 import { archives } from '../../state/archives.svelte'
 import { session } from '../../state/session.svelte'
 import { site } from '../../state/site.svelte'
 import { t } from '../../text/language.svelte'
 import { listUploadActions } from '../uploads/actions'
-import { copyLinks, downloadFile, report } from './links'
+import { downloadFile, report } from './links'
 
 /** A folder, and what its listing says about writing; null while it is not listed. A Folder is one. */
 export interface Place {
@@ -28,6 +29,7 @@ export type DialogName =
   | 'copy'
   | 'download'
   | 'gather'
+  | 'link'
   | 'move'
   | 'newFile'
   | 'newFolder'
@@ -36,6 +38,7 @@ export type DialogName =
   | 'removeEmpty'
   | 'rename'
   | 'renameAll'
+  | 'share'
   | 'unpack'
 export type Ask = (what: DialogName) => void
 
@@ -51,7 +54,8 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
   const { entry, count, path, folder } = chosen
   if (count === 0) return []
   const text = t().files
-  const mayChange = folder.about?.write ?? true
+  const isInShare = findShareId(folder.path) !== ''
+  const mayChange = !isInShare && (folder.about?.write ?? true)
   const isFile = entry && !entry.is_dir
   const mayPack = !isFile && (count > 1 || site.isOn('package_download'))
   const mayRename = mayChange && session.may('rename')
@@ -59,16 +63,18 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
     entry && { text: text.open, icon: entry.is_dir ? 'folder' : 'file', run: open },
     isFile && { text: text.download, icon: 'download', run: () => report(downloadFile(path)) },
     mayPack && { text: text.download, icon: 'download', run: () => ask('download') },
-    count <= MAX_LINKS && {
-      text: count > 1 ? t().changes.copyLinks : text.copyLink,
-      icon: 'link',
-      run: () => report(copyLinks(folder.path, chosen.entries())),
-    },
-    isFile && mayUnpack(entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
+    !isInShare && session.may('share') && { text: t().share.verb, icon: 'share', run: () => ask('share') },
+    !isInShare &&
+      count <= MAX_LINKS && {
+        text: count > 1 ? t().changes.copyLinks : text.copyLink,
+        icon: 'link',
+        run: () => ask('link'),
+      },
+    !isInShare && isFile && mayUnpack(entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
     mayRename && entry && { text: text.rename, icon: 'rename', run: () => ask('rename') },
     mayRename && !entry && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
     mayChange && session.may('move') && { text: t().changes.move, icon: 'move', run: () => ask('move') },
-    session.may('copy') && { text: t().changes.copy, icon: 'copy', run: () => ask('copy') },
+    !isInShare && session.may('copy') && { text: t().changes.copy, icon: 'copy', run: () => ask('copy') },
     mayChange &&
       session.may('delete') && { text: text.remove, icon: 'remove', run: () => ask('remove'), isDangerous: true },
   ])
@@ -81,6 +87,7 @@ export function mayUnpack(entry: FileObject): boolean {
 
 /** The menu "New" of a folder: what brings something into it. Empty where nothing may be brought. */
 export function listNewActions(folder: Place, ask: Ask): MenuItem[] {
+  if (findShareId(folder.path)) return []
   const mayWrite = mayWriteIn(folder)
   const mayFetch = folder.about?.write && session.may('offlineDownload')
   return keep([
@@ -93,7 +100,7 @@ export function listNewActions(folder: Place, ask: Ask): MenuItem[] {
 
 /** The menu of the folder in view itself, beside "New": what changes many of its entries at once. */
 export function listFolderActions(folder: Place, ask: Ask): MenuItem[] {
-  if (!folder.about?.write) return []
+  if (!folder.about?.write || findShareId(folder.path)) return []
   return keep([
     session.may('rename') && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
     session.may('move') && { text: t().gather.verb, icon: 'gather', run: () => ask('gather') },

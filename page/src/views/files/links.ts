@@ -1,10 +1,6 @@
 import { get } from '../../api/files'
-import { join } from '../../api/paths'
 import { asProblem } from '../../api/problem'
-import type { FileObject } from '../../api/schema'
-import { copyText } from '../../parts/clipboard'
 import { passwords } from '../../state/passwords'
-import { formatAddress } from '../../state/router.svelte'
 import { toasts } from '../../state/toasts.svelte'
 import { t } from '../../text/language.svelte'
 
@@ -28,16 +24,4 @@ export function save(address: string, name: string): void {
   link.download = name
   link.referrerPolicy = 'no-referrer'
   link.click()
-}
-
-/** One line for each. A file's link works without a token; a folder has only its address in the page. */
-export async function copyLinks(folder: string, entries: Promise<FileObject[]>): Promise<void> {
-  const links: string[] = []
-  for (const { name, is_dir } of await entries) {
-    const path = join(folder, name)
-    const page = location.origin + formatAddress({ view: 'files', path })
-    links.push(is_dir ? page : (await get(path, passwords.find(path))).raw_url)
-  }
-  await copyText(links.join('\n'))
-  toasts.show('done', links.length > 1 ? t().changes.linksCopied(links.length) : t().files.linkCopied)
 }

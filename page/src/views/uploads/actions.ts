@@ -12,6 +12,11 @@ export function listUploadActions(folder: string): MenuItem[] {
   return items
 }
 
+/** Let the user choose files of this device for a folder. */
+export function pickFiles(folder: string): void {
+  void pick(folder, false)
+}
+
 /** Let the user choose files, or a folder with all that is in it: the browser does not tell of empty folders. */
 async function pick(folder: string, isFolder: boolean): Promise<void> {
   const input = document.createElement('input')

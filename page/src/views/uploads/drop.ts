@@ -5,7 +5,7 @@ import { loadFound, tellOffline } from './actions'
 import './drop.css'
 
 /** Files and folders that are dropped on the element are put into the folder. */
-export function dropUploads(folder: string): Attachment<HTMLElement> {
+export function dropUploads(folder: string, name = baseName(folder)): Attachment<HTMLElement> {
   return (element) => {
     const ending = new AbortController()
     const { signal } = ending
@@ -14,7 +14,7 @@ export function dropUploads(folder: string): Attachment<HTMLElement> {
       if (!hasFiles(event)) return
       event.preventDefault()
       if (event.dataTransfer) event.dataTransfer.dropEffect = 'copy'
-      element.dataset.drop = t().uploads.dropInto(baseName(folder) || t().files.home)
+      element.dataset.drop = t().uploads.dropInto(name || t().files.home)
     }
 
     function leave({ relatedTarget }: DragEvent) {

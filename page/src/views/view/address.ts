@@ -3,6 +3,5 @@ import { session } from '../../state/session.svelte'
 
 /** The address at which the page fetches the bytes of a file. */
 export function addressOf(path: string, file: Source): string {
-  const base = session.user?.base_path ?? '/'
-  return findAddress(base === '/' ? path : base + path, file)
+  return findAddress(session.makeAbsolute(path), file)
 }

@@ -2,9 +2,10 @@ import { RIGHTS, ROLES } from '../../../api/enums'
 import type { Right } from '../../../state/session.svelte'
 import { t } from '../../../text/language.svelte'
 
-/** The rights as a form groups them. What has no effect here (shares) is left as it is. */
+/** The rights as a form groups them. */
 export const RIGHT_GROUPS = {
   files: ['write', 'rename', 'move', 'copy', 'delete', 'offlineDownload', 'seeHidden', 'skipPassword'],
+  sharing: ['share', 'customShareId'],
   archives: ['readArchives', 'decompress'],
   protocols: ['webdavRead', 'webdavManage', 'ftpRead', 'ftpManage'],
 } as const satisfies Record<string, readonly Right[]>

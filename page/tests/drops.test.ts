@@ -1,0 +1,46 @@
+import { beforeEach, expect, test, vi } from 'vitest'
+import { Batch, Upload } from '../src/state/uploads/upload'
+
+const stored = new Map<string, string>()
+vi.stubGlobal('sessionStorage', {
+  getItem: (key: string) => stored.get(key) ?? null,
+  setItem: (key: string, value: string) => stored.set(key, value),
+})
+
+beforeEach(() => {
+  stored.clear()
+  vi.resetModules()
+  vi.useFakeTimers()
+})
+
+function makeUpload(folder = '/@s/abc') {
+  const upload = new Upload(new Batch(folder), folder, 'a.txt', new File(['x'.repeat(10)], 'a.txt'))
+  upload.state = 'running'
+  return upload
+}
+
+test('a file that is half sent is known after the page is loaded again, and a receipt too', async () => {
+  const { drops } = await import('../src/state/drops.svelte')
+  const upload = makeUpload()
+  upload.sent = 5
+  drops.observe(upload)
+  vi.runAllTimers()
+
+  vi.resetModules()
+  const { drops: again } = await import('../src/state/drops.svelte')
+  expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5 }])
+  upload.state = 'done'
+  upload.receipt = { name: 'a (2).txt', size: 10, sha256: 'ab', time: '2026-03-01T00:00:00Z' }
+  again.observe(upload)
+  expect(again.listUnfinished('/@s/abc')).toEqual([])
+  expect(again.listReceipts('/@s/abc').map(({ name }) => name)).toEqual(['a (2).txt'])
+})
+
+test('uploads into the tree and other shares are no part of it', async () => {
+  const { drops } = await import('../src/state/drops.svelte')
+  const upload = makeUpload('/docs')
+  upload.sent = 5
+  drops.observe(upload)
+  expect(drops.listUnfinished('/docs')).toEqual([])
+  expect(drops.listUnfinished('/@s/other')).toEqual([])
+})
