@@ -135,7 +135,16 @@ export function readExtensions(text: string): string[] {
     .filter(Boolean)
 }
 
-const NOTHING_TOLD = { count: 1, owner: '', expires: null, mode: 'read' as const, maxFileBytes: 0, maxTotalBytes: 0, maxFiles: 0, extensions: [] }
+const NOTHING_TOLD = {
+  count: 1,
+  owner: '',
+  expires: null,
+  mode: 'read' as const,
+  maxFileBytes: 0,
+  maxTotalBytes: 0,
+  maxFiles: 0,
+  extensions: [],
+}
 
 /** Ask what a share is. Throws Problem: `folderPassword` when the password is wrong or missing. */
 export async function getShareInfo(id: string, password: string): Promise<ShareInfo> {

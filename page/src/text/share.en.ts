@@ -24,7 +24,7 @@ export const share = {
     id: 'Use letters, digits, “_” and “-”, at most 64.',
     number: 'Enter a whole number, or nothing.',
   },
-  generate: 'Generate a password',
+  generate: 'Generate',
   id: 'Name in the address',
   idHelp: 'Empty: a random one, which nobody can guess.',
   invalid: {

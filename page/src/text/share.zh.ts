@@ -19,7 +19,7 @@ export const share: Texts['share'] = {
     id: '只能使用字母、数字、汉字、“_”和“-”，最多 64 个字符。',
     number: '请输入整数，或留空。',
   },
-  generate: '生成密码',
+  generate: '生成',
   id: '地址中的名称',
   idHelp: '留空则使用无法猜到的随机名称。',
   invalid: {

@@ -291,16 +291,8 @@ def test_files_are_gathered_and_empty_folders_removed(page: Any, client: Client,
     assert len({"inner", "other"} & set(left)) == 1  # the one where the second file of the name stayed
 
 
-BY_BLOB = "delete window.showSaveFilePicker"
-BY_STREAM = """window.showSaveFilePicker = async ({ suggestedName }) => {
-  const root = await navigator.storage.getDirectory()
-  return root.getFileHandle(suggestedName, { create: true })
-}"""
-
-
 @wide
 def test_several_are_downloaded_as_a_zip(page: Any, folder: str, shots: Path) -> None:
-    page.add_init_script(BY_BLOB)
     open_folder(page, folder)
     select_several(page, "alpha.txt", "inner")
     choose(page, "Download")
@@ -311,23 +303,6 @@ def test_several_are_downloaded_as_a_zip(page: Any, folder: str, shots: Path) ->
     assert waiting.value.suggested_filename == f"{folder.rpartition('/')[2]}.zip"
     with zipfile.ZipFile(waiting.value.path()) as packed:
         assert sorted(packed.namelist()) == ["alpha.txt", "inner/", "inner/deep/", "inner/deep/one.txt"]
-        assert packed.read("inner/deep/one.txt") == b"inner/deep/one.txt"
-
-
-@wide
-def test_a_zip_is_streamed_to_the_place_one_chooses(page: Any, folder: str) -> None:
-    page.add_init_script(BY_STREAM)
-    open_folder(page, folder)
-    select_row(page, "inner")
-    choose(page, "Download")
-    page.get_by_role("dialog").get_by_role("button", name="Download").click()
-    page.get_by_text("“inner.zip” is complete").wait_for()
-    written = page.evaluate("""async () => {
-      const root = await navigator.storage.getDirectory()
-      const file = await (await root.getFileHandle('inner.zip')).getFile()
-      return [...new Uint8Array(await file.arrayBuffer())]
-    }""")
-    with zipfile.ZipFile(io.BytesIO(bytes(written))) as packed:
         assert packed.read("inner/deep/one.txt") == b"inner/deep/one.txt"
 
 
@@ -353,10 +328,28 @@ def test_links_are_copied(page: Any, client: Client, folder: str) -> None:
     page.get_by_role("grid").focus()
     page.keyboard.press("Shift+F10")
     page.get_by_role("menuitem", name="Copy links").click()
-    page.get_by_text("2 links copied").wait_for()
-    of_file, of_folder = page.evaluate("navigator.clipboard.readText()").split("\n")
-    assert of_folder.endswith(f"/@{quote_path(folder)}/inner")
-    assert client.http.get(of_file, headers={"authorization": ""}).content == b"alpha.txt"
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_role("radio", name="Direct link").count() == 0
+    dialog.get_by_role("button", name="Copy link").click()
+    page.get_by_text("opens for people who sign in").wait_for()
+    links = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert [link.partition("/@")[2] for link in links] == [
+        f"{quote_path(folder)}/{name}" for name in ("alpha.txt", "inner")
+    ]
+
+
+@wide
+def test_a_direct_link_to_a_file_says_that_anyone_can_use_it(page: Any, client: Client, folder: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_folder(page, folder)
+    select_row(page, "alpha")
+    choose(page, "Copy link")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("radio", name="Direct link").check()
+    dialog.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Anyone with this link can download the file, with no expiry").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert client.http.get(link, headers={"authorization": ""}).content == b"alpha.txt"
 
 
 def test_an_archive_is_unpacked(page: Any, client: Client, folder: str, shots: Path) -> None:
