@@ -132,6 +132,14 @@ LIST: Sequence[Limit] = [
         ("extensions", f"{SHARING}:MAX_EXTENSIONS", "extensions", "share link"),
     ),
     *_make(
+        "Trash",
+        ("entries of a page", "tree.trash.entries:MAX_ENTRIES_PER_PAGE", "entries", "request"),
+        ("entries that are read for a page", "tree.trash.entries:MAX_ROWS_PER_LISTING", "entries", "request"),
+        ("ids", "tree.trash.entries:MAX_IDS_PER_REQUEST", "ids", "request"),
+        ("entries that are emptied", "tree.trash.entries:MAX_ENTRIES_PER_EMPTYING", "entries", "request"),
+        ("versions", "tree.trash.keeping:MAX_VERSIONS_PER_FILE", "versions", "file"),
+    ),
+    *_make(
         "Search",
         ("searches at once", f"{LIMITS}:SEARCH_CONCURRENCY", "searches", "all processes"),
         ("searches at once", f"{LIMITS}:SEARCHES_PER_CALLER", "searches", "caller"),

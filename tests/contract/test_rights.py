@@ -149,7 +149,9 @@ def test_what_everybody_may_call_reads_no_users(cloud: lambdas.Cloud) -> None:
 
 
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:
-    for right in {right for name in FUNCTIONS for right in read_managed(name, cloud.refs)}:
+    rights = {right for name in FUNCTIONS for right in read_managed(name, cloud.refs)}
+    trash = cloud.refs["Trash"]  # of storages that move an entry in one step: a bucket does not
+    for right in {right for right in rights if not str(right[1]).startswith(trash)}:
         assert sum(any(covers(right, need) for need in cloud.get_function(name).used) for name in FUNCTIONS) > 1, right
 
 

@@ -132,7 +132,8 @@ def test_no_role_may_more_than_it_names(stack: dict[str, Any]) -> None:
         for policy in role["Properties"].get("ManagedPolicyArns", ())
     }
     assert {policy.rpartition("/")[2] for policy in attached} == {
-        "AWSLambdaBasicExecutionRole", "ReadConfiguration", "ReadUsers", "DeliverLogs", "WriteTraces",
+        "AWSLambdaBasicExecutionRole", "ReadConfiguration", "ReadUsers", "DeliverLogs", "WriteTraces", "KeepRemoved",
+        "ListTrash",
     }  # fmt: skip
 
 

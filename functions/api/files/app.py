@@ -16,6 +16,7 @@ from mangrove.tree import access
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
+from mangrove.tree.trash import entries
 from mangrove.web import file_models as models
 from mangrove.web import flavours, zips
 from mangrove.web.api import Api, make_lambda_handler
@@ -37,6 +38,7 @@ from mangrove.web.gates import (
     Writer,
     name_caller,
 )
+from mangrove.web.trash_answers import format_outcome, format_page
 
 api = Api("files")
 
@@ -217,6 +219,40 @@ async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq, flav
     """Remove the empty folders below a folder, at once or as a task."""
     tasks = await submit.remove_empty(await access.at(who, body.src_dir, body.password))
     return ok(flavours.format_remaining(tasks, flavour))
+
+
+@api.read("/api/fs/trash/list", data_model=models.TrashListing)
+async def trash_list(who: Reader, body: models.TrashListReq) -> Reply:
+    """List removed entries: your own, those of a folder, or as an administrator all."""
+    query = await _make_trash_query(who, body.path, body.password)
+    return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page)))
+
+
+@api.post("/api/fs/trash/restore", data_model=models.TrashOutcome)
+async def trash_restore(who: Remover, body: models.TrashRestoreReq) -> Reply:
+    """Restore removed entries to where they were. A taken name gets a number unless `overwrite` is set."""
+    ids = body.ids
+    if body.names:
+        ids = await entries.find_newest(who, await access.at(who, body.dir, body.password), body.names)
+    return ok(format_outcome(who, await entries.restore(who, ids, body.overwrite, body.password)))
+
+
+@api.post("/api/fs/trash/delete", data_model=models.TrashOutcome)
+async def trash_delete(who: Remover, body: models.TrashIdsReq) -> Reply:
+    """Delete removed entries for good."""
+    return ok(format_outcome(who, await entries.delete(who, body.ids, body.password)))
+
+
+@api.post("/api/fs/trash/empty", data_model=models.TrashEmptied)
+async def trash_empty(who: Remover, body: models.TrashEmptyReq) -> Reply:
+    """Delete your removed entries for good, those of a folder, or as an administrator all."""
+    outcome, has_more = await entries.empty(await _make_trash_query(who, body.path, body.password))
+    return ok({"deleted": len(outcome.done), "failed": len(outcome.failed), "more": has_more})
+
+
+async def _make_trash_query(who: Caller, path: str, password: str) -> entries.TrashQuery:
+    folder = (await access.at(who, path, password)).require_read() if path else None
+    return entries.TrashQuery(who, folder, password)
 
 
 app = api.app

@@ -17,6 +17,7 @@ from mangrove.records import settings, storages, users
 from mangrove.records.store.base import NameTaken
 
 PASSWORD_LENGTH = 16
+TRASH_DAYS = 30  # of the first storage; others are made with 0 unless the form says more
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -71,6 +72,7 @@ def _create_files_storage(data: Path | None) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         driver = "Local"
         addition = {"root_folder_path": str(folder.resolve()), "show_hidden": True, "mkdir_perm": "777"}
+        addition["trash_days"] = TRASH_DAYS
     elif bucket:
         region = os.environ.get("AWS_REGION", "us-east-1")
         driver = "S3"

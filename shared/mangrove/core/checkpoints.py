@@ -29,6 +29,13 @@ NAMES = (
     "move.removed",  # it is gone from the source, and the record does not know
     "move.tidied",  # an emptied folder is removed at the source
     "remove.batch",  # some entries of a list are removed, and the record does not know
+    "trash.intended",  # the record says that an entry goes into the trash, and it is in its place
+    "trash.moved",  # it is in the trash, its record not final
+    "trash.kept",  # the file that is about to be replaced is in the trash
+    "trash.replaced",  # it is replaced, its record not final
+    "trash.deleting",  # entries of the trash are to be deleted, and still there
+    "trash.restoring",  # the record says that an entry leaves the trash, and it is still there
+    "trash.restored",  # it is in its place, the record not deleted
     "download.submitted",  # a tool has the address, its token is not saved
     "download.intended",
     "download.started",

@@ -13,6 +13,7 @@ from mangrove.core.problems import BadRequest, RelativePath
 
 MAX_PATH_BYTES = 4096  # bytes, as PATH_MAX
 MAX_NAME_BYTES = 255  # bytes, as NAME_MAX
+TRASH = ".mangrove-trash"  # the folder of a storage that holds what was removed
 MAX_PATH_DEPTH = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
 
 
@@ -102,9 +103,22 @@ def check_name(raw: str) -> str:
         raise RelativePath
     if len(_encode(raw)) > MAX_NAME_BYTES:
         raise BadRequest("name is too long")
+    refuse_trash_name(raw)
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
         raise BadRequest("name has a control character")
     return raw
+
+
+def refuse_trash_name(name: str) -> None:
+    """Raise BadRequest for the name of a new entry that is kept for the trash."""
+    if is_trash_name(name):
+        raise BadRequest(f"the name {TRASH} is kept for the trash")
+
+
+def is_trash_name(name: str) -> bool:
+    """True for the name of the folder that holds what was removed, also in a spelling that a server may take for the
+    same."""
+    return name.casefold().rstrip(". ") == TRASH
 
 
 def check_existing_name(raw: str) -> str:

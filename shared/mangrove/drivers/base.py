@@ -307,6 +307,19 @@ class Driver(ABC):
         """Remove a file, or a folder with its content; no error if it is not there."""
         raise NotSupported
 
+    async def discard(self, path: TreePath) -> None:
+        """Remove an entry for a user, who may want it back: as `remove`, unless a storage with a trash keeps it."""
+        await self.remove(path)
+
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        """Give an entry another path below `part_names.TRASH_FOLDER`, in a folder that is there, in one step with all
+        it holds.
+
+        With `keep` a file may have both paths until another one replaces it at the first; True if it has.
+        EntryNotFound.
+        """
+        raise NotSupported
+
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         """Remove a file that is still what `stat` answered before; no error if it is not there.
 

@@ -27,6 +27,7 @@ class Capabilities:
     remove: bool = False
     remove_unchanged: bool = False
     remove_empty: bool = False
+    set_aside: bool = False
     set_modified: bool = False
     sync: bool = False
     link: bool = False

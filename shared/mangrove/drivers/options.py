@@ -117,9 +117,27 @@ class _Option(NamedTuple):
 TYPES: Mapping[type, str] = {bool: "bool", int: "number", str: "string"}  # of an option's annotation → of a form
 
 
+class TrashOptions(Options):
+    """The options of storages that can keep what is removed, at the end of the form.
+
+    A storage that was made before has none of them: all are 0, so that removals are final.
+    """
+
+    trash_days: int = option(
+        30, help="Days for which removed entries can be restored from the trash; 0: removals are final"
+    )
+    trash_max_size: int = option(
+        0, help="MiB that the trash may have; beyond that its oldest entries are deleted. 0: no limit"
+    )
+    keep_versions: int = option(0, help="How many older versions of a file are kept when it is replaced; 0: none")
+
+
 def _list_options(kind: Any) -> list[_Option]:
+    """Return the options in the order of the form: the driver's own first."""
     hints = find_hints(kind)
-    return [_Option(item.name, hints[item.name], item.metadata[OptionMeta]) for item in fields(kind)]
+    common = {item.name for item in fields(TrashOptions)}
+    items = sorted(fields(kind), key=lambda item: item.name in common)
+    return [_Option(item.name, hints[item.name], item.metadata[OptionMeta]) for item in items]
 
 
 def _format_default(default: Default) -> str:

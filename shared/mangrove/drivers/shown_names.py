@@ -17,20 +17,21 @@ from mangrove.core.chunked import in_batches
 from mangrove.core.paths import MAX_NAME_BYTES, TreePath, map_characters
 from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder
 from mangrove.drivers.base import ROOT, Driver, Entry
+from mangrove.drivers.part_names import TRASH_FOLDER
 
 CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are known without listing it again
 MAX_KNOWN_FOLDERS = 256  # whose changed names are known
 # methods of a driver: the first argument is a path of something that is there
 _EXISTING = [
-    "get_change_token", "get_checksums", "identify", "link", "list_parts", "make_thumbnail", "open_file", "read",
-    "remove", "remove_empty", "remove_unchanged", "set_modified", "stat", "sync",
+    "discard", "get_change_token", "get_checksums", "identify", "link", "list_parts", "make_thumbnail", "open_file",
+    "read", "remove", "remove_empty", "remove_unchanged", "set_modified", "stat", "sync",
 ]  # fmt: skip
 # … of something that may be there
 _NEW = [
     "abort", "abort_by_key", "begin", "finish", "makedirs", "open_staged", "put_url", "sign_part", "sign_upload",
     "stream_part", "write", "write_part",
 ]  # fmt: skip
-_PAIRS = ["copy", "move", "rename"]  # the first two arguments, one of either kind
+_PAIRS = ["copy", "move", "rename", "set_aside"]  # the first two arguments, one of either kind
 _WITHOUT_PATH = [
     "can_refuse_existing", "get_space", "offers_direct_uploads", "predict_etag", "proves_reads", "proves_writes",
 ]  # fmt: skip
@@ -118,6 +119,8 @@ class ShownNames(Driver):
 
         A name that the mapping leaves alone may be of nothing: the storage says so.
         """
+        if path.within(TRASH_FOLDER):
+            return path
         folder = ROOT
         for shown in path.split("/")[1:] if path != ROOT else ():
             folder = folder / await self._find_name(folder, shown)
@@ -219,13 +222,13 @@ def _make_existing(name: str) -> Method:
         try:
             inner = await self.find(path)
         except EntryNotFound:
-            if name in ("remove", "remove_unchanged"):
+            if name in ("discard", "remove", "remove_unchanged"):
                 return None  # as a driver does for what is not there
             raise
         try:
             return await getattr(self.driver, name)(inner, *args, **options)
         finally:
-            if name.startswith("remove"):
+            if name.startswith(("discard", "remove")):
                 self.forget(inner.parent)
 
     return call
@@ -240,10 +243,10 @@ def _make_new(name: str) -> Method:
 
 
 def _make_pair(name: str) -> Method:
-    async def call(self: ShownNames, path: TreePath, target: TreePath, **options: Any) -> None:
+    async def call(self: ShownNames, path: TreePath, target: TreePath, **options: Any) -> Any:
         inner = await self.find(path)
         try:
-            await getattr(self.driver, name)(inner, await self.find_new(target), **options)
+            return await getattr(self.driver, name)(inner, await self.find_new(target), **options)
         finally:
             self.forget(inner.parent)
 

@@ -1,5 +1,5 @@
 """Remove records and files that are not needed any more: old tasks, staging without a task, indexes without a storage,
-abandoned uploads, ended sessions, counters and locks.
+abandoned uploads, old entries of the trash, ended sessions, counters and locks.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mangrove.tasks.core import queue, staging
 from mangrove.tasks.core.partials import sweep_partials
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.upload.sessions import sweep_sessions
+from mangrove.tree.trash import repair
 
 DAY_SECONDS = 24 * 3600
 STALLED_SECONDS = 3600  # without a sign of a worker; far longer than any wait of a machine
@@ -42,6 +43,7 @@ async def sweep() -> None:
     emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
+    await repair.sweep()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(login_challenges.sweep)

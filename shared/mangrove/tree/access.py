@@ -24,6 +24,7 @@ from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import Mount, StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.rules import Rule, RuleDecision, Rules, get_rules
+from mangrove.tree.trash.acting import note_caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     caller's address. No storage is asked yet.
     """
     path = TreePath(raw)
+    note_caller(caller)
     table = await mounts.ready()
     now = configuration.cached()
     if confined:

@@ -18,16 +18,26 @@ from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotMounted, NotSupported, Problem, RecordNotFound, StorageUnavailable, Unreachable
+from mangrove.core.problems import (
+    EntryNotFound,
+    NotMounted,
+    NotSupported,
+    Problem,
+    RecordNotFound,
+    StorageUnavailable,
+    Unreachable,
+)
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverContext, Redirects
 from mangrove.drivers.observed import observe
+from mangrove.drivers.part_names import leads_to_trash
 from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
 from mangrove.tree.mount_table import MountTable
+from mangrove.tree.trash.keeping import keep_removed
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options
@@ -132,7 +142,7 @@ class Mount:
         kind, context = registry.load(self.storage.driver), _make_context(self)
         driver = kind(kind.Options.parse(self.storage.addition), context)
         observe(driver, self.note_use)
-        return show_names(driver, context.char_mapping)
+        return keep_removed(show_names(driver, context.char_mapping))
 
     async def stop(self) -> None:
         """Stop the driver; the next use starts it anew."""
@@ -204,11 +214,15 @@ class _RecordedState:
 
 @dataclass(frozen=True, slots=True)
 class StoragePath:
-    """A path inside one mounted storage, whose driver runs."""
+    """A path inside one mounted storage, whose driver runs. EntryNotFound for a path into the trash: for nobody."""
 
     driver: Driver
     path: TreePath
     mount: Mount
+
+    def __post_init__(self) -> None:
+        if leads_to_trash(self.path):
+            raise EntryNotFound
 
     @property
     def parent(self) -> StoragePath:
@@ -364,6 +378,8 @@ class MountResolver:
 
     async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         mount, inner = select_mount(runtime.get(Mounts).table, path)
+        if leads_to_trash(inner):
+            raise EntryNotFound
         return await mount.get_driver(), inner
 
     def folders(self, path: TreePath) -> Sequence[str]:

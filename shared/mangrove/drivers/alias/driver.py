@@ -295,14 +295,20 @@ class Alias(Driver):
             await location.driver.rename(location.path, location.path.parent / target.name, overwrite=overwrite)
 
     async def remove(self, path: TreePath) -> None:
+        for location in await self._choose_for_removal(path):
+            await location.driver.remove(location.path)
+
+    async def discard(self, path: TreePath) -> None:
+        for location in await self._choose_for_removal(path):
+            await location.driver.discard(location.path)
+
+    async def _choose_for_removal(self, path: TreePath) -> Sequence[Location]:
         if self._is_locked(path):
             raise StorageForbidden
         try:
-            locations = await self._choose_targets(path, self.options.write_conflict_policy)
+            return await self._choose_targets(path, self.options.write_conflict_policy)
         except EntryNotFound:
-            return
-        for location in locations:
-            await location.driver.remove(location.path)
+            return ()
 
     async def remove_empty(self, path: TreePath) -> bool:
         if self._is_locked(path):

@@ -262,6 +262,14 @@ class Crypt(Driver):
         with limit_redirects():
             await existing.place.driver.remove(existing.place.path)
 
+    async def discard(self, path: TreePath) -> None:
+        try:
+            existing = await self._find_to_change(path)
+        except EntryNotFound:
+            return
+        with limit_redirects():
+            await existing.place.driver.discard(existing.place.path)
+
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         try:
             existing = await self._find_to_change(path)

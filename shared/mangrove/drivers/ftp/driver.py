@@ -36,7 +36,7 @@ from mangrove.drivers.ftp.errors import Refused, TooManyConnections, translate_e
 from mangrove.drivers.ftp.lines import Kind, Line, Names, join
 from mangrove.drivers.ftp.options import FTPOptions, parse_encoding, parse_server
 from mangrove.drivers.leftovers import Leftovers
-from mangrove.drivers.part_names import is_part, refuse_part_name
+from mangrove.drivers.part_names import has_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.whole_files import write_whole
 
@@ -54,6 +54,7 @@ class FTP(Driver):
     config = DriverConfig(only_proxy=True, default_root="/")
     capabilities = Capabilities(
         write=True, makedirs=True, rename=True, move=True, remove=True, remove_empty=True, identify=True,
+        set_aside=True,
     )  # fmt: skip
     options: FTPOptions
 
@@ -339,6 +340,10 @@ class FTP(Driver):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._move(path, target, overwrite)
 
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        await self.move(path, target, overwrite=False)
+        return False
+
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:
             await self._move(path, target, overwrite)
@@ -381,7 +386,7 @@ def _make_entry(name: str, line: Line) -> Entry:
 
 def _refuse_hidden(path: TreePath) -> None:
     """Raise EntryNotFound for a path that listings leave out."""
-    if any(is_part(name) for name in path.split("/")):
+    if has_part(path):
         raise EntryNotFound
 
 

@@ -6,13 +6,13 @@ import codecs
 
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.connections import Address, parse_address
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TrashOptions, option
 
 PORT = 21
 ASCII = bytes(range(0x20, 0x7F)).decode()
 
 
-class FTPOptions(Options):
+class FTPOptions(TrashOptions):
     address: str = option(required=True)
     encoding: str = option(required=True)
     username: str = option(required=True)

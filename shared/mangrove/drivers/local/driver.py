@@ -41,7 +41,7 @@ from mangrove.drivers.local.blocks import FileHandle, LocalStagedFile, read_bloc
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
 from mangrove.drivers.local.removal import Remover, is_folder
-from mangrove.drivers.local.rooted import FileVersion, Root, check_wanted, is_same, translate_errors
+from mangrove.drivers.local.rooted import FileVersion, Root, check_wanted, is_same
 from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
@@ -58,9 +58,9 @@ class Local(Driver):
     config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
     capabilities = Capabilities(
         write=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True, move=True, copy=True,
-        copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_modified=True, sync=True,
-        open_file=True, read_whole=True, make_thumbnail=True, list_folders=True, identify=True, get_space=True,
-        get_change_token=True,
+        copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True, set_modified=True,
+        sync=True, open_file=True, read_whole=True, make_thumbnail=True, list_folders=True, identify=True,
+        get_space=True, get_change_token=True,
     )  # fmt: skip
     options: LocalOptions
 
@@ -373,6 +373,9 @@ class Local(Driver):
     async def remove_empty(self, path: TreePath) -> bool:
         return await self._threads.run(self._remover.remove_empty, path)
 
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        return await self._threads.run_to_completion(self._remover.set_aside, path, target, keep)
+
     async def set_modified(self, path: TreePath, modified: float) -> None:
         await self._threads.run_to_completion(self._set_modified, path, modified)
 
@@ -386,12 +389,7 @@ class Local(Driver):
         await self._threads.run(self._durability.sync, path)
 
     async def get_space(self) -> Capacity:
-        return await self._threads.run(self._measure_space)
-
-    def _measure_space(self) -> Capacity:
-        with translate_errors():
-            status = os.statvfs(self.root.real)
-        return Capacity(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+        return await self._threads.run(self.root.measure_space)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         if not self.options.thumbnail or not is_picture(path.name):

@@ -38,7 +38,7 @@ def rename_noreplace(old: str, new: str, source: int, folder: int, unlink: Unlin
     except OSError as error:
         if error.errno not in _UNKNOWN_FLAG:
             raise
-        if _link_new_name(old, new, source, folder):
+        if link_new_name(old, new, source, folder):
             unlink(old, source)
             return
         refuse_existing(new, folder)
@@ -55,7 +55,7 @@ def _is_one_entry(old: str, new: str, source: int, folder: int) -> bool:
     return os.path.samestat(status, other) and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
 
 
-def _link_new_name(old: str, new: str, source: int, folder: int) -> bool:
+def link_new_name(old: str, new: str, source: int, folder: int) -> bool:
     """Give a file a second name; False for a folder, and where the file system has no hard links."""
     if stat.S_ISDIR(os.stat(old, dir_fd=source, follow_symlinks=False).st_mode):
         return False
@@ -91,7 +91,7 @@ def can_refuse_existing(folder: int) -> bool:
     except OSError as error:
         if error.errno not in _UNKNOWN_FLAG:
             raise
-        if not _link_new_name(old, new, folder, folder):
+        if not link_new_name(old, new, folder, folder):
             return False
         unlink(new, folder)
         return True

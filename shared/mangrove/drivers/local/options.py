@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TrashOptions, option
 
 KEEP_DELETED = "delete permanently"
 
 
-class LocalOptions(Options):
+class LocalOptions(TrashOptions):
     root_folder_path: str = option("/", required=True)
     directory_size: bool = option(False, help="This might impact host performance")
     thumbnail: bool = option(required=True, help="enable thumbnail")

@@ -15,7 +15,7 @@ from mangrove.drivers.base import Entry
 from mangrove.drivers.local import quarantine, tmpfile
 from mangrove.drivers.local.copy import RangeCopier
 from mangrove.drivers.local.durability import sync_file
-from mangrove.drivers.local.noreplace import make_other_name, rename_noreplace, unlink
+from mangrove.drivers.local.noreplace import link_new_name, make_other_name, rename_noreplace, unlink
 from mangrove.drivers.local.rooted import FileVersion, Root, is_same
 from mangrove.drivers.part_names import make_part_name
 
@@ -64,6 +64,16 @@ class Remover:
         except EntryNotFound:
             return False
         return True
+
+    def set_aside(self, path: TreePath, target: TreePath, keep: bool) -> bool:
+        """Give an entry another path; with `keep` a file has both afterwards where there are hard links. True if it
+        has."""
+        opened = self._root.open_target(path) if keep else self._root.open_parent(path)
+        with opened as (folder, name), self._root.open_parent(target) as (target_folder, new_name):
+            if keep and link_new_name(name, new_name, folder, target_folder):
+                return True
+            quarantine.rename(name, new_name, folder, target_folder, overwrite=False)
+            return False
 
     def remove_empty(self, path: TreePath) -> bool:
         """Remove a folder that holds nothing; whether it is gone."""

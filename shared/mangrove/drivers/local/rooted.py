@@ -24,7 +24,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import CopyRequest, Entry
+from mangrove.drivers.base import Capacity, CopyRequest, Entry
 from mangrove.drivers.local import kernel
 from mangrove.drivers.threads import is_given_up
 
@@ -250,6 +250,12 @@ class Root:
         if stat.S_ISLNK(status.st_mode):
             raise EntryNotFound  # a link to itself, or replaced since it was resolved
         return status
+
+    def measure_space(self) -> Capacity:
+        """The size of the file system, and what is free there for this process."""
+        with translate_errors():
+            status = os.statvfs(self.real)
+        return Capacity(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
     def sum_sizes(self, path: TreePath) -> int:
         """Return the bytes of all files below a folder; links are not followed."""

@@ -23,7 +23,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool, parse_address
 from mangrove.drivers.leftovers import Leftovers
-from mangrove.drivers.part_names import PART, is_part, refuse_part_name
+from mangrove.drivers.part_names import PART, has_part, is_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.sftp import entries
 from mangrove.drivers.sftp.client import CachedResult, HostKey, SftpSession, open_session, read_credentials
@@ -56,7 +56,7 @@ class SFTP(Driver):
     config = DriverConfig(only_proxy=True, default_root="/", check_status=True)
     capabilities = Capabilities(
         write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_empty=True,
-        get_space=True,
+        get_space=True, set_aside=True,
     )  # fmt: skip
     options: SFTPOptions
 
@@ -87,7 +87,7 @@ class SFTP(Driver):
 
     def _locate(self, path: TreePath) -> bytes:
         """Return a path on the server; EntryNotFound for the name of an unfinished file."""
-        if is_part(path.name):
+        if has_part(path):
             raise EntryNotFound
         return self._root + path.encode() if path != "/" else self._root or b"/"
 
@@ -313,6 +313,10 @@ class SFTP(Driver):
             if is_link(attributes):
                 rename = entries.rename_link
             await rename(session, old, new, target, is_proven=is_proven)
+
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        await self.move(path, target, overwrite=False)
+        return False
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:

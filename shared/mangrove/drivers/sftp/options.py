@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TrashOptions, option
 
 PORT = 22
 
 
-class SFTPOptions(Options):
+class SFTPOptions(TrashOptions):
     address: str = option(required=True)
     username: str = option(required=True)
     private_key: str = option(type="text", secret=True)

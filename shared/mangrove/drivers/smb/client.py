@@ -21,7 +21,7 @@ from smbprotocol.tree import TreeConnect
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import BLOCK
-from mangrove.drivers.part_names import is_part
+from mangrove.drivers.part_names import has_part
 from mangrove.drivers.smb import messages
 from mangrove.drivers.smb.connection import ANSWER_TIMEOUT_SECONDS, CONNECT_TIMEOUT_SECONDS, SmbConnection
 from mangrove.drivers.smb.errors import OVERLOADED, refuse_name
@@ -54,7 +54,7 @@ class StorageRoot:
 
     def find(self, path: TreePath) -> str:
         """Return the name of a path on the server, relative to the share; EntryNotFound if it cannot exist."""
-        if any(is_part(name) or not is_valid_name(name) for name in str(path).split("/")):
+        if has_part(path) or not all(map(is_valid_name, path.split("/"))):
             raise EntryNotFound
         return self._join(path)
 

@@ -47,7 +47,7 @@ class SMB(Driver):
     config = DriverConfig(only_proxy=True, no_cache=True, default_root=".")
     capabilities = Capabilities(
         write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_unchanged=True,
-        remove_empty=True, get_space=True,
+        remove_empty=True, get_space=True, set_aside=True,
     )  # fmt: skip
     options: SMBOptions
 
@@ -210,6 +210,10 @@ class SMB(Driver):
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
+
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        await self.move(path, target, overwrite=False)
+        return False
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == "/":

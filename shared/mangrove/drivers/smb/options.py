@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.connections import parse_address
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TrashOptions, option
 
 PORT = 445
 
 
-class SMBOptions(Options):
+class SMBOptions(TrashOptions):
     root_folder_path: str = option(".", required=True)
     address: str = option(required=True)
     username: str = option(required=True)

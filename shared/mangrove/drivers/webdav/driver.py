@@ -20,7 +20,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.leftovers import Leftovers
-from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name
+from mangrove.drivers.part_names import has_part, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.webdav.auth import WebDavCredentials
 from mangrove.drivers.webdav.client import ENTRY_PROPERTIES, QUOTA_PROPERTIES, WebDavClient, join
@@ -42,7 +42,8 @@ class WebDav(Driver):
     Options = WebDavOptions
     config = DriverConfig(default_root="/", prefer_proxy=True, direct_lookup=True)
     capabilities = Capabilities(
-        write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, link=True, get_space=True,
+        write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, link=True, set_aside=True,
+        get_space=True,
     )  # fmt: skip
     options: WebDavOptions
 
@@ -99,7 +100,7 @@ class WebDav(Driver):
         raise make_problem(status, path.name) if status >= 400 else NotAFolder
 
     async def stat(self, path: TreePath) -> Entry:
-        if is_part(path.name):
+        if has_part(path):
             raise EntryNotFound
         return make_entry(path.name, await self._find(path))
 
@@ -118,7 +119,7 @@ class WebDav(Driver):
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        if is_part(path.name):
+        if has_part(path):
             raise EntryNotFound
         if length == 0 or path == "/":
             if (await self.stat(path)).is_dir:
@@ -231,6 +232,10 @@ class WebDav(Driver):
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
+
+    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
+        await self.move(path, target, overwrite=False)
+        return False
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == target:

@@ -8,10 +8,10 @@ import httpx
 import idna
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TrashOptions, option
 
 
-class WebDavOptions(Options):
+class WebDavOptions(TrashOptions):
     vendor: Literal["sharepoint", "other", ""] = option("other")
     address: str = option(required=True)
     username: str = option(required=True)

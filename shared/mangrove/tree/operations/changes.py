@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.deadlines import TimeBudget, unlimited
-from mangrove.core.paths import check_existing_name, check_name
+from mangrove.core.paths import check_existing_name, check_name, refuse_trash_name
 from mangrove.core.problems import (
     EntryExists,
     EntryNotFound,
@@ -37,6 +37,7 @@ async def mkdir(access: PathAccess) -> None:
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor():
         return
+    refuse_trash_name(access.path.name)
     storage_path = await access.locate("")
     if not storage_path.driver.capabilities.makedirs:
         raise NotSupported
@@ -109,7 +110,7 @@ async def remove_entry(folder: PathAccess, storage_folder: StoragePath, name: st
     try:
         is_folder = journal.is_logged() and await _is_folder(storage_path)
         async with journal.remove(storage_path, is_folder=is_folder):
-            await driver.remove(storage_path.path)
+            await driver.discard(storage_path.path)
     except EntryNotFound:
         pass  # already gone
 

@@ -177,6 +177,15 @@ def remove(storage_path: StoragePath, *, is_folder: bool) -> Change:
     return change
 
 
+def restore(storage_path: StoragePath, *, is_folder: bool) -> Change:
+    """Return the change of an entry that comes back, a folder with all it holds."""
+    change = _make_change([storage_path], is_folder)
+    change.put(storage_path)
+    if is_folder:
+        change.read(storage_path, deep=True)
+    return change
+
+
 def _make_change(entries: Sequence[StoragePath], are_folders: bool) -> Change:
     def forget() -> None:
         for entry in entries:

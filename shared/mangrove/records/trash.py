@@ -1,0 +1,325 @@
+"""Removed entries and older versions of files, which lie in a hidden folder of their storage.
+
+The rows of a storage stand together, those of one kind in the order of their removal. An intent says what is about to
+happen to an entry: it is written before the storage is changed, and deleted with the write of the result. An intent
+that stays is that of a process that died.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from secrets import token_hex
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
+
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.records.path_keys import make_key
+from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
+
+OWNER_INDEX = "owner"
+INTENTS = "intents"
+MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
+MAX_KEYS_PER_CALL = 100  # the same for reads
+MAX_ATTEMPTS = 6  # of calls of which the engine leaves out a part
+Row = dict[str, dict[str, Any]]
+
+
+class TrashKind(StrEnum):
+    """A reason for which an entry is kept."""
+
+    REMOVED = "removed"
+    REPLACED = "replaced"
+    """A file of its name took its place."""
+    VERSION = "version"
+    """The same in a storage that keeps versions."""
+
+
+class Action(StrEnum):
+    """The change of an entry that an intent announces."""
+
+    MOVE = "move"
+    """It goes into the hidden folder, or back."""
+    DELETE = "delete"
+    """It is deleted for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrashEntry:
+    """An entry that was removed or replaced."""
+
+    id: str
+    """Unique in its storage. Ids sort by the time of removal."""
+    storage_id: int
+    path: str
+    """Its former path inside the storage."""
+    is_dir: bool
+    size: int
+    """Bytes; 0 for a folder that was not measured, -1 where the storage does not know it."""
+    modified: float
+    """Seconds since the epoch."""
+    owner: int
+    """The id of the user who removed it, 0 if unknown."""
+    remover: str
+    """The name of that user at that time."""
+    kind: TrashKind
+
+    @property
+    def removed(self) -> float:
+        """The time of removal in seconds since the epoch."""
+        return int(self.id[:12], 16) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A change of an entry that was begun."""
+
+    entry: TrashEntry
+    action: Action
+    began: float
+    """Seconds since the epoch."""
+
+
+class OwnerIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
+    """The entries that a user removed."""
+
+    class Meta:
+        index_name = OWNER_INDEX
+        projection = AllProjection()
+
+    owner = NumberAttribute(hash_key=True)
+    id = UnicodeAttribute(range_key=True)
+
+
+class TrashRecord(Record):
+    """A row: an entry, a version or an intent."""
+
+    class Meta(TableMeta):
+        table_name = table_name("trash")
+
+    place = UnicodeAttribute(hash_key=True)  # see `_make_place`
+    id = UnicodeAttribute(range_key=True)
+    owner = NumberAttribute(null=True)  # of an entry in the trash only
+    content = UnicodeAttribute()  # JSON
+
+    by_owner = OwnerIndex()
+
+
+def make_id() -> str:
+    """Return the id of an entry that is removed now: milliseconds since the epoch, and a random part."""
+    return make_first_id(time.time()) + token_hex(8)
+
+
+def make_first_id(seconds: float) -> str:
+    """Return a text that is less than all ids of a time and greater than all before."""
+    return f"{int(seconds * 1000):012x}"
+
+
+def _make_key(entry: TrashEntry) -> tuple[str, str]:
+    """Return the place and the sort key of an entry. The versions of a file stand together."""
+    if entry.kind is not TrashKind.VERSION:
+        return str(entry.storage_id), entry.id
+    return _make_versions_place(entry.storage_id), f"{_make_versions_prefix(entry.path)}{entry.id}"
+
+
+def _make_versions_place(storage_id: int) -> str:
+    return f"{storage_id}#versions"
+
+
+def _make_versions_prefix(path: str) -> str:
+    return f"{make_key(path)}//"  # no path has an empty segment
+
+
+def add_intents(entries: Sequence[TrashEntry], action: Action) -> None:
+    """Write that something happens to entries. An entry that is to be deleted is not listed any more."""
+    now = time.time()
+    puts = [_put_intent(Intent(entry, action, now)) for entry in entries]
+    _write([*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
+
+
+def finish(entry: TrashEntry) -> None:
+    """Write that an entry is in the hidden folder."""
+    _write([_put(entry), _delete(INTENTS, _make_intent_key(entry))])
+
+
+def forget(entries: Iterable[TrashEntry]) -> None:
+    """Write that entries are not in the hidden folder any more."""
+    _write([
+        request
+        for entry in entries
+        for request in (_delete(*_make_key(entry)), _delete(INTENTS, _make_intent_key(entry)))
+    ])  # fmt: skip
+
+
+def set_size(entry: TrashEntry, size: int) -> TrashEntry:
+    """Store the bytes of an entry that was measured."""
+    measured = replace(entry, size=size)
+    _write([_put(measured)])
+    return measured
+
+
+def list_intents(limit: int) -> list[Intent]:
+    """Return the first intents."""
+    rows = _query(INTENTS, "", limit, is_newest_first=False)
+    contents = [(_load(content["entry"]), content) for content in map(_read_content, rows)]
+    return [Intent(entry, Action(content["action"]), content["began"]) for entry, content in contents]
+
+
+def list_of(storage_id: int, limit: int, *, start: str = "", is_newest_first: bool = True) -> list[TrashEntry]:
+    """Return entries of a storage after the id `start`."""
+    return [_load(_read_content(row)) for row in _query(str(storage_id), start, limit, is_newest_first=is_newest_first)]
+
+
+def list_owned(owner: int, limit: int, *, start: str = "") -> list[TrashEntry]:
+    """Return entries that a user removed, the newest first, after the id `start`. One that was just removed may not be
+    among them yet."""
+    rows = _query("", start, limit, is_newest_first=True, owner=owner)
+    return [_load(_read_content(row)) for row in rows]
+
+
+def list_versions(storage_id: int, path: str, limit: int) -> list[TrashEntry]:
+    """Return the versions of a file, the newest first."""
+    rows = _query(_make_versions_place(storage_id), "", limit, is_newest_first=True, prefix=_make_versions_prefix(path))
+    return [entry for entry in map(_load, map(_read_content, rows)) if entry.path == path]
+
+
+def list_all_versions(storage_id: int, limit: int, *, start: str = "") -> tuple[list[TrashEntry], str]:
+    """Return versions of all files of a storage by their paths, and where the next ones begin; "" at the end."""
+    rows = _query(_make_versions_place(storage_id), start, limit, is_newest_first=False)
+    next_start = rows[-1]["id"]["S"] if len(rows) == limit else ""
+    return [_load(_read_content(row)) for row in rows], next_start
+
+
+def get_many(keys: Sequence[tuple[int, str]]) -> list[TrashEntry]:
+    """Return the entries of storage ids and ids that are there."""
+    table = TrashRecord.Meta.table_name
+    rows: list[Row] = []
+    remaining = iter(dict.fromkeys(keys))
+    while batch := list(islice(remaining, MAX_KEYS_PER_CALL)):
+        requests = [{"place": {"S": str(storage_id)}, "id": {"S": id}} for storage_id, id in batch]
+        for attempt in range(MAX_ATTEMPTS):
+            _pause(attempt)
+            with translate_errors():
+                answer = get_connection(TrashRecord).client.batch_get_item(
+                    RequestItems={table: {"Keys": requests, "ConsistentRead": True}}
+                )
+            rows += answer["Responses"].get(table, ())
+            requests = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            if not requests:
+                break
+        else:
+            raise RecordsUnavailable
+    return [_load(_read_content(row)) for row in rows]
+
+
+def find_version(storage_id: int, path: str, id: str) -> TrashEntry | None:
+    """Return a version of a file, None if it is not there."""
+    key = {"place": {"S": _make_versions_place(storage_id)}, "id": {"S": f"{_make_versions_prefix(path)}{id}"}}
+    with translate_errors():
+        answer = get_connection(TrashRecord).client.get_item(
+            TableName=TrashRecord.Meta.table_name, Key=key, ConsistentRead=True
+        )
+    return _load(_read_content(answer["Item"])) if "Item" in answer else None
+
+
+def _query(
+    place: str, start: str, limit: int, *, is_newest_first: bool, owner: int | None = None, prefix: str = ""
+) -> list[Row]:
+    """Return at most `limit` rows of a place, or of an owner, after the sort key `start` or with a prefix."""
+    name, value = ("place", {"S": place}) if owner is None else ("owner", {"N": str(owner)})
+    arguments: dict[str, Any] = {
+        "TableName": TrashRecord.Meta.table_name,
+        "KeyConditionExpression": "#key = :key",
+        "ExpressionAttributeNames": {"#key": name},
+        "ExpressionAttributeValues": {":key": value},
+        "ScanIndexForward": not is_newest_first,
+    }
+    arguments |= {"ConsistentRead": True} if owner is None else {"IndexName": OWNER_INDEX}
+    if start:
+        arguments["KeyConditionExpression"] += f" AND #id {'<' if is_newest_first else '>'} :start"
+        arguments["ExpressionAttributeNames"]["#id"] = "id"
+        arguments["ExpressionAttributeValues"][":start"] = {"S": start}
+    if prefix:
+        arguments["KeyConditionExpression"] += " AND begins_with(#id, :prefix)"
+        arguments["ExpressionAttributeNames"]["#id"] = "id"
+        arguments["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
+    rows: list[Row] = []
+    while len(rows) < limit:
+        arguments["Limit"] = limit - len(rows)
+        with translate_errors():
+            answer = get_connection(TrashRecord).client.query(**arguments)
+        rows += answer["Items"]
+        if "LastEvaluatedKey" not in answer:
+            break
+        arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+    return rows
+
+
+def _make_intent_key(entry: TrashEntry) -> str:
+    return f"{entry.id}-{entry.storage_id}"
+
+
+def _put_intent(intent: Intent) -> dict[str, Any]:
+    content = {"entry": _dump(intent.entry), "action": intent.action.value, "began": intent.began}
+    key = _make_intent_key(intent.entry)
+    row = {"place": {"S": INTENTS}, "id": {"S": key}, "content": {"S": json.dumps(content)}}
+    return {"PutRequest": {"Item": row}}
+
+
+def _put(entry: TrashEntry) -> dict[str, Any]:
+    place, key = _make_key(entry)
+    row: Row = {
+        "place": {"S": place},
+        "id": {"S": key},
+        "content": {"S": json.dumps(_dump(entry))},  # it escapes what is not UTF-8
+    }
+    if entry.kind is not TrashKind.VERSION:
+        row["owner"] = {"N": str(entry.owner)}
+    return {"PutRequest": {"Item": row}}
+
+
+def _delete(place: str, id: str) -> dict[str, Any]:
+    return {"DeleteRequest": {"Key": {"place": {"S": place}, "id": {"S": id}}}}
+
+
+def _dump(entry: TrashEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in TrashEntry.__slots__}
+
+
+def _read_content(row: Row) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(row["content"]["S"])
+    return content
+
+
+def _load(content: dict[str, Any]) -> TrashEntry:
+    return TrashEntry(**content | {"kind": TrashKind(content["kind"])})
+
+
+def _write(requests: Sequence[dict[str, Any]]) -> None:
+    """Put and delete rows, in calls of MAX_REQUESTS_PER_CALL. Raise RecordsUnavailable."""
+    remaining = iter(requests)
+    while batch := list(islice(remaining, MAX_REQUESTS_PER_CALL)):
+        _write_batch(batch)
+
+
+def _write_batch(requests: list[dict[str, Any]]) -> None:
+    table = TrashRecord.Meta.table_name
+    for attempt in range(MAX_ATTEMPTS):
+        _pause(attempt)
+        with translate_errors():
+            answer = get_connection(TrashRecord).client.batch_write_item(RequestItems={table: requests})
+        requests = answer.get("UnprocessedItems", {}).get(table, [])
+        if not requests:
+            return
+    raise RecordsUnavailable
+
+
+def _pause(attempt: int) -> None:
+    if attempt:
+        time.sleep(0.02 * 2**attempt)

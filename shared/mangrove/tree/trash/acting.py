@@ -1,0 +1,29 @@
+"""The caller on whose behalf a storage is changed: the trash records it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from mangrove.identity.rights import Caller
+
+
+class Remover(NamedTuple):
+    """A user who removes or replaces entries."""
+
+    id: int = 0
+    name: str = ""
+
+
+NOBODY = Remover()
+_remover: ContextVar[Remover] = ContextVar("remover", default=NOBODY)
+
+
+def note_caller(caller: Caller) -> None:
+    """Note the caller for the rest of the request or task step."""
+    _remover.set(Remover(caller.user.id, caller.user.username))
+
+
+def find_remover() -> Remover:
+    """Return the present caller; one without an id for work of the service itself."""
+    return _remover.get()

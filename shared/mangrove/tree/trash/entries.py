@@ -1,0 +1,357 @@
+"""The entries of the trash as callers see them: listed, restored and deleted.
+
+The rights are those at the path that an entry came from, by the rules of that path, at the moment of the effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import iterate_chunked
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.deadlines import TimeBudget
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath
+from mangrove.core.problems import (
+    AccessDenied,
+    BadRequest,
+    EntryExists,
+    EntryNotFound,
+    Problem,
+    StorageForbidden,
+    StorageProblem,
+)
+from mangrove.identity.rights import Caller, Right
+from mangrove.records import trash
+from mangrove.records.trash import Action, TrashEntry
+from mangrove.tree import access as tree_access
+from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.lookups import find_entry
+from mangrove.tree.mounts import Mount, StoragePath
+from mangrove.tree.operations import changes, journal
+from mangrove.tree.operations.name_locks import lock_name, makedirs
+from mangrove.tree.operations.plans import check_count
+from mangrove.tree.trash import repair
+from mangrove.tree.trash.keeping import get_folder, get_path, read_option
+
+MAX_IDS_PER_REQUEST = 1000
+MAX_ENTRIES_PER_PAGE = 1000
+DEFAULT_ENTRIES_PER_PAGE = 200
+MAX_ENTRIES_PER_EMPTYING = 10_000  # of a request; a further one goes on
+MAX_ROWS_PER_LISTING = 20_000  # that are read to find the entries of a page
+ROWS_PER_READ = 500
+MAX_NUMBERED_NAMES = 100  # that are tried for an entry whose name is taken
+DAY_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class TrashItem:
+    """An entry of the trash, and its place in the tree."""
+
+    entry: TrashEntry
+    access: PathAccess
+    """The path that it came from."""
+    mount: Mount
+
+    @property
+    def id(self) -> str:
+        """The id that clients use."""
+        return f"{self.entry.storage_id}-{self.entry.id}"
+
+    @property
+    def expires(self) -> float | None:
+        """The time of its deletion in seconds since the epoch, None if it stays."""
+        days = _read_days(self.mount)
+        return self.entry.removed + days * DAY_SECONDS if days > 0 else None
+
+
+def _read_days(mount: Mount) -> int:
+    """Return the option `trash_days` of a storage, whose driver need not run."""
+    if mount.driver is not None:
+        return read_option(mount.driver, "trash_days")
+    try:
+        days = orjson.loads(mount.storage.addition or "{}").get("trash_days")
+    except (orjson.JSONDecodeError, AttributeError):
+        return 0  # its driver does not start either
+    return days if isinstance(days, int) else 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a request that concerns several entries."""
+
+    done: list[tuple[str, TreePath]] = field(default_factory=list)
+    """Ids, and the paths in the tree."""
+    failed: list[tuple[str, Problem]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TrashQuery:
+    """The entries that a caller asks for: the own ones, all in a folder, or as an administrator all."""
+
+    caller: Caller
+    folder: PathAccess | None = None
+    password: str = ""
+
+    async def find_visible(self, entry: TrashEntry) -> TrashItem | None:
+        """Return the entry if the caller may see it. One that another user removed takes the right to restore it."""
+        try:
+            item = await find_item(self.caller, entry, self.password)
+        except Problem:
+            return None
+        if self.folder is not None and not item.access.path.within(self.folder.path):
+            return None
+        is_own = entry.owner == self.caller.user.id
+        return item if is_own or self.caller.is_admin or may_restore(item.access) else None
+
+    async def make_reader(self) -> Callable[[str], list[TrashEntry]]:
+        """Return the call that reads rows after an id, the newest first."""
+        table = await mounts.ready()
+        if self.folder is None and not self.caller.is_admin:
+            owner = self.caller.user.id
+            return lambda start: trash.list_owned(owner, ROWS_PER_READ, start=start)
+        path = TreePath("/") if self.folder is None else self.folder.path
+        ids = [mount.storage.id for mount in table.mounts if mount.path.within(path) or path.within(mount.path)]
+
+        def read(start: str) -> list[TrashEntry]:
+            rows = [row for id in ids for row in trash.list_of(id, ROWS_PER_READ, start=start)]
+            return sorted(rows, key=lambda row: row.id, reverse=True)[:ROWS_PER_READ]
+
+        return read
+
+
+async def iterate(query: TrashQuery, start: str) -> AsyncIterator[tuple[str, TrashItem | None]]:
+    """Yield the entries after an id, the newest first, each with its id; None for one that the caller may not see."""
+    read = await query.make_reader()
+    while rows := await asyncio.to_thread(read, start):
+        async for row in iterate_chunked(rows):
+            yield row.id, await query.find_visible(row)
+        start = rows[-1].id
+
+
+async def list_page(query: TrashQuery, start: str, limit: int) -> tuple[list[TrashItem], str]:
+    """Return at most `limit` entries after the id `start`, and where the next page begins; "" at the end."""
+    await repair.finish_removals()
+    limit = min(limit, MAX_ENTRIES_PER_PAGE) if limit > 0 else DEFAULT_ENTRIES_PER_PAGE
+    items: list[TrashItem] = []
+    count = 0
+    async for id, item in iterate(query, start):
+        items += [item] if item is not None else []
+        count += 1
+        if len(items) >= limit or count >= MAX_ROWS_PER_LISTING:
+            return items, id
+    return items, ""
+
+
+async def find_item(caller: Caller, entry: TrashEntry, password: str) -> TrashItem:
+    """Return the place of an entry in the tree. EntryNotFound where the caller may not see it."""
+    table = await mounts.ready()
+    mount = table.by_id.get(entry.storage_id)
+    if mount is None:
+        raise EntryNotFound("its storage is not mounted")
+    path = mount.path / entry.path
+    if not path.within(TreePath(caller.user.base_path)):
+        raise EntryNotFound
+    access = await tree_access.at(caller, path, password, confined=False)
+    if not access.may_read() or not access.parent.may_read() or access.is_hidden():
+        raise EntryNotFound
+    return TrashItem(entry, access, mount)
+
+
+def may_restore(access: PathAccess) -> bool:
+    """True if the caller may remove and write where an entry came from."""
+    parent = access.parent
+    return parent.caller.has(Right.DELETE) and parent.may_write() and parent.can_write()
+
+
+def _check_rights(item: TrashItem) -> None:
+    """Raise AccessDenied or StorageForbidden unless the caller may restore and delete an entry."""
+    folder = item.access.parent
+    folder.require(Right.DELETE)
+    if not folder.can_write():
+        raise AccessDenied
+    changes.check_removal(folder, item.access.path.name)
+    if item.entry.is_dir:
+        item.access.require_import()
+    if item.access.find_mount()[0].path != item.mount.path:
+        raise StorageForbidden("another storage is mounted where the entry came from")
+
+
+def parse_ids(ids: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the storage ids and ids of entries. BadRequest for too many, or a text that is not an id."""
+    if not ids or len(ids) > MAX_IDS_PER_REQUEST:
+        raise BadRequest(f"{len(ids)} ids in one request, from 1 to {MAX_IDS_PER_REQUEST} are taken")
+    keys: list[tuple[int, str]] = []
+    for text in ids:
+        storage_id, _, id = text.partition("-")
+        if not (storage_id.isascii() and storage_id.isdigit() and len(storage_id) < 16 and id.isalnum()):
+            raise BadRequest(f"{text[:40]!r} is not an id of the trash")
+        keys.append((int(storage_id), id))
+    return keys
+
+
+async def _find_items(caller: Caller, ids: Sequence[str], password: str, outcome: Outcome) -> list[TrashItem]:
+    keys = parse_ids(ids)
+    entries = {
+        (entry.storage_id, entry.id): entry for entry in await asyncio.to_thread(trash.get_many, keys)
+    }  # fmt: skip
+    items: list[TrashItem] = []
+    for text, key in dict(zip(ids, keys, strict=True)).items():
+        try:
+            if key not in entries:
+                raise EntryNotFound("the entry is not in the trash")
+            items.append(await find_item(caller, entries[key], password))
+        except Problem as problem:
+            outcome.failed.append((text, problem))
+    return items
+
+
+async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) -> list[str]:
+    """Return the ids of the entries that were removed last at these names of a folder by the caller."""
+    check_count(names)
+    await repair.finish_removals()
+    paths = {folder.path / name: "" for name in names}
+    left, count = len(paths), 0
+    async for _, item in iterate(TrashQuery(caller, folder), ""):
+        count += 1
+        if item is not None and paths.get(item.access.path) == "" and item.entry.owner == caller.user.id:
+            paths[item.access.path] = item.id
+            left -= 1
+        if not left or count >= MAX_ROWS_PER_LISTING:
+            break
+    return [id for id in paths.values() if id]
+
+
+async def restore(caller: Caller, ids: Sequence[str], overwrite: bool, password: str) -> Outcome:
+    """Give entries back the paths that they came from, in folders that are made anew.
+
+    A taken name gets a number, or with `overwrite` its entry is replaced. One that fails does not keep the others.
+    """
+    outcome = Outcome()
+    for item in await _find_items(caller, ids, password, outcome):
+        try:
+            outcome.done.append((item.id, await _restore(caller, item, overwrite, password)))
+        except Problem as problem:
+            outcome.failed.append((item.id, problem))
+    return outcome
+
+
+async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: str) -> TreePath:
+    """Restore an entry, and return its path in the tree."""
+    _check_rights(item)
+    writer = replace(caller, declared_right=Right.WRITE)
+    folder = await tree_access.at(writer, item.access.path.parent, password, confined=False)
+    folder.require(Right.WRITE)
+    storage_path = StoragePath(await item.mount.get_driver(), TreePath(item.entry.path), item.mount)
+    if storage_path.path.parent != "/":
+        await changes.check_missing_folders(folder, storage_path.parent)
+        await makedirs(storage_path.parent)
+    name = storage_path.path.name
+    if overwrite and folder.may_replace(folder.child(name)):
+        await _make_free(item, storage_path)
+        await _move_back(item.entry, storage_path, overwrite=True)
+        return item.access.path
+    for free_name in _list_free_names(name, item.entry.is_dir):
+        target = folder.child(free_name)
+        if target.is_mount_or_ancestor() or not target.may_read():
+            continue
+        try:
+            await _move_back(item.entry, storage_path.parent.child(free_name), overwrite=False)
+            return target.path
+        except EntryExists:
+            pass  # the next name
+    raise EntryExists
+
+
+async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
+    """Move what an entry replaces into the trash, unless a file replaces a file in one step."""
+    present = await find_entry(storage_path)
+    if present is not None and (present.is_dir or item.entry.is_dir):
+        await changes.remove_entry(item.access.parent, storage_path.parent, storage_path.path.name)
+
+
+def _list_free_names(name: str, is_dir: bool) -> list[str]:
+    """Return the names that are tried for an entry: its own, then with a number before the suffix."""
+    stem, dot, suffix = ("", "", "") if is_dir else name.rpartition(".")
+    stem, suffix = (stem, dot + suffix) if stem else (name, "")
+    names = [name]
+    for number in range(2, MAX_NUMBERED_NAMES + 2):
+        tail = f" ({number}){suffix}"
+        names.append(stem.encode()[: MAX_NAME_BYTES - len(tail.encode())].decode(errors="ignore") + tail)
+    return names
+
+
+async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool) -> None:
+    """Move an entry out of the trash: intent, move, record. EntryExists where the name is taken."""
+    async with (
+        journal.restore(target, is_folder=entry.is_dir),
+        lock_name(target, overwrite=overwrite),
+    ):
+        await asyncio.to_thread(trash.add_intents, [entry], Action.MOVE)
+        pass_checkpoint("trash.restoring")
+        await finish_despite_cancel(_move(entry, target, overwrite))
+
+
+async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None:
+    driver = target.driver
+    try:
+        await driver.move(get_path(entry), target.path, overwrite=overwrite)
+    except EntryNotFound:
+        await asyncio.to_thread(trash.forget, [entry])
+        raise EntryNotFound("the entry is not in the trash any more") from None
+    except StorageProblem:
+        await asyncio.to_thread(trash.finish, entry)
+        raise
+    pass_checkpoint("trash.restored")
+    await driver.remove(get_folder(entry))
+    await asyncio.to_thread(trash.forget, [entry])
+
+
+async def delete(caller: Caller, ids: Sequence[str], password: str) -> Outcome:
+    """Delete entries for good."""
+    outcome = Outcome()
+    items = await _find_items(caller, ids, password, outcome)
+    await _delete_items(items, outcome)
+    return outcome
+
+
+async def empty(query: TrashQuery) -> tuple[Outcome, bool]:
+    """Delete the entries that the caller sees and may delete. True if more are left for a further request."""
+    outcome = Outcome()
+    items: list[TrashItem] = []
+    has_more = False
+    async for _, item in iterate(query, ""):
+        items += [item] if item is not None else []
+        if len(items) >= MAX_ENTRIES_PER_EMPTYING:
+            has_more = True
+            break
+    await _delete_items(items, outcome)
+    return outcome, has_more
+
+
+async def _delete_items(items: Sequence[TrashItem], outcome: Outcome) -> None:
+    """Delete entries. They are gone from the trash at once; what takes too long the next clean-up deletes."""
+    allowed: list[TrashItem] = []
+    async for item in iterate_chunked(items):
+        try:
+            _check_rights(item)
+            allowed.append(item)
+        except Problem as problem:
+            outcome.failed.append((item.id, problem))
+    await asyncio.to_thread(trash.add_intents, [item.entry for item in allowed], Action.DELETE)
+    pass_checkpoint("trash.deleting")
+    outcome.done += [(item.id, item.access.path) for item in allowed]
+    budget = TimeBudget()
+    for position, item in enumerate(allowed):
+        if not budget.covers(position, len(allowed)):
+            return
+        try:
+            await (await item.mount.get_driver()).remove(get_folder(item.entry))
+            await asyncio.to_thread(trash.forget, [item.entry])
+        except Problem:
+            pass  # the next clean-up tries again

@@ -1,0 +1,162 @@
+"""The work that a process left when it died, and the entries that are older or larger than the trash may have."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from mangrove import configuration
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import EntryNotFound, Problem
+from mangrove.core.telemetry import log_warning
+from mangrove.drivers.base import Driver
+from mangrove.records import trash
+from mangrove.records.trash import Action, Intent, TrashEntry, TrashKind
+from mangrove.tree import mounts
+from mangrove.tree.mounts import Mount
+from mangrove.tree.trash.keeping import delete, get_folder, get_path, read_option
+
+MAX_INTENTS_PER_CALL = 1000
+MAX_INTENTS_PER_LISTING = 100
+ABANDONED_SECONDS = 60.0  # an intent that is older is that of a process that died
+ROWS_PER_READ = 500
+MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
+MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are looked at
+MIB = 1 << 20
+DAY_SECONDS = 24 * 3600
+ORPHANED_VERSION_DAYS = 30  # for which the versions of a file that is gone are kept at least
+
+
+async def finish_removals() -> None:
+    """Make the records of entries final that are in the trash, and of which a process that died did not say so."""
+    table = await mounts.ready()
+    for intent in await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_LISTING):
+        mount = table.by_id.get(intent.entry.storage_id)
+        if mount is None or intent.action is not Action.MOVE or intent.entry.kind is not TrashKind.REMOVED:
+            continue
+        with suppress(Problem):
+            await (await mount.get_driver()).stat(get_path(intent.entry))
+            await asyncio.to_thread(trash.finish, intent.entry)
+
+
+async def sweep() -> None:
+    """Settle the intents of processes that died, and delete what is too old or too much."""
+    await _settle_intents()
+    for mount in (await mounts.ready()).mounts:
+        with suppress(Problem):
+            driver = await mount.get_driver()
+            if driver.capabilities.set_aside:
+                await _sweep_storage(mount, driver)
+
+
+async def _settle_intents() -> None:
+    before = time.time() - ABANDONED_SECONDS
+    known = {storage.id for storage in (await configuration.get()).storages}
+    table = await mounts.ready()
+    for intent in await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_CALL):
+        if intent.began > before:
+            continue
+        if intent.entry.storage_id not in known:
+            await asyncio.to_thread(trash.forget, [intent.entry])
+        elif (mount := table.by_id.get(intent.entry.storage_id)) is not None:
+            try:
+                await _settle(intent, await mount.get_driver())
+            except Problem as problem:
+                log_warning("a change of the trash waits", reason=problem.message)
+
+
+async def _settle(intent: Intent, driver: Driver) -> None:
+    """Bring the record of an entry in line with the storage."""
+    entry = intent.entry
+    if intent.action is Action.MOVE and await _is_in_trash(entry, driver):
+        await asyncio.to_thread(trash.finish, entry)
+        return
+    await driver.remove(get_folder(entry))
+    await asyncio.to_thread(trash.forget, [entry])
+
+
+async def _is_in_trash(entry: TrashEntry, driver: Driver) -> bool:
+    """True if an entry is in the trash, and not in its place as well."""
+    path = get_path(entry)
+    try:
+        await driver.stat(path)
+    except EntryNotFound:
+        return False
+    if not driver.capabilities.identify:
+        return True
+    with suppress(EntryNotFound):
+        return not await driver.identify(path) & await driver.identify(TreePath(entry.path))
+    return True
+
+
+async def _sweep_storage(mount: Mount, driver: Driver) -> None:
+    days = read_option(driver, "trash_days")
+    if days > 0:
+        await _delete_expired(mount.storage.id, driver, trash.make_first_id(time.time() - days * DAY_SECONDS))
+    max_size = read_option(driver, "trash_max_size")
+    if max_size > 0:
+        await _limit_size(mount.storage.id, driver, max_size * MIB)
+    await _delete_orphaned_versions(mount.storage.id, driver, max(days, ORPHANED_VERSION_DAYS))
+
+
+async def _delete_expired(storage_id: int, driver: Driver, before: str) -> None:
+    while True:
+        rows = await asyncio.to_thread(trash.list_of, storage_id, ROWS_PER_READ, is_newest_first=False)
+        expired = [row for row in rows if row.id < before]
+        await delete(driver, expired)
+        if len(expired) < len(rows) or len(rows) < ROWS_PER_READ:
+            return
+
+
+async def _limit_size(storage_id: int, driver: Driver, max_bytes: int) -> None:
+    """Delete the oldest entries as long as all together are too large."""
+    total, start = 0, ""
+    while rows := await asyncio.to_thread(trash.list_of, storage_id, ROWS_PER_READ, start=start):
+        excess: list[TrashEntry] = []
+        for row in rows:
+            total += await _measure(row, driver)
+            excess += [row] if total > max_bytes else []
+        await delete(driver, excess)
+        start = rows[-1].id
+
+
+async def _measure(entry: TrashEntry, driver: Driver) -> int:
+    """Return the bytes of an entry. Those of a folder are counted once."""
+    if not entry.is_dir or entry.size > 0:
+        return max(entry.size, 0)
+    size, count = 0, 0
+    folders = [get_path(entry)]
+    while folders and count < MAX_MEASURED_ENTRIES:
+        folder = folders.pop()
+        with suppress(EntryNotFound):
+            async for batch in driver.list(folder):
+                count += len(batch)
+                size += sum(item.size or 0 for item in batch if not item.is_dir)
+                folders += [folder / item.name for item in batch if item.is_dir and not item.is_link]
+    if size:
+        await asyncio.to_thread(trash.set_size, entry, size)
+    return size
+
+
+async def _delete_orphaned_versions(storage_id: int, driver: Driver, days: int) -> None:
+    """Delete the old versions of files that are gone."""
+    before, start, count = trash.make_first_id(time.time() - days * DAY_SECONDS), "", 0
+    while count < MAX_VERSIONS_PER_SWEEP:
+        rows, start = await asyncio.to_thread(trash.list_all_versions, storage_id, ROWS_PER_READ, start=start)
+        await delete(driver, await _select_orphans([row for row in rows if row.id < before], driver))
+        count += len(rows)
+        if not start:
+            return
+
+
+async def _select_orphans(rows: Sequence[TrashEntry], driver: Driver) -> list[TrashEntry]:
+    present: dict[str, bool] = {}
+    for path in dict.fromkeys(row.path for row in rows):
+        try:
+            await driver.stat(TreePath(path))
+            present[path] = True
+        except EntryNotFound:
+            present[path] = False
+    return [row for row in rows if not present[row.path]]

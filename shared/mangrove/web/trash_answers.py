@@ -1,0 +1,45 @@
+"""The answers of the routes of the trash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from mangrove.core.paths import TreePath
+from mangrove.identity.rights import Caller
+from mangrove.records.trash import TrashKind
+from mangrove.tree.trash.entries import Outcome, TrashItem
+
+
+def format_page(caller: Caller, items: Iterable[TrashItem], next_start: str) -> dict[str, Any]:
+    """Return a page of the trash."""
+    return {"content": [_format_item(caller, item) for item in items], "next": next_start}
+
+
+def _format_item(caller: Caller, item: TrashItem) -> dict[str, Any]:
+    entry, path = item.entry, item.access.path
+    return {
+        "id": item.id,
+        "path": _below_base(caller, path),
+        "name": path.name,
+        "size": entry.size,
+        "is_dir": entry.is_dir,
+        "modified": datetime.fromtimestamp(entry.modified, UTC),
+        "removed": datetime.fromtimestamp(entry.removed, UTC),
+        "remover": entry.remover,
+        "expires": None if item.expires is None else datetime.fromtimestamp(item.expires, UTC),
+        "replaced": entry.kind is not TrashKind.REMOVED,
+    }
+
+
+def _below_base(caller: Caller, path: TreePath) -> str:
+    return path.below(TreePath(caller.user.base_path))
+
+
+def format_outcome(caller: Caller, outcome: Outcome) -> dict[str, Any]:
+    """Return the result for each entry."""
+    return {
+        "done": [{"id": id, "path": _below_base(caller, path)} for id, path in outcome.done],
+        "failed": [{"id": id, "message": problem.message} for id, problem in outcome.failed],
+    }

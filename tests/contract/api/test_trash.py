@@ -1,0 +1,97 @@
+"""The trash over HTTP: removed entries are listed, restored and deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mangrove.drivers.part_names import TRASH
+from tests.contract.api import fixtures
+from tests.contract.api.fixtures import NOTHING_THERE, disk
+from tests.support.service import Client, Service
+
+
+def find_ids(client: Client, folder: str) -> list[str]:
+    return [row["id"] for row in client.ok("/api/fs/trash/list", path=folder)["content"]]
+
+
+def test_removed_file_is_listed_and_restored(admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/a.txt", b"content")
+    assert admin.ok("/api/fs/remove", dir=folder, names=["a.txt"]) is None
+    (row,) = admin.ok("/api/fs/trash/list", path=folder)["content"]
+    assert (row["path"], row["name"], row["size"], row["is_dir"]) == (f"{folder}/a.txt", "a.txt", 7, False)
+    assert (row["remover"], row["replaced"]) == ("admin", False)
+    assert row["expires"] > row["removed"]
+    answer = admin.ok("/api/fs/trash/restore", ids=[row["id"]])
+    assert answer == {"done": [{"id": row["id"], "path": f"{folder}/a.txt"}], "failed": []}
+    assert admin.bytes(f"{folder}/a.txt").text == "content"
+    assert find_ids(admin, folder) == []
+
+
+def test_undo_by_names_restores_what_was_removed_last(admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/a.txt", b"content")
+    admin.ok("/api/fs/remove", dir=folder, names=["a.txt"])
+    answer = admin.ok("/api/fs/trash/restore", dir=folder, names=["a.txt", "missing"])
+    assert [row["path"] for row in answer["done"]] == [f"{folder}/a.txt"]
+    assert admin.names(folder) == ["a.txt"]
+
+
+def test_entry_that_is_deleted_cannot_be_restored(service: Service, admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/a.txt", b"content")
+    admin.ok("/api/fs/remove", dir=folder, names=["a.txt"])
+    (id,) = find_ids(admin, folder)
+    assert len(admin.ok("/api/fs/trash/delete", ids=[id])["done"]) == 1
+    assert not (disk(service, "/files") / TRASH / id.partition("-")[2]).exists()
+    answer = admin.ok("/api/fs/trash/restore", ids=[id])
+    assert answer == {"done": [], "failed": [{"id": id, "message": "the entry is not in the trash"}]}
+
+
+def test_trash_of_a_folder_is_emptied(admin: Client, folder: str) -> None:
+    for name in ("a", "b"):
+        admin.put(f"{folder}/{name}", b"x")
+    admin.ok("/api/fs/remove", dir=folder, names=["a", "b"])
+    assert admin.ok("/api/fs/trash/empty", path=folder) == {"deleted": 2, "failed": 0, "more": False}
+    assert find_ids(admin, folder) == []
+
+
+def test_hidden_folder_is_answered_as_not_found(admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/a.txt", b"content")
+    admin.ok("/api/fs/remove", dir=folder, names=["a.txt"])
+    (id,) = find_ids(admin, folder)
+    path = f"/files/{TRASH}/{id.partition('-')[2]}"
+    missing = admin.post("/api/fs/get", path="/files/missing")
+    assert missing["message"] == NOTHING_THERE
+    for inner in (f"/files/{TRASH}", path, f"{path}/a.txt"):
+        assert admin.post("/api/fs/get", path=inner) == missing
+        assert admin.http.get(f"/d{inner}").status_code == 404
+    assert TRASH not in admin.names("/files")
+
+
+def test_names_of_the_hidden_folder_are_refused(admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/a.txt", b"content")
+    for answer in (
+        admin.post("/api/fs/mkdir", path=f"{folder}/{TRASH}"),
+        admin.post("/api/fs/rename", path=f"{folder}/a.txt", name=TRASH),
+    ):
+        assert answer["code"] != 200
+        assert "kept for the trash" in answer["message"]
+
+
+def test_user_sees_own_entries_below_the_base_path(service: Service, admin: Client, folder: str) -> None:
+    rights = fixtures.ALL_RIGHTS & ~3
+    admin.put(f"{folder}/a.txt", b"content")
+    admin.put(f"{folder}/b.txt", b"content")
+    admin.ok("/api/fs/remove", dir=folder, names=["b.txt"])
+    with fixtures.user(service, admin, rights, folder) as user:
+        user.ok("/api/fs/remove", dir="/", names=["a.txt"])
+        assert [row["path"] for row in user.ok("/api/fs/trash/list")["content"]] == ["/a.txt"]
+        assert [row["path"] for row in user.ok("/api/fs/trash/list", path="/")["content"]] == ["/a.txt", "/b.txt"]
+        assert user.ok("/api/fs/trash/restore", dir="/", names=["a.txt"])["done"][0]["path"] == "/a.txt"
+    assert admin.names(folder) == ["a.txt"]
+
+
+def test_storage_made_over_the_interface_removes_for_good(admin: Client, tmp_path: Path) -> None:
+    with fixtures.local(admin, tmp_path) as mounted:
+        admin.put(f"{mounted}/a.txt", b"content")
+        admin.ok("/api/fs/remove", dir=mounted, names=["a.txt"])
+        assert find_ids(admin, mounted) == []
+    assert list(tmp_path.iterdir()) == []
