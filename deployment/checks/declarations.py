@@ -11,6 +11,7 @@ from deployment.checks.project import ROOT, Project, Source, Violation
 
 DECLARATIONS = "shared/mangrove/configuration/declared/"
 PAGE = "page/src"
+TRASH_PACKAGE = "mangrove.tree.trash"  # it reads the options of all drivers that have a trash
 
 
 def settings_have_an_effect(project: Project) -> Iterator[Violation]:
@@ -25,13 +26,13 @@ def settings_have_an_effect(project: Project) -> Iterator[Violation]:
 
 
 def driver_options_have_an_effect(project: Project) -> Iterator[Violation]:
-    """A driver reads each of its options."""
+    """A driver reads each of its options, or the trash does."""
     from mangrove.drivers import registry
 
     for name in registry.list_names():
         driver = registry.load(name)
         package = driver.__module__.rpartition(".")[0]
-        words = read_words(source for source in project.product if source.module.startswith(package))
+        words = read_words(source for source in project.product if source.module.startswith((package, TRASH_PACKAGE)))
         for item in driver.Options.list_form_items():
             option = f"{name}.{item.name}"
             if item.name not in words and not project.allows("driver_options_have_an_effect", option):
