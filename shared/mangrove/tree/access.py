@@ -1,8 +1,8 @@
-"""A path of the tree as one caller may use it: path, caller, rules and storage together.
+"""A path of the tree with the access of one caller: path, caller, rules and storage together.
 
 `at()` is the only constructor that routes use. It confines the path to the user's base path, finds the rules and the
-mount table, and returns a `PathAccess` whose methods read. Changes are made by `tree.operations`; they require through
-`PathAccess.require` the right that the route declared.
+mount table, and returns a `PathAccess` whose methods read. Changes are made by `tree.operations`; they call
+`PathAccess.require` with the right that the route declared.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from mangrove.tree.trash.acting import note_caller
 class VisibilityFilter:
     """The entries of one folder that a caller may see."""
 
-    key: Hashable  # equal for filters of that folder that let the same entries pass
-    test: Callable[[Entry], bool] | None  # None where all entries pass
+    key: Hashable  # equal for filters of that folder that accept the same entries
+    test: Callable[[Entry], bool] | None  # None if all entries pass
 
     def passes(self, entry: Entry) -> bool:
         """True if the caller may see the entry."""
@@ -45,16 +45,16 @@ class VisibilityFilter:
 
 @dataclass(slots=True)
 class PathAccess:
-    """An absolute path with all that decides about it."""
+    """An absolute path with all data that decides about it."""
 
     caller: Caller
     path: TreePath
-    password: str  # the folder password that the caller typed
+    password: str  # the folder password that the caller sent
     settings: Settings
     rules: Rules
     table: MountTable
-    # about the path, then about each path that it stands for through an alias. What one of them forbids is forbidden;
-    # only that about the path itself opens it for writing or has texts to show.
+    # about the path, then about each path to which it leads through an alias. A prohibition in any of them applies;
+    # only the one about the path itself can allow writing or has texts to show.
     decisions: Sequence[RuleDecision]
     _selection: tuple[Mount, TreePath] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -78,11 +78,11 @@ class PathAccess:
 
     @property
     def parent(self) -> PathAccess:
-        """The access to the folder above."""
+        """Return the access to the parent folder."""
         return self.with_path(self.path.parent)
 
     def child(self, name: str) -> PathAccess:
-        """Return the access to the entry `name` of this folder; RelativePath for a name out of it."""
+        """Return the access to the entry `name` of this folder. Raise RelativePath for a name that leads out of it."""
         path = self.path / name
         if not self._is_child_of_all(name):
             return self.with_path(path)
@@ -90,7 +90,7 @@ class PathAccess:
         return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table, decisions)
 
     def _is_child_of_all(self, name: str) -> bool:
-        """True if the paths that the entry `name` stands for are the children of those that this folder stands for."""
+        """True if the paths behind the entry `name` are children of the paths behind this folder."""
         if "/" in name or "\\" in name or name in ("", ".", ".."):
             return False
         redirects = self.table.redirects
@@ -107,7 +107,7 @@ class PathAccess:
         return self.caller.may_read and all(decision.may_read(self.password) for decision in self.decisions)
 
     def is_reader(self) -> bool:
-        """True if no list of readers leaves the caller out."""
+        """True if no list of readers excludes the caller."""
         return all(decision.is_reader for decision in self.decisions)
 
     def may_write(self) -> bool:
@@ -117,7 +117,7 @@ class PathAccess:
     def may_replace(self, child: PathAccess) -> bool:
         """True if the caller may replace `child`, an entry of this folder.
 
-        It takes the right to write, also where other rights let the caller put new entries here, and to read both.
+        It requires the right to write, even where other rights allow new entries here, and the right to read both.
         """
         return self.can_write() and self.may_read() and child.may_read()
 
@@ -126,22 +126,23 @@ class PathAccess:
         return [rule for decision in self.decisions if (rule := decision.hide_rule) is not None]
 
     def require_read(self) -> PathAccess:
-        """Return itself. NotReadable unless the rules let the caller read here."""
+        """Return this access. Raise NotReadable unless the rules allow the caller to read here."""
         if not self.may_read():
             raise NotReadable
         return self
 
     def require_export(self, changes: bool = True) -> None:
-        """Raise NotReadable unless the caller may read all that is here: a copy of a folder leaves its rules behind.
-
-        `changes`: it is taken away, so that the caller must be allowed to write, too.
+        """Raise NotReadable unless the caller may read everything here, because a copy of a folder does not copy its
+        rules. With `changes` the folder is taken away, so the caller must also be allowed to write.
         """
         self.require_read()
         if self.is_restricted_below(changes):
             raise NotReadable
 
     def require_import(self) -> None:
-        """Raise AccessDenied where a rule at or below restricts the caller: a folder that is put here fills it."""
+        """Raise AccessDenied if a rule at or below the path restricts the caller: a new folder at the path would bypass
+        it.
+        """
         if self.is_restricted_below(True):
             raise AccessDenied
 
@@ -152,25 +153,25 @@ class PathAccess:
             raise NotReadable
 
     def is_restricted_below(self, changes: bool) -> bool:
-        """True if a rule at or below keeps something from the caller; with `changes` also from being changed."""
+        """True if a rule at or below the path hides anything from the caller, or with `changes` denies changes."""
         return any(self.rules.is_restricted_below(decision, self.password, changes) for decision in self.decisions)
 
     def require(self, right: Right) -> None:
         """Raise AccessDenied unless the route declared `right`, the caller has it, and may write in this folder.
 
-        A rule that opens a folder for writing replaces WRITE alone. A route that declared another right is a mistake
-        in the program and is refused.
+        A rule that allows writing in a folder replaces only the right WRITE. A route that declared another right is a
+        programming error and is refused.
         """
         if self.caller.declared_right is not right:
-            raise AccessDenied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
+            raise AccessDenied(f"the route declared {self.caller.declared_right!r}, the operation requires {right!r}")
         is_open = right is Right.WRITE and self.decision.is_open_for_writing
         if not (self.caller.has(right) or is_open) or not self.may_write():
             raise AccessDenied
 
     def find_mount(self, role: str | None = None) -> tuple[Mount, TreePath]:
-        """Return the storage that serves this path, the same at every call, and the path inside it; NotMounted.
+        """Return the storage of this path, the same at every call, and the path inside it. Raise NotMounted.
 
-        `role`: "src", "dst" or "", which the message of NotMounted names; None for the bare message.
+        `role`: "src", "dst" or "", which the message of NotMounted names; None for the plain message.
         """
         if self._selection is None:
             try:
@@ -182,12 +183,15 @@ class PathAccess:
         return self._selection
 
     async def locate(self, role: str | None = None) -> StoragePath:
-        """Return the path inside its storage, whose driver runs; StorageProblem. `role` as in `find_mount`."""
+        """Return the path inside its storage, with a running driver. Raise StorageProblem.
+
+        `role` as in `find_mount`.
+        """
         mount, inner = self.find_mount(role)
         return StoragePath(await mount.get_driver(), inner, mount)
 
     async def list_folder(self) -> CachedFolder:
-        """Return the listing of this folder in its storage, without applying rules; StorageProblem."""
+        """Return the listing of this folder in its storage, without applying rules. Raise StorageProblem."""
         return await listings().get(await self.locate())
 
     def is_hidden(self) -> bool:
@@ -195,7 +199,7 @@ class PathAccess:
         return any(decision.is_hidden for decision in self.decisions)
 
     def find_virtual_folders(self) -> dict[str, Mount]:
-        """Return the mount folders right below that the caller may see."""
+        """Return the mounts right below that the caller may see."""
         folders = self.table.find_virtual_folders(self.path)
         hide_rules = self.find_hide_rules()
         return {
@@ -213,7 +217,7 @@ class PathAccess:
         shows_files = self.is_reader()
         shows_folders = all(decision.is_reader_below for decision in self.decisions)
         paths = [decision.path for decision in self.decisions]
-        is_root = any(path in self.table.redirects for path in paths)  # each name stands for something else
+        is_root = any(path in self.table.redirects for path in paths)  # each name leads to another location
         ruled_names = {name for path in paths for name in self.rules.find_names_below(path)}
         ruled_names |= {path.name for path in self.table.redirects if path.parent in paths}
 
@@ -228,7 +232,7 @@ class PathAccess:
         return VisibilityFilter((hidden_by, self.caller.user.id if has_readers else 0), test)
 
     def is_mount_or_ancestor(self) -> bool:
-        """True for the folder of a mount or one that leads to mounts: it is never renamed, moved or removed."""
+        """True for the folder of a mount or one that leads to mounts. It is never renamed, moved or removed."""
         table = self.table
         return any(decision.path in table.by_path or decision.path in table.ancestors for decision in self.decisions)
 
@@ -248,8 +252,8 @@ class PathAccess:
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
     """Return the access to a path as the caller wrote it, below the caller's root unless `confined` is off.
 
-    RelativePath or BadRequest for a text that is not a path. TooMany for a password while the folder is locked for the
-    caller's address. No storage is asked yet.
+    Raise RelativePath or BadRequest for a text that is not a path, TooMany for a password while the folder is locked
+    for the caller's address. No storage is called.
     """
     path = TreePath(raw)
     note_caller(caller)
@@ -264,7 +268,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
 
 
 def needs_signature(settings: Settings, rules: Rules, table: MountTable, path: TreePath) -> bool:
-    """True if links to a file carry a signature: for itself, or for a path that it stands for through an alias."""
+    """True if links to a file carry a signature: for itself, or for a path to which it leads through an alias."""
     return _is_any_mount(links.requires_signature, settings, rules, table, path)
 
 

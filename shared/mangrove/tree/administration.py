@@ -1,6 +1,6 @@
-"""Storages as an administrator changes them: record first, then the driver.
+"""Storages as an administrator changes them: first the record, then the driver.
 
-A storage whose driver does not start keeps its record, with the reason as `status`; the others go on.
+A storage whose driver does not start keeps its record, with the reason as `status`; other storages are not affected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHOICES = {
 
 
 async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the records of one page, by order, then id, with capacities unless hidden; and the number of all."""
+    """Return the records of one page, by order, then id, with capacities unless hidden; and the total."""
     records = await asyncio.to_thread(storages.all)
     rows = cut([asdict(storage) for storage in records])
     if not configuration.cached().settings.hide_storage_details_in_manage_page:
@@ -54,9 +54,9 @@ def get(id: int) -> Storage:
 
 
 def _validate(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record, cleaned.
+    """Return the normalised fields of a record.
 
-    BadRequest for a value that is not a choice, NotSupported for a driver that cannot work here.
+    Raise BadRequest for a value that is not a choice, NotSupported for a driver that cannot work here.
     """
     mounts.check_home(fields["driver"])
     for name, choices in _CHOICES.items():
@@ -67,7 +67,7 @@ def _validate(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_addition(fields: dict[str, Any]) -> str:
-    """Return the addition with all keys of the driver; unchanged when it cannot be parsed."""
+    """Return the addition with all keys of the driver; unchanged if it cannot be parsed."""
     addition: str = fields["addition"]
     try:
         return registry.load(fields["driver"]).Options.parse(addition).format()
@@ -76,9 +76,9 @@ def _complete_addition(fields: dict[str, Any]) -> str:
 
 
 async def create(fields: dict[str, Any]) -> int:
-    """Create a storage, start it unless it is disabled, and return its id.
+    """Create a storage, start it unless it is disabled, and return its id. Raise Problem with `{"id":
 
-    Problem with `{"id": N}` when it does not start.
+    N}` if it does not start.
     """
     try:
         registry.load(fields["driver"])
@@ -101,7 +101,7 @@ async def create(fields: dict[str, Any]) -> int:
 
 
 async def update(id: int, fields: dict[str, Any]) -> int:
-    """Replace all of a storage and start it anew; its id."""
+    """Replace all fields of a storage, restart it, and return its id."""
     old = await _get_record(id, "failed get old storage")
     if old.driver != fields["driver"]:
         raise Problem("driver cannot be changed")
@@ -157,6 +157,6 @@ async def disable(id: int) -> None:
 
 
 async def load_all() -> None:
-    """Start every enabled storage anew, at once."""
+    """Restart every enabled storage, concurrently."""
     listings().clear()
     await mounts.restart()

@@ -1,6 +1,6 @@
-"""The folder passwords that clients send, counted so that nobody guesses one.
+"""Folder passwords that clients send, counted to prevent guessing.
 
-Each password counts once for a folder and a source: a client that goes on with the same wrong one does not guess.
+Each password counts once per folder and source: a client that repeats the same wrong password does not guess.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ COMPARED_SECONDS = 60.0  # for which a process remembers a password
 
 
 class _Guess(NamedTuple):
-    """A password as one for `subject`. `is_right` and that of a folder itself, it ends the count; one for folders below
-    counts in any case, since the answer may tell whether it was right."""
+    """A password for `subject`.
+
+    With `is_right` for the folder itself, it ends the count. One for folders below counts in any case, since the answer
+    may reveal whether it was right.
+    """
 
     subject: str
     source: str
@@ -39,20 +42,23 @@ class _Compared(NamedTuple):
     """A password that was right, or counted, while its subject was not locked."""
 
     end: float  # of the monotonic clock
-    failures: int  # the change counter: another one means that the subject may be locked by now
+    failures: int  # the change counter: another value means that the subject may be locked now
 
 
 COMPARED: CacheKind[bytes, _Compared] = CacheKind("compared folder passwords", 4096)
 
 
 async def limit_guesses(access: PathAccess) -> None:
-    """Count the password that was sent for a path. TooMany while the folder is locked for the client's address."""
+    """Count the password that was sent for a path.
+
+    Raise TooMany while the folder is locked for the client's address.
+    """
     for guess in _find_guesses(access):
         await _count(guess)
 
 
 def _find_guesses(access: PathAccess) -> Iterator[_Guess]:
-    """Yield what the password may be a guess of: the password of the path or its folder, else those below."""
+    """Yield the guesses in a password: of that of the path or its folder, otherwise of those below."""
     source = find_client(access.caller.source)
     passwords: dict[TreePath, str] = {
         decision.rule.path: decision.password
@@ -60,7 +66,8 @@ def _find_guesses(access: PathAccess) -> Iterator[_Guess]:
         if decision.rule is not None and decision.password
     }
     matching_paths = [path for path, password in passwords.items() if password == access.password]
-    for path in matching_paths or passwords:  # one that is right for a folder cannot be varied to guess another
+    # a password that is right for one folder cannot be varied to guess another
+    for path in matching_paths or passwords:
         yield _Guess(name_folder(path), source, access.password, bool(matching_paths))
     if not passwords:
         for decision in access.decisions:
@@ -87,7 +94,7 @@ def _digest(guess: _Guess) -> bytes:
 
 
 def _record(guess: _Guess, digest: bytes) -> bool:
-    """Count a guess in the records; True if it was a new failure."""
+    """Count a guess in the records. Return True if it was a new failure."""
     FOLDERS.check(guess.subject, guess.source)
     if guess.is_right:
         FOLDERS.record_success(guess.subject, guess.source)

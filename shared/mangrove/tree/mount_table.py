@@ -15,14 +15,14 @@ from mangrove.drivers.context import MAX_REDIRECTS
 if TYPE_CHECKING:
     from mangrove.tree.mounts import Mount
 
-MAX_ALIASED_PATHS = 1000  # of one path
+MAX_ALIASED_PATHS = 1000  # behind one path
 
 FolderKey = tuple[int, str]
 """A storage's id, and the path of a folder inside it."""
 
 
 class FolderScope(NamedTuple):
-    """A folder of a storage, alone or with all below it."""
+    """A folder of a storage, alone or with everything below it."""
 
     storage_id: int
     path: str
@@ -39,7 +39,7 @@ class MountTable:
         self.by_path: dict[str, list[Mount]] = {}  # several at a path when they are balanced
         for mount in sorted(mounts, key=lambda mount: mount.storage.mount_path):
             self.by_path.setdefault(mount.path, []).append(mount)
-        # mounts that show other parts of the tree, as they are or in another form
+        # mounts that show other parts of the tree, unchanged or in another form
         self.showing = [mount for mount in mounts if registry.shows_others(mount.storage.driver)]
         self.redirects = {mount.path for mount in mounts if mount.redirects is not None}  # the paths of aliases
         self.ancestors: set[str] = {folder for path in self.by_path for folder in TreePath(path).ancestors()[1:]}
@@ -52,9 +52,9 @@ class MountTable:
         return []
 
     def find_aliased_paths(self, path: TreePath) -> Sequence[TreePath]:
-        """Return the path and all paths that it stands for through aliases, as deep as a driver follows them.
+        """Return the path and all paths to which it leads through aliases, as deep as a driver follows them.
 
-        StorageProblem for more than MAX_ALIASED_PATHS.
+        Raise StorageProblem for more than MAX_ALIASED_PATHS.
         """
         if not self.redirects:
             return (path,)
@@ -76,7 +76,7 @@ class MountTable:
 
     @cached_property
     def virtual_folders(self) -> Sequence[tuple[TreePath, str, Mount]]:
-        """All virtual folders: the folder of each, its name, and the first storage mounted at or below it."""
+        """Return all virtual folders: the parent of each, its name, and the first storage mounted at or below it."""
         folders: dict[tuple[TreePath, str], Mount] = {}
         for mount in self.mounts:
             for path in mount.path.ancestors()[:-1]:
@@ -90,7 +90,7 @@ class MountTable:
 
     @cached_property
     def nested(self) -> Mapping[TreePath, Sequence[TreePath]]:
-        """The mounts inside each mount, as paths in it; without those inside such inner mounts."""
+        """Return the mounts inside each mount, as paths in it; without mounts inside such inner mounts."""
         nested: dict[TreePath, list[TreePath]] = {}
         for path in map(TreePath, self.by_path):
             outer = next((folder for folder in path.ancestors()[1:] if folder in self.by_path), None)
@@ -109,7 +109,7 @@ class MountTable:
         return folders
 
     def follow_redirects(self, storage_id: int, path: TreePath) -> set[FolderKey]:
-        """Return a folder of a storage, and the folders of other storages that it leads to."""
+        """Return a folder of a storage, and the folders of other storages to which it leads."""
         key = storage_id, str(path)
         folders: set[FolderKey] = {key}
         waiting: Sequence[FolderKey] = [key]
@@ -123,7 +123,7 @@ class MountTable:
         return folders
 
     def _follow_redirect(self, key: FolderKey) -> Iterator[FolderKey]:
-        """Yield the folders that a storage shows at a path instead of files of its own."""
+        """Yield the folders that a storage shows at a path instead of its own files."""
         mount = self.by_id.get(key[0])
         if mount is None or mount.driver is None or not mount.driver.capabilities.find_others:
             return
@@ -136,9 +136,9 @@ class MountTable:
                 yield target.storage.id, str(path.below(target.path))
 
     async def find_appearances(self, storage_id: int, path: TreePath, deep: bool) -> set[FolderScope]:
-        """Return a folder of a storage as all storages show it: those that it leads to, and those that lead to it.
+        """Return a folder of a storage as all storages show it: those to which it leads, and those that lead to it.
 
-        `deep`: the folder with all below it, also where only something below it is shown elsewhere.
+        `deep`: the folder with everything below it, also if only a part of it is shown elsewhere.
         """
         scopes = {FolderScope(*key, deep) for key in self.follow_redirects(storage_id, path)}
         if not self.showing:
@@ -167,11 +167,11 @@ class MountTable:
 
 
 async def _get_redirects(mount: Mount) -> Redirects | Driver | None:
-    """Return the redirects of a storage that shows others; None while it does not run."""
+    """Return the redirects of a storage that shows others; None if it does not run."""
     if mount.redirects is not None:
         return mount.redirects
     try:
         driver = await mount.get_driver()
     except Problem:
-        return None  # nobody sees anything there
+        return None  # nothing is visible there
     return driver if driver.capabilities.find_others else None

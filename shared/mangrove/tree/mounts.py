@@ -1,7 +1,7 @@
-"""The mounted storages: which one serves a path, and the drivers that run for them.
+"""The mounted storages: the storage of a path, and the running drivers.
 
-The table follows the snapshot: `ready()` compares the two and starts or stops what differs, so a change made
-by another function or process reaches this one with its next snapshot.
+The table follows the snapshot: `ready()` compares the two and starts or stops the storages that differ, so a change by
+another function or process takes effect here with the next snapshot.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from mangrove.drivers.options import Options
 
 WORKING, DISABLED = "work", "disabled"
-START_SECONDS = 30.0  # a storage that takes longer to start counts as failed
+START_SECONDS = 30.0  # after which a start has failed
 STOP_SECONDS = 5.0
 SPACE_SECONDS = 1.0
-STATUS_SECONDS = 5.0  # between two changes of a stored status, and until a lost storage is asked again
-MAX_STATUS_SECONDS = 300.0  # the same after many times
+STATUS_SECONDS = 5.0  # between two changes of a stored status, and between two attempts to reach a lost storage
+MAX_STATUS_SECONDS = 300.0  # the same after many attempts
 BALANCE = ".balance"
 NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
 
@@ -58,28 +58,28 @@ class Mount:
 
     storage: Storage
     path: TreePath = field(init=False)
-    redirects: Redirects | None = field(init=False)  # what its paths stand for
+    redirects: Redirects | None = field(init=False)  # the paths to which it leads
     driver: Driver | None = None
     status: str = ""
     has_failed: bool = False  # to start
-    is_unreachable: bool = False  # the driver has to be started again before it is as it should be
+    is_unreachable: bool = False  # the driver has to be restarted
     starting: asyncio.Task[None] | None = None
-    has_lost_storage: bool = False  # the last use did not reach the storage
-    checking: asyncio.Task[None] | None = None  # stores the status, and waits for a lost storage
+    has_lost_storage: bool = False  # the last use could not reach the storage
+    checking: asyncio.Task[None] | None = None  # stores the status, and checks a lost storage
 
     def __post_init__(self) -> None:
         self.path = TreePath(self.storage.mount_path.partition(BALANCE)[0])
         self.redirects = registry.find_redirects(self.storage.driver, self.storage.addition)
 
     async def get_driver(self) -> Driver:
-        """Return the running driver, started at the first call; a Problem when it cannot run.
+        """Return the running driver, started at the first call. Raise a Problem if it cannot run.
 
-        A driver whose storage did not answer at its start is started again with every use, until it works.
+        A driver whose storage did not answer at its start is restarted with every use, until it works.
         """
         if self.driver is None or self.is_unreachable:
             if self.starting is None or self.starting.done():
                 self.starting = asyncio.create_task(self._start())
-            await asyncio.shield(self.starting)  # by all who wait for it, whoever of them gives up
+            await asyncio.shield(self.starting)  # shared by all callers that wait, even if some are cancelled
         if self.driver is None or (self.has_failed and self.driver.config.check_status):
             raise StorageUnavailable(f"storage status: {self.status}: storage not init")
         return self.driver
@@ -99,24 +99,24 @@ class Mount:
             await self._try_to_store_status()
 
     async def report_status(self, text: str) -> None:
-        """Show what is wrong with a storage that goes on serving; "" when nothing is."""
+        """Set the problem of a storage that works nevertheless; "" if there is none."""
         self.status = escape(text, quote=False) or WORKING
         if self.status != self.storage.status:
             await self._try_to_store_status()
 
     def note_use(self, problem: Unreachable | None) -> None:
-        """Have the status follow a use of the driver: it failed to reach the storage, or (None) did reach it."""
+        """Update the status after a use of the driver: with the failure to reach the storage, or None."""
         if problem is None and not self.has_lost_storage:
             return
         if problem is not None and self.status != WORKING and not self.has_lost_storage:
-            return  # there is a reason already, of the start or of the driver itself
+            return  # there is a reason already, from the start or from the driver
         self.has_lost_storage = problem is not None
         self.status = WORKING if problem is None else escape(problem.message, quote=False)
         if self.checking is None or self.checking.done():
             self.checking = asyncio.create_task(self._follow_storage())
 
     async def _follow_storage(self) -> None:
-        """Store the status now and when it changes; ask a lost storage from time to time whether it is there again."""
+        """Store the status now and when it changes. At intervals, check if a lost storage is reachable again."""
         pause = STATUS_SECONDS
         while True:
             if self.status != self.storage.status:
@@ -135,7 +135,7 @@ class Mount:
         try:
             await _store_status(self)
         except Problem:
-            pass  # the records do not answer: the storage works all the same
+            pass  # the records do not answer; the storage works nevertheless
 
     def _make_driver(self) -> Driver:
         check_home(self.storage.driver)
@@ -145,7 +145,7 @@ class Mount:
         return keep_removed(show_names(driver, context.char_mapping))
 
     async def stop(self) -> None:
-        """Stop the driver; the next use starts it anew."""
+        """Stop the driver; the next use restarts it."""
         if self.checking is not None:
             self.checking.cancel()
         if self.driver is not None:
@@ -154,17 +154,17 @@ class Mount:
                 async with asyncio.timeout(STOP_SECONDS):
                     await driver.stop()
             except TimeoutError:
-                log_event("a driver did not stop", driver=driver.name)
+                log_event("driver did not stop", driver=driver.name)
 
 
 def check_home(driver: str) -> None:
-    """NotSupported for a driver that cannot work where this process runs."""
+    """Raise NotSupported for a driver that cannot work on this platform."""
     if registry.needs_disk(driver) and not platform().allows_local_driver:
         raise NotSupported(NO_DISK)
 
 
 async def _start_driver(driver: Driver) -> tuple[str, bool]:
-    """Start a driver; the status text, and whether the storage did not answer."""
+    """Start a driver. Return the status text, and True if the storage did not answer."""
     try:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
@@ -172,7 +172,7 @@ async def _start_driver(driver: Driver) -> tuple[str, bool]:
         return escape(problem.message, quote=False), isinstance(problem, Unreachable)  # clients show it as HTML
     except TimeoutError:
         return f"the storage did not answer within {START_SECONDS:.0f} s", True
-    except Exception:  # an unexpected error of a library must not keep the other storages from starting
+    except Exception:  # an unexpected error of a library must not prevent other storages from starting
         log_exception("driver failed to start", driver=driver.name)
         return "the driver failed to start, see the log", False
     return WORKING, False
@@ -184,7 +184,7 @@ def _make_context(mount: Mount) -> DriverContext:
 
     async def save_options(options: Options) -> None:
         await asyncio.to_thread(store, options.format())
-        await ready()  # before the driver saves again: a table that follows later would see a change made elsewhere
+        await ready()  # before the driver saves again: otherwise a later table would see a change from elsewhere
 
     return DriverContext(
         mount_path=mount.path,
@@ -226,7 +226,7 @@ class StoragePath:
 
     @property
     def parent(self) -> StoragePath:
-        """The folder above; the storage's root is its own parent."""
+        """Return the parent folder; the storage's root is its own parent."""
         return self.with_path(self.path.parent)
 
     def child(self, name: str) -> StoragePath:
@@ -234,17 +234,17 @@ class StoragePath:
         return self.with_path(self.path / name)
 
     def with_path(self, path: TreePath) -> StoragePath:
-        """Another path inside the same storage."""
+        """Return another path inside the same storage."""
         return StoragePath(self.driver, path, self.mount)
 
 
 class Mounts:
-    """The table in use, and the counter by which balanced mounts alternate."""
+    """The table in use, and the counter that rotates balanced mounts."""
 
     def __init__(self) -> None:
         self.table = MountTable(-1, ())
-        self._storages: Sequence[Storage] = ()  # that the table was made of
-        self._char_mapping: Mapping[str, str] = {}  # that its drivers were started with
+        self._storages: Sequence[Storage] = ()  # the snapshot of the table
+        self._char_mapping: Mapping[str, str] = {}  # the records with which its drivers were started
         self._selections = count()
         self._restarts = change_counters().read_told(Topic.DRIVERS)
         self._syncing = asyncio.Lock()
@@ -262,7 +262,8 @@ class Mounts:
             await _stop_all(self.table.mounts)
         if now.version != self.table.version:
             async with self._syncing:
-                now = configuration.cached()  # the one read before the lock may be older than the table by now
+                # the snapshot that was read before the lock may be older than the table now
+                now = configuration.cached()
                 if now.version != self.table.version:
                     await self._apply(now)
         return self.table
@@ -292,7 +293,7 @@ class Mounts:
 
 
 def _is_unchanged(old: Storage, new: Storage) -> bool:
-    """True if a running driver serves the new record too."""
+    """True if a running driver is valid for the new record too."""
     return (old.driver, old.addition, old.mount_path, old.modified) == (
         new.driver,
         new.addition,
@@ -311,7 +312,7 @@ async def ready() -> MountTable:
 
 
 async def start(storage_id: int) -> str:
-    """(Re)start the driver of one storage with its present record; answers the status text, which is stored."""
+    """Start or restart the driver of one storage with its present record. Return the status text, which is stored."""
     await stop(storage_id)
     mount = (await ready()).by_id.get(storage_id)
     if mount is None:
@@ -321,14 +322,14 @@ async def start(storage_id: int) -> str:
 
 
 async def stop(storage_id: int) -> None:
-    """Stop a storage's driver; the next use starts it anew."""
+    """Stop a storage's driver; the next use restarts it."""
     mount = runtime.get(Mounts).table.by_id.get(storage_id)
     if mount is not None:
         await mount.stop()
 
 
 async def load() -> None:
-    """Start every storage at once and keep each one's status in its record."""
+    """Start every storage concurrently and store each status in its record."""
     table = await ready()
     await asyncio.gather(*(_load(mount) for mount in table.mounts))
 
@@ -350,7 +351,7 @@ async def _store_status(mount: Mount) -> None:
 
 
 async def restart() -> None:
-    """Start every storage anew, here at once, in the other processes of this machine with its next use."""
+    """Restart every storage: in this process immediately, in the other processes of this machine with its next use."""
     change_counters().bump(Topic.DRIVERS)
     await close()
     await load()
@@ -362,7 +363,7 @@ async def close() -> None:
 
 
 def select_mount(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
-    """Return the mount that serves `path` this time, as balanced ones alternate, and the path inside it; NotMounted."""
+    """Return the mount for `path`, rotating balanced mounts, and the path inside it. Raise NotMounted."""
     candidates = table.find_mounts(path)
     if not candidates:
         reason = "please add a storage first" if path == "/" else f"rawPath: {path}"
@@ -374,7 +375,7 @@ def select_mount(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
 
 
 class MountResolver:
-    """The `Resolver` that Alias and Crypt are given."""
+    """The `Resolver` of Alias and Crypt."""
 
     async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         mount, inner = select_mount(runtime.get(Mounts).table, path)
@@ -387,7 +388,7 @@ class MountResolver:
 
 
 async def get_capacity(mount: Mount) -> Capacity | None:
-    """Return the capacity of a mounted storage; None when it is not known within SPACE_SECONDS."""
+    """Return the capacity of a mounted storage; None if it is not known within SPACE_SECONDS."""
     try:
         async with asyncio.timeout(SPACE_SECONDS):
             driver = await mount.get_driver()

@@ -1,4 +1,4 @@
-"""Rules for paths (metas): the nearest one to a path decides who may read and write there, and what is hidden."""
+"""Rules for paths (metas). The nearest rule decides who may read and write, and which names are hidden."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.records.users import User
 
-# a caller without any right that a rule could mean
+# a caller without any right that rules consider
 STRANGER = Caller(
     User(
         id=0, username="", password_hash="", base_path="/", role=0, permission=0, disabled=True, sso_id="",
@@ -44,23 +44,25 @@ class RuleDecision:
 
     caller: Caller
     path: TreePath
-    rule: Rule | None  # at the path or the closest folder above; it shadows all farther ones
-    is_hidden: bool = False  # the path, or a folder on the way to it, is hidden from the user
+    rule: Rule | None  # at the path or the nearest parent; it replaces all rules further up
+    is_hidden: bool = False  # the path, or a parent, is hidden from the user
 
     @property
     def hide_rule(self) -> Rule | None:
-        """The rule that hides names from the user in the listing of this folder, if there is one."""
+        """The rule that hides names from the user in the listing of this folder, None if there is none."""
         rule = self.rule
         if rule and rule.hides and not self.caller.has(Right.SEE_HIDDEN) and self._covers(rule.meta.h_sub):
             return rule
         return None
 
     def _covers(self, sub: bool) -> bool:
-        """True if the rule applies to the path in an aspect whose flag for sub-folders is `sub`."""
+        """True if the rule applies to the path in an aspect whose flag for subfolders is `sub`."""
         return self.rule is not None and (sub or self.path == self.rule.path)
 
     def may_read(self, password: str) -> bool:
-        """True if the user may read: not hidden, among the readers, and the password is right or not required."""
+        """True if the user may read: the path is not hidden, they are among the readers, and the password is right or
+        not required.
+        """
         if self.is_hidden or not self.is_reader:
             return False
         return self.password in ("", password)
@@ -96,12 +98,12 @@ class RuleDecision:
 
     @property
     def is_open_for_writing(self) -> bool:
-        """True if the rule lets every user put new entries into this folder."""
+        """True if the rule allows every user to create entries in this folder."""
         return self.rule is not None and self.rule.meta.write and self._covers(self.rule.meta.w_sub)
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The readme and the header shown here."""
+        """Return the readme and the header shown here."""
         if self.rule is None:
             return "", ""
         meta = self.rule.meta
@@ -119,14 +121,14 @@ class Rules:
         self._password_paths = sorted(rule.path for rule in self._by_path.values() if rule.meta.password)
         self.has_passwords = bool(self._password_paths)
         hides = (pattern.pattern for rule in self._by_path.values() for pattern in rule.hides)
-        self.hide_lines: tuple[str, ...] = tuple(dict.fromkeys(hides))  # of all rules, each once
+        self.hide_lines: tuple[str, ...] = tuple(dict.fromkeys(hides))  # of all rules, without duplicates
 
     def has_password_below(self, folder: TreePath) -> bool:
         """True if a rule below a folder has a password."""
         return next(_iterate_below(self._password_paths, folder), None) is not None
 
     def evaluate(self, caller: Caller, path: TreePath) -> RuleDecision:
-        """Return the decision about a path, in one pass over the folders on the way to it."""
+        """Return the decision about a path, in one pass over its parents."""
         if not self._by_path:
             return RuleDecision(caller, path, None)
         decision = RuleDecision(caller, TreePath("/"), self._by_path.get(TreePath("/")))
@@ -144,13 +146,13 @@ class Rules:
         return RuleDecision(folder.caller, path, self._by_path.get(path, folder.rule), is_hidden)
 
     def find_names_below(self, folder: TreePath) -> set[str]:
-        """Return the names in a folder that have a rule of their own, or one below."""
+        """Return the names in a folder that have a rule at or below them."""
         return {path.below(folder).split("/", 2)[1] for path in _iterate_below(self.paths, folder)}
 
     def is_restricted_below(self, decision: RuleDecision, password: str, changes: bool) -> bool:
-        """True if a rule at or below a path keeps something from its user that a copy would disclose.
+        """True if a rule at or below a path hides anything from its user that a copy would disclose.
 
-        With `changes` also if one denies them writing, so that the original may not be taken away.
+        With `changes` also if a rule denies writing, so that the original must not be taken away.
         """
         decisions = {decision.path: decision}
         own = () if decision.rule is None or decision.rule.path != decision.path else (decision.path,)
@@ -163,7 +165,7 @@ class Rules:
         return False
 
     def _evaluate_below(self, decisions: dict[TreePath, RuleDecision], path: TreePath) -> RuleDecision:
-        """Return the decision about a path below one in `decisions`, which remembers the folders on the way."""
+        """Return the decision about a path below one in `decisions`, which caches the folders between."""
         steps = []
         while path not in decisions:
             steps.append(path)
@@ -182,7 +184,7 @@ class Rules:
 
 
 def _iterate_below(paths: Sequence[TreePath], folder: TreePath) -> Iterator[TreePath]:
-    """Yield those of the sorted paths that are below a folder."""
+    """Yield the paths below a folder, from sorted paths."""
     prefix = "/" if folder == "/" else f"{folder}/"
     for index in range(bisect_left(paths, prefix), len(paths)):
         path = paths[index]
@@ -214,5 +216,8 @@ class RulesCache:
 
 
 async def get_rules(now: configuration.Snapshot) -> Rules:
-    """Return the compiled rules of a snapshot, made once for each in a thread: there may be thousands."""
+    """Return the compiled rules of a snapshot.
+
+    They are made once per snapshot, in a thread, since there may be thousands.
+    """
     return await runtime.get(RulesCache).get(now)

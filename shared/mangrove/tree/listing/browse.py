@@ -1,4 +1,4 @@
-"""Operations that read: list a folder, its sub-folders, and get an object or its direct link."""
+"""Operations that read: list a folder or its subfolders, and return an object or its direct link."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mangrove.tree.operations import links
 
 Result = TypeVar("Result")
 
-MAX_WHOLE_ROWS = 4096  # of an answer that is encoded at once; a longer one is encoded while it is sent
+MAX_WHOLE_ROWS = 4096  # of an answer that is encoded as a whole; a longer one is encoded while it is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,16 @@ async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, b
 
 
 Page = tuple[orjson.Fragment | Rows, int]
-"""Rows, and the number of all."""
+"""Return the rows, and the total."""
 
 
 async def _get_merged_page(
     access: PathAccess, view: View, virtual: dict[str, Mount], request: PageRequest, order: Order | None
 ) -> Page:
-    """Return a page of the visible entries and the virtual folders; these come last unless an order is requested."""
+    """Return a page of the visible entries and the virtual folders.
+
+    Virtual folders come last unless an order is requested.
+    """
     mount_folders = await rows.place_folders(virtual, view.visible, order)
     total = len(view.visible) + len(mount_folders)
     pieces = list(cut_page(*request.indices(total), mount_folders.positions))
@@ -120,8 +123,8 @@ async def _get_stored_page(
 ) -> Page:
     """Return a page of a folder in the order of its storage.
 
-    TooLarge for another order, except by name upwards, which is nearly the same. Virtual folders come first, and hide
-    the entries with their names.
+    Raise TooLarge for another order, except ascending names, which is nearly the same. Virtual folders come first, and
+    hide the entries with their names.
     """
     if request.order_by and (request.order_by, request.order_direction == "desc") != ("name", False):
         raise TooLarge(f"a folder of more than {MAX_SORTED_ENTRIES} entries is listed by name only: leave out order_by")
@@ -144,7 +147,7 @@ async def _get_stored_page(
 
 
 async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | Rows:
-    """Join ranges of the view and encoded rows. Many rows are encoded while they are sent."""
+    """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent."""
     ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
     if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
         return Rows(_stream(view, pieces))
@@ -168,7 +171,7 @@ def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, 
 async def _open_folder(
     request: PageRequest, refresh: bool, has_virtual: bool, storage_path: StoragePath
 ) -> tuple[CachedFolder | PagedFolder, StoragePath]:
-    """Return the storage's listing, as much of it as the page needs."""
+    """Return the storage's listing, as much of it as the page requires."""
     order = request.find_order(storage_path.mount.storage) or Order.of(storage_path.mount.storage)
     if 0 < request.per_page <= MAX_WHOLE_ROWS:
         in_pages = not has_virtual and order.is_of_storage
@@ -178,19 +181,19 @@ async def _open_folder(
 
 
 async def open_pages(access: PathAccess, has_virtual: bool) -> CachedFolder | PagedFolder | None:
-    """Return the storage's listing, in pages if it has such. None where only virtual folders answer."""
+    """Return the storage's listing, in pages if it supports them. Return None if there are only virtual folders."""
     return await _use_storage(access, has_virtual, partial(listings().open, in_pages=True))
 
 
 async def check_folder(access: PathAccess) -> None:
-    """Fail as `list_folder` does where the path is not a folder that can be listed, without listing it."""
+    """Raise the failure of `list_folder` if the path is not a folder that can be listed, without listing it."""
     access.require_read()
     await _use_storage(access, bool(access.find_virtual_folders()), _check_folder)
 
 
 async def _check_folder(storage_path: StoragePath) -> None:
     if storage_path.mount.has_failed:
-        await listings().get(storage_path)  # it may serve all the same
+        await listings().get(storage_path)  # it may work nevertheless
     elif storage_path.path != "/" and not (await look_up(storage_path, to_show=True)).is_dir:
         raise NotAFolder
 
@@ -198,7 +201,7 @@ async def _check_folder(storage_path: StoragePath) -> None:
 async def _use_storage(
     access: PathAccess, has_virtual: bool, use: Callable[[StoragePath], Awaitable[Result]]
 ) -> Result | None:
-    """Return what `use` reads of a folder's storage. None where only virtual folders answer.
+    """Return what `use` reads of a folder's storage. Return None if there are only virtual folders.
 
     A failure has the words of a listing.
     """
@@ -275,7 +278,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
 
 
 def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
-    """Return the root, a mount's own folder, or a folder that only leads to mounts; with its provider."""
+    """Return the entry and provider of the root, of a mount's own folder, or of a folder that only leads to mounts."""
     mounts_here = access.table.by_path.get(access.path)
     if mounts_here:
         mount = mounts_here[0]
@@ -300,7 +303,7 @@ async def _encode_related(access: PathAccess, entries: Selection | None) -> orjs
 
 
 async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Entry, base: str, sign: str) -> str:
-    """Return the address of the bytes of a file. `sign`: of the service's links to it, "" where they carry none."""
+    """Return the address of the bytes of a file. `sign`: of the service's links to it, "" if they carry none."""
     driver, mount = storage_path.driver, storage_path.mount
 
     def make_proxy_url(route: str) -> str:
@@ -313,15 +316,15 @@ async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Ent
         return entry.url
     try:
         url = (await driver.link(storage_path.path)).url
-    except NotSupported:  # for this file: `/d` streams it
+    except NotSupported:  # the service's own address: `/d` streams the file
         return make_proxy_url("/d")
     return base + url if url.startswith("/") else url
 
 
 async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
-    """Return the sub-folders, as `{name, modified}`.
+    """Return the subfolders, as `{name, modified}`.
 
-    A folder that its storage lists in pages is read in pages and not cached, because its files may be many.
+    A folder that its storage lists in pages is read in pages and not cached, because it may have many files.
     """
     access.require_read()
     virtual = access.find_virtual_folders()
@@ -360,7 +363,7 @@ def _encode_subfolders(entries: Sequence[Entry]) -> bytes:
 
 
 async def get_link(access: PathAccess, base: str) -> Link:
-    """Return the answer of `fs/link`: the driver's own link, or the service's where it has none for this file."""
+    """Return the answer of `fs/link`: the driver's own link, or the service's if the driver has none for this file."""
     storage_path = await access.locate()
     driver = storage_path.driver
     query = f"d&sign={rows.make_signer(access).sign(access.path)}"

@@ -1,7 +1,7 @@
-"""The entries of a folder in columns: some thirty bytes for each besides its name, and no object of the interpreter.
+"""The entries of a folder in columns: about thirty bytes per entry besides its name, and no Python object.
 
-A million entries as objects weigh 300 MB, and take tens of milliseconds whenever the collector looks at them, and when
-they are dropped. In columns they are a handful of blocks of memory.
+A million entries as objects need 300 MB, and take tens of milliseconds whenever the garbage collector visits them and
+when they are freed. In columns they are a few blocks of memory.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Positions = Sequence[int]  # a range, or an array of them
 
 
 def encode_name(name: str) -> bytes:
-    """Return a name in UTF-8, which sorts as the name does."""
+    """Return a name in UTF-8, which has the same order as the name."""
     return name.encode("utf-8", "surrogatepass")
 
 
 class Texts:
-    """Byte strings one behind the other, eight bytes for each besides its own."""
+    """Byte strings in one block of memory, with eight bytes of overhead each."""
 
     def __init__(self, texts: Iterable[bytes] = ()) -> None:
         self._joined: bytes | bytearray = bytearray()
@@ -39,15 +39,15 @@ class Texts:
 
     @property
     def weight(self) -> int:
-        """Bytes."""
+        """Its size in bytes."""
         return sys.getsizeof(self._joined) + sys.getsizeof(self._ends)
 
     def extend(self, texts: Sequence[bytes]) -> None:
-        """Add some at the end."""
+        """Append several strings."""
         self._append(b"".join(texts), map(len, texts))
 
     def extend_by_names(self, names: Sequence[str]) -> None:
-        """Add names at the end, in UTF-8."""
+        """Append names, in UTF-8."""
         joined = "".join(names)
         if joined.isascii():
             self._append(joined.encode(), map(len, names))
@@ -61,7 +61,7 @@ class Texts:
         self._ends.extend(ends)
 
     def freeze(self) -> None:
-        """Give back the room for more; nothing is added after this."""
+        """Release unused memory. Nothing can be added afterwards."""
         self._joined = bytes(self._joined)
 
     def __len__(self) -> int:
@@ -72,9 +72,9 @@ class Texts:
 
 
 class Columns:
-    """Entries in the order in which they came; `extend` takes up to CHUNK_ITEMS of them at once.
+    """Entries in the order in which they were added; `extend` appends up to CHUNK_ITEMS of them.
 
-    `is_sorted`: by name, and no name comes twice.
+    `is_sorted`: they are sorted by name, and no name occurs twice.
     """
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class Columns:
         self.has_thumbs = False
         self._last: str | None = None
         self._created: array[float] | None = None
-        self._rest: Texts | None = None  # what few entries have: as JSON, or nothing
+        self._rest: Texts | None = None  # attributes that few entries have: as JSON, or nothing
 
     @property
     def weight(self) -> int:
-        """Bytes."""
+        """Its size in bytes."""
         parts = (self.sizes, self.modified, self.flags, self._created)
         texts = (self.names, self._rest)
         return sum(sys.getsizeof(part) for part in parts if part is not None) + sum(
@@ -101,7 +101,7 @@ class Columns:
         return len(self.flags)
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        """Add some at the end."""
+        """Append several entries."""
         if not entries:
             return
         before = len(self)
@@ -116,13 +116,13 @@ class Columns:
         self.has_thumbs = self.has_thumbs or any(thumbs)
         try:
             self.sizes.extend(sizes)
-        except (TypeError, OverflowError):  # one that is not known or has no end; those before it are in already
+        except (TypeError, OverflowError):  # one is unknown or infinite; the ones before it are already added
             self.sizes.extend(min(size or 0, MAX_SIZE) for size in sizes[len(self.sizes) - before :])
         self._extend_created(before, created)
         self._extend_rest(before, hashes, etags, origins, urls)
 
     def freeze(self) -> None:
-        """Give back the room for more; nothing is added after this."""
+        """Release unused memory. Nothing can be added afterwards."""
         for texts in (self.names, self._rest):
             if texts is not None:
                 texts.freeze()
@@ -186,7 +186,7 @@ def _encode_rest(hashes: Any, etag: str, provider: str, url: str) -> bytes:
 
 
 class Selection(Sequence[Entry]):
-    """Entries of `columns` in an order of their own."""
+    """Entries of `columns` in an order of its own."""
 
     def __init__(self, columns: Columns, positions: Positions) -> None:
         self.columns = columns
@@ -194,7 +194,7 @@ class Selection(Sequence[Entry]):
 
     @property
     def weight(self) -> int:
-        """Bytes besides the columns."""
+        """Its size in bytes, without the columns."""
         return sys.getsizeof(self.positions)
 
     def __len__(self) -> int:
@@ -213,7 +213,7 @@ class Selection(Sequence[Entry]):
         return map(self.columns.__getitem__, self.positions)
 
     def iterate_names(self) -> Iterator[str]:
-        """Yield the names alone."""
+        """Yield the names only."""
         return map(self.columns.get_name, self.positions)
 
     def select(self, test: Callable[[Entry], bool]) -> Generator[None, None, Selection]:
@@ -226,14 +226,14 @@ class Selection(Sequence[Entry]):
         return Selection(self.columns, chosen)
 
     def sort_by_name(self) -> Generator[None, None, Selection]:
-        """Sort the entries by name, in steps; those of one name keep their order."""
+        """Sort the entries by name, in steps. The sort is stable."""
         if self.columns.is_sorted and len(self) == len(self.columns):
             return Selection(self.columns, range(len(self)))
         ordered = yield from _collect(sort_chunked(self.positions, self.columns.names.__getitem__))
         return Selection(self.columns, ordered)
 
     def find_range(self, prefix: bytes) -> Selection:
-        """Of entries sorted by name, those whose UTF-8 names start with `prefix`."""
+        """Return the entries whose UTF-8 names start with `prefix`. The entries must be sorted by name."""
         names, length = self.columns.names, len(prefix)
 
         def get_start(position: int) -> bytes:
@@ -245,7 +245,7 @@ class Selection(Sequence[Entry]):
         )
 
     def find_last(self, name: str) -> Entry | None:
-        """Of entries sorted by name, the last one of that name."""
+        """Return the last entry of that name. The entries must be sorted by name."""
         encoded_name = encode_name(name)
         names = self.columns.names
         index = bisect_right(self.positions, encoded_name, key=names.__getitem__) - 1
@@ -263,7 +263,7 @@ def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]
 
 
 def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bool) -> Generator[None, None, Positions]:
-    """Sort positions by their keys, in steps; positions of one key keep their order."""
+    """Sort positions by their keys, in steps. The sort is stable."""
     ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
     return ordered[::-1] if descending else ordered
 

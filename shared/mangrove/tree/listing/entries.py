@@ -1,4 +1,4 @@
-"""Single entries of the tree, mounts among them, for protocols that do not use the interface's lists."""
+"""Single entries of the tree, including mounts, for protocols that do not use the lists of the API."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ENTRIES_PER_PAGE = 1000  # of a folder that its storage lists in pages
 
 
 async def stat(access: PathAccess) -> Entry:
-    """Return what is at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
+    """Return the entry at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
 
-    EntryNotFound, NotReadable, or the driver's StorageProblem.
+    Raise EntryNotFound, NotReadable, or the driver's StorageProblem.
     """
     access.require_read()
     virtual = browse.find_virtual_entry(access)
@@ -27,7 +27,7 @@ async def stat(access: PathAccess) -> Entry:
 
 
 async def find_known(access: PathAccess) -> Entry | None:
-    """Return what is at the path. None for nothing, and where the caller may not read."""
+    """Return the entry at the path. Return None if there is none or the caller may not read it."""
     if not access.may_read():
         return None
     try:
@@ -37,9 +37,9 @@ async def find_known(access: PathAccess) -> Entry | None:
 
 
 async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
-    """Yield what the caller may see in a folder: its storage's entries, then the mounts without an entry.
+    """Yield the entries in a folder that the caller may see: its storage's entries, then the mounts without an entry.
 
-    At most one page is read ahead of a storage that lists in pages. There a mount hides an entry of its name.
+    For a storage that lists in pages, at most one page is read ahead, and a mount hides an entry of its name.
     """
     access.require_read()
     virtual = access.find_virtual_folders()

@@ -1,6 +1,6 @@
 """One listing: its entries in the order of their storage, an index by name, and the views of callers.
 
-A stamp tells whether a folder changed since it was read, in any process of this machine.
+A stamp shows if a folder changed since it was read, in any process of this machine.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mangrove.tree.listing.orders import Order, sort
 from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount
 
-ROWS_PER_CHUNK = 512  # that are encoded in one call
+ROWS_PER_CHUNK = 512  # encoded in one call
 MAX_VIEWS = 8  # of a folder
-MAX_OTHER_ORDERS = 2  # of a folder beside that of its storage: four bytes for each entry
+MAX_OTHER_ORDERS = 2  # of a folder in addition to that of its storage: four bytes per entry
 MAX_ROW_BYTES_PER_VIEW = 16 << 20
-FOLDER_BYTES = 1200  # the weight of a folder besides its columns
+FOLDER_BYTES = 1200  # weight of a folder without its columns
 VIEW_BYTES = 900
-PAGE_BYTES = 200  # the weight of a cached page besides its rows
+PAGE_BYTES = 200  # weight of a cached page without its rows
 
 Encode = Callable[[Sequence[Entry]], bytes]
 
@@ -34,7 +34,7 @@ Encode = Callable[[Sequence[Entry]], bytes]
 class View:
     """A folder as callers with the same rights see it: the visible entries, and the pages that were read last.
 
-    Rows are JSON objects with commas between them.
+    Rows are JSON objects, separated by commas.
     """
 
     def __init__(self, visible: Selection, encode: Encode, weight: int = 0) -> None:
@@ -84,11 +84,11 @@ class CachedFolder:
         self.entries = entries
         self.mount = mount
         self.is_cached = False
-        self.token = token  # the change token under which it was read; None when it cannot be trusted
+        self.token = token  # the change token under which it was read; None if it cannot be trusted
         self.checked_at = self.read_at = time.monotonic()
-        self.max_age = max_age  # seconds for which an unchanged token is believed
-        self.stamp = stamp  # from before it was read
-        self.counted_weight = 0  # bytes that the cache has accounted for
+        self.max_age = max_age  # seconds for which an unchanged token is trusted
+        self.stamp = stamp  # taken before it was read
+        self.counted_weight = 0  # bytes that are counted in the cache
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
         self._views: OrderedDict[tuple[Order, Hashable], View] = OrderedDict()
@@ -97,7 +97,7 @@ class CachedFolder:
 
     @property
     def weight(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         parts: list[View | Selection] = [*self._views.values(), *self._other_orders.values()]
         return self._own_weight + sum(part.weight for part in parts)
 
@@ -119,7 +119,7 @@ class CachedFolder:
     ) -> View:
         """Return the view with the key, made at its first use from the entries that pass `test`.
 
-        Beyond MAX_VIEWS the view that was not used for longest is dropped. `order`: None for that of the storage.
+        Beyond MAX_VIEWS, the least recently used view is dropped. `order`: None for that of the storage.
         """
         order = order or Order.of(self.mount.storage)
         async with self._lock:
@@ -163,7 +163,7 @@ async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age
 
 
 class Stamp:
-    """A moment in the life of a folder. It is made before the folder is read."""
+    """The state of a folder at one moment. It is taken before the folder is read."""
 
     __slots__ = ("_count", "_key", "_total")
 
@@ -173,7 +173,7 @@ class Stamp:
         self._count = _read_changes(key)
 
     def is_current(self) -> bool:
-        """True if nothing in the folder changed since, nor any folder above it as a whole."""
+        """True if nothing in the folder changed since, nor any parent as a whole."""
         total = read_total_changes()
         if total == self._total:
             return True
@@ -184,7 +184,7 @@ class Stamp:
 
 
 def read_total_changes() -> int:
-    """Return a number that is another one after each change of any folder."""
+    """Return a number that differs after each change of any folder."""
     return change_counters().read(Topic.ANY_FOLDER)
 
 
@@ -194,7 +194,7 @@ def _read_changes(key: FolderKey) -> int:
 
 
 def _list_ancestors(key: FolderKey) -> Iterator[FolderKey]:
-    """Yield the folder and all above it."""
+    """Yield the folder and all parents."""
     storage_id, path = key
     yield storage_id, "/"
     end = path.find("/", 1)
@@ -206,20 +206,20 @@ def _list_ancestors(key: FolderKey) -> Iterator[FolderKey]:
 
 
 def count_folder_changes(keys: Iterable[FolderKey]) -> None:
-    """Note that entries of these folders change, or have changed."""
+    """Record that entries of these folders change, or have changed."""
     for key in keys:
         change_counters().bump(Topic.FOLDER, key)
     change_counters().bump(Topic.ANY_FOLDER)
 
 
 def count_tree_changes(keys: Iterable[FolderKey]) -> None:
-    """Note that these folders change with all that is below them."""
+    """Record that these folders change with everything below them."""
     for key in keys:
         change_counters().bump(Topic.TREE, key)
     change_counters().bump(Topic.ANY_FOLDER)
 
 
 def count_change_of_all() -> None:
-    """Note that no listing is to be trusted any more."""
+    """Invalidate all listings."""
     change_counters().bump(Topic.EVERY_FOLDER)
     change_counters().bump(Topic.ANY_FOLDER)

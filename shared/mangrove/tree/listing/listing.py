@@ -1,10 +1,10 @@
-"""Listings of folders: read once, sorted and in columns, encoded page by page, bounded by their weight.
+"""Listings of folders: read once, sorted and in columns, encoded page by page, limited by their weight.
 
-A listing is cached for the storage's cache_expiration, in the cloud no longer than a snapshot. The listing of a driver
-without a cache that can tell cheaply whether a folder changed (`ChangeToken`) is cached while its token is the same,
-but not longer than MAX_AGE_FACTOR times the time it took to read. Every write on this machine drops what it touches.
+A listing is cached for the storage's cache_expiration, in the cloud no longer than a snapshot. If a driver has no cache
+but can tell cheaply whether a folder changed (`ChangeToken`), the listing is cached while its token is the same, but at
+most MAX_AGE_FACTOR times the time it took to read. Every write on this machine drops the listings that it affects.
 
-A storage that lists in pages (`find_paged`) is read page by page where that is enough.
+A storage that lists in pages (`find_paged`) is read page by page if that is enough.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount, Mounts, StoragePath
 
 MAX_CACHE_BYTES = 96 << 20
-TOKEN_SECONDS = 0.05  # for which a folder is fresh without asking for its change token
+TOKEN_SECONDS = 0.05  # for which a folder is fresh without reading its change token
 MAX_TOKEN_SECONDS = 30.0  # for which a listing is cached while its change token is the same
 MAX_AGE_FACTOR = 20.0
-RACY_NANOSECONDS = 20_000_000  # a folder that changed so shortly before it was read may have changed again unseen
+RACY_NANOSECONDS = 20_000_000  # a folder that changed so shortly before it was read may have changed again unnoticed
 MAX_SINGLE_ENTRIES = 4096  # each for TOKEN_SECONDS
 MAX_PAGED_FOLDERS = 32
-MAX_SORTED_ENTRIES = 100_000  # of a folder that is read as a whole though its storage lists in pages
+MAX_SORTED_ENTRIES = 100_000  # of a folder that is read as a whole although its storage lists in pages
 
 
 class _SingleEntry(NamedTuple):
-    """An entry that was looked up alone."""
+    """An entry that was looked up by itself."""
 
     mount: Mount
     entry: Entry
@@ -60,7 +60,7 @@ class _SingleEntry(NamedTuple):
 
 
 class Listings:
-    """The cache of the folders that were used last: as many as `max_bytes` holds, and the last one in any case."""
+    """The cache of the most recently used folders: as many as fit into `max_bytes`, and always the last one."""
 
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -73,16 +73,18 @@ class Listings:
         self.weight = 0  # bytes
 
     def add_observer(self, observe: Callable[[StoragePath, CachedFolder], None]) -> None:
-        """Call `observe` with each folder that is read and in which nothing changed meanwhile. It must not block."""
+        """Call `observe` with each folder that is read and did not change meanwhile. It must not block."""
         self._observers.append(observe)
 
     async def get(
         self, storage_path: StoragePath, *, refresh: bool = False, max_entries: int | None = None
     ) -> CachedFolder:
-        """Return the folder, from the cache while it is fresh. StorageProblem when it cannot be read.
+        """Return the folder, from the cache while it is fresh. Raise StorageProblem if it cannot be read.
 
-        A read serves all callers that asked before it began; if it is cached, also those that asked while it went on.
-        With `refresh` the read begins after this call. TooLarge for a folder with more than `max_entries` that is read.
+        Concurrent callers share a read that starts after their calls; if the listing is cached, also one that runs
+        already. With `refresh` the read starts after this call.
+
+        Raise TooLarge for a folder with more than `max_entries` that is read.
         """
         fresh = None if refresh else await self.find_fresh(storage_path)
         if fresh is not None:
@@ -97,7 +99,7 @@ class Listings:
         """Return the cached folder while it is fresh."""
         key = _make_key(storage_path)
         folder = self._folders.get(key)
-        # the check of its freshness takes a while, in which it may have changed or been dropped
+        # the check of its freshness takes a while; meanwhile it may have changed or been dropped
         if folder is None or not await _is_fresh(folder, storage_path) or self._folders.get(key) is not folder:
             return None
         if not folder.stamp.is_current():
@@ -109,9 +111,9 @@ class Listings:
     async def open(
         self, storage_path: StoragePath, *, in_pages: bool, refresh: bool = False
     ) -> CachedFolder | PagedFolder:
-        """Return the folder as `get` does, or its pages where the storage lists it in several pages.
+        """Return the folder as `get` does, or its pages if the storage lists it in several pages.
 
-        Pages are returned where they are enough (`in_pages`), or it has more than MAX_SORTED_ENTRIES entries.
+        Pages are returned if they are enough (`in_pages`), or if it has more than MAX_SORTED_ENTRIES entries.
         """
         place = await storage_path.driver.find_paged(storage_path.path)
         if place is None:
@@ -149,7 +151,7 @@ class Listings:
         return paged
 
     async def stat(self, storage_path: StoragePath) -> Entry:
-        """Return an entry as the driver describes it. The driver is asked at most every TOKEN_SECONDS."""
+        """Return an entry as the driver describes it. The driver is called at most once in TOKEN_SECONDS."""
         key, now, changes = _make_key(storage_path), time.monotonic(), read_total_changes()
         cached = self._entries.get(key)
         if (
@@ -171,7 +173,7 @@ class Listings:
         return folder
 
     async def _read_first_page(self, storage_path: StoragePath, place: PageSource) -> CachedFolder | PagedFolder:
-        """Return the folder with its first page, or as a whole if it has no other page."""
+        """Return the folder with its first page, or as a whole if it has only one page."""
         key = _make_key(storage_path)
         stamp = Stamp(key)
         paged = PagedFolder(key, place, storage_path.mount, _get_max_age(storage_path))
@@ -200,7 +202,7 @@ class Listings:
             observe(storage_path, folder)
 
     def update_weight(self, folder: CachedFolder) -> None:
-        """Account for the present weight of a folder, and drop the oldest while all weigh too much."""
+        """Count the present weight of a folder, and drop the oldest while the total is too large."""
         if folder.is_cached:
             weight = folder.weight
             self.weight += weight - folder.counted_weight
@@ -216,14 +218,14 @@ class Listings:
             folder.counted_weight = 0
 
     def forget(self, storage_id: int, path: TreePath) -> None:
-        """Drop a folder in which something changed, in all storages that it leads to."""
+        """Drop a changed folder, in all storages to which it leads."""
         keys = runtime.get(Mounts).table.follow_redirects(storage_id, path)
         count_folder_changes(keys)
         for key in keys:
             self._drop(key)
 
     def forget_below(self, storage_id: int, path: TreePath = ROOT) -> None:
-        """Drop a folder and all below it, in all storages that it leads to."""
+        """Drop a folder and everything below it, in all storages to which it leads."""
         keys = runtime.get(Mounts).table.follow_redirects(storage_id, path)
         count_tree_changes(keys)
         prefixes = [(id, "/" if folder == "/" else f"{folder}/") for id, folder in keys]
@@ -257,7 +259,7 @@ async def _read_folder(storage_path: StoragePath, max_entries: int | None) -> Ca
 
 
 async def collect_entries(batches: AsyncIterator[Sequence[Entry]], max_entries: int | None = None) -> Columns:
-    """Return all entries of a listing. TooLarge when they are more than `max_entries`."""
+    """Return all entries of a listing. Raise TooLarge for more than `max_entries`."""
     columns = Columns()
     async for batch in batches:
         deadlines.check()
@@ -301,13 +303,13 @@ async def _is_fresh(folder: CachedFolder, storage_path: StoragePath) -> bool:
 
 
 def _get_max_age(storage_path: StoragePath) -> float:
-    """Return the seconds for which a listing may be cached; 0 for not at all."""
+    """Return the seconds for which a listing may be cached; 0 disables the cache."""
     if storage_path.driver.capabilities.get_change_token:
         return MAX_TOKEN_SECONDS
     if storage_path.driver.config.no_cache:
         return 0.0
     seconds = _get_cache_minutes(storage_path.mount.storage, storage_path.path) * 60.0
-    limit = config().snapshot_seconds  # in the cloud other functions write, and nothing reports that here
+    limit = config().snapshot_seconds  # in the cloud other functions write without notifying this one
     return seconds if limit is None or platform().reports_changes else min(seconds, limit)
 
 

@@ -1,6 +1,6 @@
 """Lookups of entries by name: of one, of one with its related files, and of many names of a folder.
 
-Many names are found in a listing of their folder, or in ranges of it, which costs less than a call for each.
+Many names are looked up in a listing of their folder, or in ranges of it, which costs less than a call for each.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from mangrove.tree.listing.columns import Selection, make_columns
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath
 
-MAX_SINGLE_LOOKUPS = 16  # names that are looked up one by one, when they are needed
-MAX_LISTED_ENTRIES = 50_000  # entries of a folder that are read to find names; the others are looked up
-LISTED_ENTRIES_PER_NAME = 50  # take no longer than a call; so many more are read for many names
+MAX_SINGLE_LOOKUPS = 16  # names that are looked up individually, on demand
+MAX_LISTED_ENTRIES = 50_000  # entries of a folder that are read to find names; the rest is looked up
+LISTED_ENTRIES_PER_NAME = 50  # they take no longer than a call; so many more are read for many names
 LOOKUP_CONCURRENCY = 16
 RANGE_CONCURRENCY = 16
 NAMES_PER_RANGE_READER = 256
 WHOLE_PAGE_ENTRIES = 1000
-SHORT_PAGE_ENTRIES = 100  # where names are far from each other
+SHORT_PAGE_ENTRIES = 100  # if names are far from each other
 MIN_NAMES_PER_WHOLE_PAGE = 8
 
 
 async def look_up(storage_path: StoragePath, *, to_show: bool = False) -> Entry:
-    """Return an entry from its driver if that answers directly, else from its folder's listing; EntryNotFound.
+    """Return an entry from its driver if that answers directly, otherwise from its folder's listing. Raise
+    EntryNotFound.
 
-    An entry that is only shown may be as old as a listing that is used without asking the storage.
+    An entry that is only displayed may be as old as a listing that is used without calling the storage.
     """
     if storage_path.driver.config.direct_lookup or storage_path.path == "/":
         return await (listings().stat(storage_path) if to_show else storage_path.driver.stat(storage_path.path))
@@ -53,14 +54,14 @@ async def find_entry(storage_path: StoragePath) -> Entry | None:
 
 
 class Lookups:
-    """The entries of some names of a folder. Other names are looked up when they are needed."""
+    """The entries with certain names of a folder. Other names are looked up on demand."""
 
     def __init__(self, folder: StoragePath, entries: dict[str, Entry | None]) -> None:
         self._folder = folder
         self._entries = entries
 
     async def find(self, name: str) -> Entry:
-        """Return the entry; EntryNotFound."""
+        """Return the entry. Raise EntryNotFound."""
         if name not in self._entries:
             return await look_up(self._folder.child(name))
         entry = self._entries[name]
@@ -78,7 +79,7 @@ class Lookups:
 
 
 async def look_up_many(folder: StoragePath, names: Collection[str]) -> Lookups:
-    """Look up names of a folder. Few names are left until they are needed, also where a lookup costs nothing."""
+    """Look up names of a folder. If they are few, or a lookup costs nothing, they are looked up on demand."""
     driver = folder.driver
     if len(names) <= MAX_SINGLE_LOOKUPS:
         return Lookups(folder, {})
@@ -107,7 +108,7 @@ async def _find_in_listing(folder: StoragePath, names: Collection[str]) -> Looku
                 break
         else:
             return Lookups(folder, dict.fromkeys(names) | entries)
-    except (EntryNotFound, NotAFolder):  # there is no folder, and nothing in it
+    except (EntryNotFound, NotAFolder):  # the folder does not exist, so it is empty
         return Lookups(folder, dict.fromkeys(names) | entries)
     return await _look_up_each(folder, names, entries)
 
@@ -121,13 +122,13 @@ async def _look_up_each(folder: StoragePath, names: Collection[str], entries: di
 
 
 class NotInOrder(Exception):
-    """The storage does not keep to the order that it promises."""
+    """The storage does not list in the order that it promises."""
 
 
 async def find_in_ranges(driver: Driver, path: TreePath, names: Sequence[str]) -> dict[str, Entry]:
-    """Return the entries that a folder has of these names, a file before a folder of its name; NotInOrder.
+    """Return the entries of a folder with these names, a file before a folder of its name. Raise NotInOrder.
 
-    It costs no more calls than the folder has pages, and hardly more than there are names.
+    It needs no more calls than the folder has pages, and hardly more than there are names.
     """
     ordered = sorted(names)
     readers = min(RANGE_CONCURRENCY, -(-len(ordered) // NAMES_PER_RANGE_READER))
@@ -164,17 +165,17 @@ async def _find_sorted(driver: Driver, path: TreePath, names: Sequence[str]) -> 
 
 
 def _get_key_before(key: str) -> str:
-    """Return a key before this one, with as few as possible between the two."""
+    """Return a key before this one, with as few keys as possible between the two."""
     letter = ord(key[-1]) - 1
     is_plain = letter >= ord(" ") and letter != 0x7F and not 0xD800 <= letter <= 0xDFFF
     return key[:-1] + (chr(letter) if is_plain else "")
 
 
 async def look_up_with_related(access: PathAccess, storage_path: StoragePath) -> tuple[Entry, Selection | None]:
-    """Return an entry, and those of its folder whose names begin with its stem: subtitles of a film, for example.
+    """Return an entry, and the entries of its folder whose names start with its stem, such as subtitles of a film.
 
-    They are sorted by name, and rules are not applied. None where the caller may not list the folder, or that fails. A
-    storage that lists in pages returns both in one call, of no more than one page.
+    They are sorted by name, and rules are not applied. They are None if the caller may not list the folder, or if that
+    fails. A storage that lists in pages returns both in one call, of at most one page.
     """
     name = access.path.name
     stem = name.rpartition(".")[0] or name
@@ -189,7 +190,7 @@ async def look_up_with_related(access: PathAccess, storage_path: StoragePath) ->
     try:
         entry, related = await _list_by_prefix(place, stem, name)
     except Problem:
-        pass  # the lookup of the entry shows it
+        pass  # the lookup of the entry shows the problem
     own_source = storage_path.driver, storage_path.path.parent
     is_same_folder = storage_path.driver.capabilities.list_page and place == own_source
     if entry is None or not is_same_folder:

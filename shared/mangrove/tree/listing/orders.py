@@ -1,4 +1,4 @@
-"""The orders in which a folder is listed: its storage's own, or the one that a request asks for."""
+"""The orders in which a folder is listed: that of its storage, or the requested one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ from mangrove.tree.listing.columns import (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`by`: name, size, modified, or nothing for the order in which entries came. `folders`: front, back, or nothing
-    for among the files."""
+    """An order.
+
+    `by`: name, size, modified, or "" for the order of the storage's answer. `folders`: front, back, or "" for among the
+    files.
+    """
 
     by: str = ""
     descending: bool = False
@@ -39,18 +42,18 @@ class Order:
 
     @property
     def is_of_storage(self) -> bool:
-        """True for the order in which entries came."""
+        """True for the order of the storage's answer."""
         return not self.by and self.folders not in ("front", "back")
 
     def make_key(self, entry: Entry) -> Any:
-        """Return the key by which entries are compared."""
+        """Return the key for comparing entries."""
         if self.by == "name":
             return make_natural_key(entry.name)
         return (entry.size or 0) if self.by == "size" else entry.modified
 
 
 def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
-    """Sort the positions, in steps; equal entries keep the order in which they came."""
+    """Sort the positions, in steps. The sort is stable."""
     positions: Positions = range(len(columns))
     if order.by == "name":
         keys = yield from make_keys(columns, make_natural_key)
@@ -85,7 +88,7 @@ def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry)
 
 
 def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable[[int], bool]) -> int:
-    """Return the first index at which `is_behind` holds, as for all after it; `stop` when there is none."""
+    """Return the first index for which `is_behind` is True, as for all later ones; `stop` if there is none."""
     while start < stop:
         middle = (start + stop) // 2
         if is_behind(positions[middle]):
@@ -96,10 +99,10 @@ def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable
 
 
 def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:
-    """Yield the pieces of rows `start` to `stop` of a folder with other rows between its own.
+    """Yield the pieces of rows `start` to `stop` of a folder, merged with other rows.
 
-    Each other row is behind `places[i]` rows of the folder. A piece is a range of the folder's rows, or the number of
-    another row.
+    The other row `i` comes after `places[i]` rows of the folder. A piece is a range of the folder's rows, or the number
+    of another row.
     """
     passed = sum(place + number < start for number, place in enumerate(places))
     row = start - passed
@@ -117,10 +120,10 @@ MAX_NUMBER_DIGITS = 4000  # digits; a longer one is text
 
 
 def make_natural_key(name: str) -> bytes:
-    """Return a key under which `a2` comes before `a10`; letters compare with case.
+    """Return a key that sorts `a2` before `a10`; letters compare with case.
 
-    A number becomes a zero byte, which comes before all text, its length and its digits; then, for numbers of one
-    value, as it was written.
+    A number becomes a zero byte, which comes before all text, its length and its digits; then, for equal numbers, its
+    original spelling.
     """
     return encode_name(_digits.sub(_make_number_key, name))
 

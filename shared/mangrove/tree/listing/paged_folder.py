@@ -1,7 +1,8 @@
-"""A folder that is never held as a whole: the starts of the pages of its storage, and the pages that were read last.
+"""A folder that is never in memory as a whole: the starts of the pages of its storage, and the pages that were read
+last.
 
-Entries come in the order of the storage. Their number is known when the end was read. Until then `total` is one more
-than those that are known, so that a client goes on to the next page.
+Entries are in the order of the storage. Their number is known once the last page was read. Until then `total` is one
+more than the number of known entries, so that a client requests the next page.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from mangrove.tree.mounts import Mount
 
 MAX_CACHED_PAGES = 8  # of the storage, of one folder
 MAX_VIEWS = 8
-PAGE_STARTS_SECONDS = 1800.0  # for which the starts of pages are remembered, whatever is there by then
+PAGE_STARTS_SECONDS = 1800.0  # for which the starts of pages are remembered, even if they have changed
 
 
 class EntriesPart(NamedTuple):
-    """A part of the entries of a folder, and the number of all; one more than are known while its end was not read."""
+    """A part of the entries of a folder, and the total.
+
+    Before the last page was read, the total is one more than the known entries.
+    """
 
     entries: Sequence[Entry]
     total: int
@@ -42,8 +46,8 @@ class _CachedPage(NamedTuple):
 class PagedFolder:
     """The pages of a folder.
 
-    A page is recognized by its number of entries and the last of them. When one differs from before, all that was
-    known of the pages behind it is forgotten.
+    A page is recognised by its number of entries and its last entry. If it differs from before, everything about the
+    pages behind it is dropped.
     """
 
     def __init__(self, key: FolderKey, place: PageSource, mount: Mount, max_age: float) -> None:
@@ -51,30 +55,30 @@ class PagedFolder:
         self.mount = mount
         self.began_at = time.monotonic()
         self.is_cached = False
-        self.is_large = False  # too many entries to be sorted
+        self.is_large = False  # too many entries to sort
         self._max_age = max_age  # seconds for which a page of the storage may be cached
         self._starts = [""]  # of the known pages
         self._ends: list[tuple[int, str]] = []  # of the pages that were read: number of entries, name of the last
         self._is_complete = False
         self._pages: OrderedDict[int, _CachedPage] = OrderedDict()
         self._counts: OrderedDict[Hashable, MutableSequence[int]] = OrderedDict()
-        self._key = key  # of the folder that is shown
+        self._key = key  # of the displayed folder
         self._stamp = Stamp(key)
         self._lock = asyncio.Lock()
 
     async def start_with(self, page: EntriesPage) -> Columns:
-        """Take the first page, which was read since this was made."""
+        """Add the first page, which was read after this object was made."""
         return await self._add_page(0, page, self._stamp)
 
     def forget_entries(self) -> None:
-        """Drop all pages that were read before, after a change."""
+        """Drop all pages after a change."""
         self._stamp = Stamp(self._key)
         self._pages.clear()
 
     async def read(self, key: Hashable, test: Callable[[Entry], bool] | None, start: int, stop: int) -> EntriesPart:
-        """Return entries `start` to `stop` of those that pass `test`; `key` is equal for tests that pass the same.
+        """Return entries `start` to `stop` of those that pass `test`; tests with the same result have the same `key`.
 
-        OutOfTime when a page far behind the known ones cannot be reached in time.
+        Raise OutOfTime if a page far behind the known ones cannot be reached in time.
         """
         async with self._lock:
             counts = self._get_counts(key)
@@ -135,7 +139,7 @@ class PagedFolder:
             self._is_complete = False
 
     def _forget_behind(self, number: int) -> None:
-        """Forget all behind the beginning of a page."""
+        """Drop everything behind the start of a page."""
         del self._starts[number + 1 :], self._ends[number:]
         for behind in [cached for cached in self._pages if cached > number]:
             del self._pages[behind]

@@ -26,12 +26,12 @@ _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
 
 def get_type_code(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
-    """Return the type code of an entry: 1 for a folder, else by extension, 0 when unknown."""
+    """Return the type code of an entry: 1 for a folder, otherwise by extension, 0 if unknown."""
     return FOLDER_CODE if is_dir else codes.get(name.rpartition(".")[2].lower(), 0)
 
 
 def format_time(seconds: float) -> datetime | str:
-    """Return a time for JSON: the zero time when it is unknown, or before the year 1 or after 9999."""
+    """Return a time for JSON: the zero time if it is unknown, before the year 1 or after 9999."""
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
     except (ValueError, OverflowError, OSError):
@@ -62,19 +62,19 @@ def make_capacity_row(space: Capacity) -> dict[str, int]:
 
 
 def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Encode rows as JSON with commas between them."""
+    """Encode rows as JSON, separated by commas."""
     return orjson.dumps(list(rows), option=_OPTIONS)[1:-1]
 
 
 class Rows:
-    """Rows of an answer that are still to be encoded."""
+    """Rows of an answer that remain to be encoded."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        self.pieces = pieces  # JSON objects with commas between them; no piece is empty
+        self.pieces = pieces  # JSON objects, separated by commas; no piece is empty
 
 
 def join_rows(*pieces: bytes) -> orjson.Fragment:
-    """Join pieces of encoded rows to one JSON array, ready to be put into an answer."""
+    """Join pieces of encoded rows to one JSON array, ready for an answer."""
     return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
 
 
@@ -84,7 +84,7 @@ def make_signer(access: PathAccess) -> Signer:
 
 
 def make_folder_signer(access: PathAccess) -> Signer | None:
-    """Return the signer of links in this folder; None where they carry no signature."""
+    """Return the signer of links in this folder; None if they carry no signature."""
     return make_signer(access) if access.signs_folder() else None
 
 
@@ -140,7 +140,7 @@ class MountFolders:
 
 
 async def place_folders(folders: dict[str, Mount], entries: Selection, order: Order | None) -> MountFolders:
-    """Place folders of mounts among entries that are in an order; behind them without one."""
+    """Insert folders of mounts into sorted entries; append them if there is no order."""
     if order is None:
         return MountFolders(list(folders.items()), [len(entries)] * len(folders))
     by_key = sorted(folders.items(), key=lambda item: order.make_key(make_mount_entry(*item)), reverse=order.descending)

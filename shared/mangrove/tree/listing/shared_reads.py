@@ -1,4 +1,4 @@
-"""Reads of one thing that many callers want at once: one at a time, each for all that asked before it began."""
+"""Reads that several concurrent callers share: one at a time per key, for all callers that called before it started."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Caller(Generic[Result]):
 
 @dataclass(slots=True, eq=False)
 class _Queue(Generic[Result]):
-    """The callers of one key: `served` by the read under way, and `waiting`, who asked after it had begun."""
+    """The callers of one key: `served` by the running read, and `waiting`, who called after it had started."""
 
     served: list[_Caller[Result]] = field(default_factory=list)
     waiting: list[_Caller[Result]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
     def promote(self) -> bool:
-        """Let the waiting callers be served next; whether there are any."""
+        """Serve the waiting callers next. Return True if there are any."""
         self.served = [caller for caller in self.waiting if not caller.answer.done()]
         self.waiting = []
         return bool(self.served)
@@ -36,28 +36,30 @@ class _Queue(Generic[Result]):
         return all(caller.answer.done() for caller in [*self.served, *self.waiting])
 
     def resolve(self, result: Result) -> None:
-        """Answer those that are served, and of those that wait the ones that accept a read begun before they asked."""
+        """Return the result to the served callers, and to waiting ones that accept a read that started before their
+        call.
+        """
         for caller in self.served + [caller for caller in self.waiting if caller.accepts(result)]:
             if not caller.answer.done():
                 caller.answer.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Raise an error in those that are served."""
+        """Raise an error in the served callers."""
         for caller in self.served:
             if not caller.answer.done():
                 caller.answer.set_exception(error)
 
     def cancel(self) -> None:
-        """Cancel every caller that is left."""
+        """Cancel all remaining callers."""
         for caller in [*self.served, *self.waiting]:
             caller.answer.cancel()
 
 
 class SharedReads(Generic[Result]):
-    """Reads under way, by key.
+    """Running reads, by key.
 
-    A read that fails fails for those alone that it was begun for. A caller that is cancelled leaves the others
-    alone; the read is cancelled with its last caller.
+    A failed read raises only in the callers for which it was started. A cancelled caller does not affect the others;
+    the read is cancelled with its last caller.
     """
 
     def __init__(self) -> None:
@@ -66,7 +68,7 @@ class SharedReads(Generic[Result]):
     async def get(
         self, key: Hashable, read: Callable[[], Awaitable[Result]], accepts: Callable[[Result], bool]
     ) -> Result:
-        """Return the result of a `read` that begins after this call, or of a running one if the caller `accepts` it."""
+        """Return the result of a `read` that starts after this call, or of a running one if the caller `accepts` it."""
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         queue = self._queues.get(key)
         if queue is None:
@@ -86,7 +88,7 @@ class SharedReads(Generic[Result]):
             while queue.promote():
                 try:
                     result = await queue.served[0].read()
-                except Exception as error:  # whatever it is, it is raised in the callers that wait for it
+                except Exception as error:  # any error is raised in the callers that wait for it
                     queue.fail(error)
                 else:
                     queue.resolve(result)

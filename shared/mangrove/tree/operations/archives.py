@@ -1,4 +1,4 @@
-"""The contents of archives: their tree, one folder of it, the bytes of one file."""
+"""The contents of archives: the tree, one folder, the bytes of one file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from mangrove.tree.operations import links
 from mangrove.tree.operations.downloads import Download
 from mangrove.tree.operations.links import Purpose
 
-MAX_TREE_ENTRIES = 10_000  # in one answer; clients read larger archives folder by folder
-MAX_TREE_DEPTH = 100  # folders in each other in one answer: JSON libraries bound it, too
+MAX_TREE_ENTRIES = 10_000  # per answer; clients read larger archives folder by folder
+MAX_TREE_DEPTH = 100  # nested folders per answer; JSON libraries limit them, too
 LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; a task may take longer
 
 
@@ -50,7 +50,7 @@ class ArchiveFile:
     size: int
 
     async def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, fewer only at the end."""
+        """Return `length` bytes from `offset`; fewer only at the end."""
         blocks: Any = await self.driver.read(self.path, offset, length)
         async with aclosing(blocks):
             return b"".join([block async for block in blocks])
@@ -65,12 +65,12 @@ class _Node:
 
 
 def make_limits(settings: Settings) -> Limits:
-    """Return the bounds of an archive from the settings."""
+    """Return the limits of an archive from the settings."""
     return Limits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
 
 
 async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
-    """Return the answer of `fs/archive/meta`. `base`: the address of the service; `caller`: whose limits count."""
+    """Return the answer of `fs/archive/meta`. `base`: the address of the service; `caller`: its limits apply."""
     storage_path = await _locate(access)
     signer = links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE)
     answer = {
@@ -118,7 +118,7 @@ async def list_folder(
 
 
 class MemberStream:
-    """The bytes of one member of an archive. It has to be closed."""
+    """The bytes of one member of an archive. The caller has to close it."""
 
     def __init__(
         self, stream: AsyncGenerator[Member | bytes, None], archive: Entry, member: Member, first: bytes
@@ -145,7 +145,7 @@ class MemberStream:
 
 
 async def open_member(file: Download, inside: str, password: str, caller: str) -> MemberStream:
-    """Open a file of an archive; EntryNotFound. A failure up to its first block is raised here."""
+    """Open a file of an archive. Raise EntryNotFound. A failure up to its first block is raised here."""
     try:
         async with _limit_time():
             archive = await _stat_archive(file.storage_path)
@@ -162,7 +162,7 @@ async def open_member(file: Download, inside: str, password: str, caller: str) -
 async def _stream_member(
     file: Download, entry: Entry, path: str, password: str, caller: str
 ) -> AsyncGenerator[Member | bytes, None]:
-    """Yield the member, then its blocks; nothing when there is no such member."""
+    """Yield the member, then its blocks; nothing if there is no such member."""
     async with (
         limits().archive_members.hold(caller),
         _open(file.storage_path, entry, file.settings, password) as archive,
@@ -176,7 +176,10 @@ async def _stream_member(
 
 
 async def _locate(access: PathAccess) -> StoragePath:
-    """Return the archive's path in its storage. AccessDenied unless the caller may read archives, and read here."""
+    """Return the archive's path in its storage.
+
+    Raise AccessDenied unless the caller may read archives, and may read here.
+    """
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
         raise AccessDenied
@@ -188,7 +191,10 @@ async def _locate(access: PathAccess) -> StoragePath:
 
 
 async def _stat_archive(storage_path: StoragePath) -> Entry:
-    """Return the archive's entry. NotSupported for another file, and for an unknown size: its end is read first."""
+    """Return the archive's entry.
+
+    Raise NotSupported for a file that is not an archive, and for an unknown size: its end is read first.
+    """
     entry = await look_up(storage_path)
     if entry.is_dir:
         raise NotAFile
@@ -205,7 +211,7 @@ async def _limit_time() -> AsyncIterator[None]:
         async with asyncio.timeout(LOOKUP_SECONDS):
             yield
     except TimeoutError:
-        raise ArchiveTooLarge("the archive takes too long to be looked into") from None
+        raise ArchiveTooLarge("reading the archive takes too long") from None
 
 
 @asynccontextmanager
@@ -232,7 +238,7 @@ async def _open(storage_path: StoragePath, entry: Entry, settings: Settings, pas
 
 
 async def _build_tree(archive: Archive, modified: float) -> _Node | None:
-    """Return the tree of all that can be extracted; None when it is larger or deeper than an answer may be."""
+    """Return the tree of all entries that can be extracted; None if it is too large or too deep for an answer."""
     root = _Node(Entry("", 0, modified, True))
     count = 0
     async with aclosing(archive.iter_members()) as members:
@@ -269,7 +275,7 @@ async def _make_tree_rows(folder: _Node, codes: dict[str, int], storage: Storage
 
 
 async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
-    """Return the entries of one folder; EntryNotFound."""
+    """Return the entries of one folder. Raise EntryNotFound."""
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     entries: dict[str, Entry] = {}
     is_folder = not prefix

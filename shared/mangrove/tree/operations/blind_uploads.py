@@ -1,7 +1,7 @@
-"""Names for new entries where the caller may write but not read: in a locked or reserved folder, or a hidden name.
+"""Names for new entries where the caller may write but not read: in a locked or reserved folder, or with a hidden name.
 
 Such an entry never replaces another one. If its name is taken it gets another name, and the answer is the same, so that
-a caller cannot find out names by putting entries there.
+a caller cannot discover names by creating entries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mangrove.tree.mounts import StoragePath
 async def choose_path(
     access: PathAccess, storage_path: StoragePath, *, is_folder: bool
 ) -> tuple[PathAccess, StoragePath]:
-    """Return the path of a new entry: the requested one, or one beside entries that the caller may not know of."""
+    """Return the path of a new entry: the requested path, or another name if an invisible entry has it."""
     if access.rules.is_empty or access.path == access.base:
         return access, storage_path
     folder, storage_folder = access.with_path(storage_path.mount.path), storage_path.with_path(TreePath("/"))
@@ -31,9 +31,10 @@ async def choose_path(
 
 
 async def choose_name(folder: PathAccess, storage_folder: StoragePath, name: str, *, is_folder: bool) -> str:
-    """Return the name of a new entry: `name`, or another one where the caller may not know that it is taken.
+    """Return the name of a new entry: `name`, or another one if the caller must not learn that it is taken.
 
-    An existing folder takes a folder. NameConflict for a hidden name, taken or not, where the other name would be seen.
+    A folder is merged into an existing one. Raise NameConflict for a hidden name, taken or not, if the other name would
+    be visible.
     """
     target = folder.child(name)
     if target.may_read():
@@ -50,7 +51,7 @@ async def choose_name(folder: PathAccess, storage_folder: StoragePath, name: str
 
 
 def _make_free_name(name: str) -> str:
-    """Return a name that no entry has, with the same extension."""
+    """Return a free name with the same extension."""
     stem, dot, extension = name.rpartition(".")
     if not stem:
         stem, dot, extension = name, "", ""

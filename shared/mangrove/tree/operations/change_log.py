@@ -1,4 +1,4 @@
-"""Writes intents and finished changes to the log of changes."""
+"""The writer of intents and finished changes to the log of changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, Ind
 from mangrove.tree.mount_table import FolderScope
 
 INTENT_RENEWAL_SECONDS = 20.0
-INTENT_IDLE_SECONDS = 20.0  # an unused intent is kept for further changes in its folder, where the process goes on
-INTENT_EXPIRY_SECONDS = 60.0  # an intent that was not renewed for so long is that of a process that died
-TICK_SECONDS = 1.0  # between two looks at the intents and at changes that could not be written
-END_SECONDS = 1.0  # for which a finished change waits until the log has it
+INTENT_IDLE_SECONDS = 20.0  # an unused intent is kept for further changes in its folder, if the process lives on
+INTENT_EXPIRY_SECONDS = 60.0  # an intent that was not renewed for so long belongs to a dead process
+TICK_SECONDS = 1.0  # between two checks of the intents and of changes that could not be written
+END_SECONDS = 1.0  # for which a finished change may wait to be logged
 MAX_QUEUED_CHANGES = 20_000  # above this number tasks wait
 
 
@@ -27,12 +27,12 @@ MAX_QUEUED_CHANGES = 20_000  # above this number tasks wait
 class _Intent:
     number: str = ""  # of its row
     written_at: float = float("-inf")  # of the monotonic clock
-    users: int = 0  # changes that go on
-    used_at: float = 0.0  # the end of the last one, of the monotonic clock
+    users: int = 0  # running changes
+    used_at: float = 0.0  # the end of the last one, by the monotonic clock
 
 
 class ChangeLog:
-    """The intents of this process, and the changes that are not in the log yet."""
+    """The intents of this process, and the changes that are not logged yet."""
 
     def __init__(self) -> None:
         self._intents: dict[FolderScope, _Intent] = {}
@@ -44,11 +44,11 @@ class ChangeLog:
 
     @property
     def keeps_intents(self) -> bool:
-        """True if the process goes on after a request, so that the next change may use the intent of the last one."""
+        """True if the process lives on after a request, so that the next change can use the intent of the last one."""
         return platform().reports_changes
 
     def cover(self, scopes: Iterable[FolderScope]) -> set[FolderScope]:
-        """Replace folders by one above them that has an intent with all below."""
+        """Replace folders by a parent that has an intent including everything below it."""
         return {self._find_cover(scope) or scope for scope in scopes}
 
     def _find_cover(self, scope: FolderScope) -> FolderScope | None:
@@ -56,7 +56,7 @@ class ChangeLog:
         return next((cover for cover in covers if cover in self._intents), None)
 
     async def begin(self, scopes: Collection[FolderScope]) -> None:
-        """Write the missing intents. A Problem of the records when that is not possible."""
+        """Write the missing intents. Raise a Problem of the records if that fails."""
         for scope in scopes:
             self._intents.setdefault(scope, _Intent()).users += 1
         limit = time.monotonic() - 2 * INTENT_RENEWAL_SECONDS
@@ -69,7 +69,7 @@ class ChangeLog:
         self._start_ticker()
 
     async def _write_intents(self, scopes: Collection[FolderScope], limit: float) -> None:
-        """Write new rows for the intents that were written before `limit`, and delete their old ones."""
+        """Write new rows for the intents that were written before `limit`, and delete the old rows."""
         async with self._lock:
             old = [scope for scope in scopes if scope in self._intents and self._intents[scope].written_at <= limit]
             if not old:
@@ -90,7 +90,7 @@ class ChangeLog:
         return numbered
 
     def _leave(self, scopes: Iterable[FolderScope]) -> None:
-        """Note that a change is over. An intent without a further use is deleted with the next write."""
+        """Record the end of a change. An unused intent is deleted with the next write."""
         now = time.monotonic()
         for scope in scopes:
             intent = self._intents.get(scope)
@@ -107,7 +107,7 @@ class ChangeLog:
                 self._deletions.append(intent.number)
 
     async def end(self, scopes: Collection[FolderScope], changes: Sequence[IndexChange], *, waits: bool = True) -> None:
-        """Write finished changes; never fails. Without `waits` it waits only while too many are not written yet."""
+        """Write finished changes; never fails. Without `waits` it waits only while too many are unwritten."""
         self._queue += changes
         self._leave(scopes)
         if self._queue or self._deletions:
@@ -116,12 +116,12 @@ class ChangeLog:
                 await asyncio.wait([writing], timeout=END_SECONDS)
 
     async def add(self, changes: Sequence[IndexChange]) -> None:
-        """Write changes that were made elsewhere. A Problem of the records when that is not possible."""
+        """Write changes that were made elsewhere. Raise a Problem of the records if that fails."""
         async with self._lock:
             await asyncio.to_thread(index_changes.write, self._number(changes))
 
     async def _flush(self) -> None:
-        """Write together all that waits when it is this call's turn."""
+        """Write all waiting changes together when it is this call's turn."""
         async with self._lock:
             queue, self._queue = self._queue, []
             deletions, self._deletions = self._deletions, []
@@ -131,7 +131,7 @@ class ChangeLog:
             try:
                 await asyncio.to_thread(index_changes.write, self._number(_join(queue)), deletions)
             except Problem as problem:
-                log_event("changes could not be written for the search index, tried again", reason=problem.message)
+                log_event("changes could not be logged for the search index; retrying", reason=problem.message)
                 self._queue, self._deletions = queue + self._queue, deletions + self._deletions
                 self._start_ticker()
                 return
@@ -158,7 +158,7 @@ class ChangeLog:
 
 
 def _join(changes: Sequence[IndexChange]) -> list[IndexChange]:
-    """Join neighbours with names of one folder, as far as one row holds them."""
+    """Merge adjacent changes of names in one folder, as far as one row can hold them."""
     joined: list[IndexChange] = []
     for change in changes:
         last = joined[-1] if joined else None
@@ -179,7 +179,7 @@ def _can_join(first: IndexChange, second: IndexChange) -> bool:
 
 
 def _make_reads(change: IndexChange) -> list[IndexChange]:
-    """Return changes that have the folders of a change read."""
+    """Return changes that request a read of the folders of a change."""
     if change.kind in (ChangeKind.MOVE, ChangeKind.COPY):
         paths = [path for path in (change.path, change.target) if change.kind is ChangeKind.MOVE or path != change.path]
         reads = [IndexChange(change.storage_id, ChangeKind.READ, path, True) for path in paths]

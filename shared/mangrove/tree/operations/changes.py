@@ -1,7 +1,7 @@
-"""Operations that make and remove: a folder with its parents, entries with all they hold, empty folders.
+"""Operations that create and remove: a folder with its parents, entries with all their content, empty folders.
 
-Each requires the right its route declared, on the path of every entry, and checks all entries before the first is
-touched.
+Each requires the right that its route declared, on the path of every entry, and checks all entries before the first is
+changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mangrove.tree.operations.plans import check_count
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make the folder and its missing parents. EntryExists when a file is in the way."""
+    """Make the folder and its missing parents. Raise EntryExists if a file has one of the paths."""
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor():
         return
@@ -51,7 +51,7 @@ async def mkdir(access: PathAccess) -> None:
 
 
 async def check_missing_folders(access: PathAccess, storage_path: StoragePath) -> None:
-    """Refuse what may not be made, among the path and the missing folders above it."""
+    """Refuse folders that must not be made, among the path and its missing parents."""
     for step, path in zip(storage_path.path.ancestors()[:-1], access.path.ancestors(), strict=False):
         if await find_entry(storage_path.with_path(step)) is not None:
             return
@@ -60,10 +60,10 @@ async def check_missing_folders(access: PathAccess, storage_path: StoragePath) -
 
 
 async def remove(folder: PathAccess, names: Sequence[str], budget: TimeBudget | None = None) -> Sequence[str]:
-    """Remove entries of a folder with all they hold. A missing entry counts as removed.
+    """Remove entries of a folder with all their content. A missing entry counts as removed.
 
-    With a `budget` return the names that are left for a task when time is up. Without one raise OutOfTime where a
-    request has a limit; a further request goes on with the rest.
+    With a `budget`, return the names that remain for a task when the time is up. Without it, raise OutOfTime if a
+    request has a limit; the next request continues.
     """
     check_count(names)
     folder.require(Right.DELETE)
@@ -92,7 +92,7 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: TimeBudget | 
 
 
 def check_removal(folder: PathAccess, name: str) -> None:
-    """Raise StorageForbidden where the caller may not remove an entry. A hidden entry is treated as missing."""
+    """Raise StorageForbidden if the caller may not remove an entry. A hidden entry counts as missing."""
     item = folder.child(name)
     may_remove = item.is_hidden() or (item.may_read() and not item.is_restricted_below(True))
     if not folder.may_read() or item.is_mount_or_ancestor() or not may_remove:
@@ -100,9 +100,9 @@ def check_removal(folder: PathAccess, name: str) -> None:
 
 
 async def remove_entry(folder: PathAccess, storage_folder: StoragePath, name: str) -> None:
-    """Remove an entry of a folder with all it holds, unless it is missing or hidden.
+    """Remove an entry of a folder with all its content, unless it is missing or hidden.
 
-    OutOfTime in the middle where time is limited, by storages that remove one entry after the other.
+    Storages that remove one entry after the other raise OutOfTime in the middle if the time is limited.
     """
     driver, storage_path = storage_folder.driver, storage_folder.child(name)
     if folder.child(name).is_hidden():
@@ -112,17 +112,17 @@ async def remove_entry(folder: PathAccess, storage_folder: StoragePath, name: st
         async with journal.remove(storage_path, is_folder=is_folder):
             await driver.discard(storage_path.path)
     except EntryNotFound:
-        pass  # already gone
+        pass  # already removed
 
 
 async def _is_folder(storage_path: StoragePath) -> bool:
-    """True if a removal that breaks off would leave something below."""
+    """True if an interrupted removal would leave entries below."""
     entry = await find_entry(storage_path)
     return entry is not None and entry.is_dir and not entry.is_link
 
 
 async def remove_empty(folder: PathAccess) -> None:
-    """Remove every sub-folder without a file, at any depth; the folder itself stays. OutOfTime in the middle."""
+    """Remove every subfolder without a file, at any depth; the folder itself stays. Raise OutOfTime in the middle."""
     folder.require(Right.DELETE)
     folder.require_read()
     storage_folder = await folder.locate("")
@@ -138,12 +138,12 @@ async def remove_empty(folder: PathAccess) -> None:
 
 
 def may_prune(access: PathAccess) -> bool:
-    """True if a folder may be removed when it is empty: not a mount, and the caller may read and change it."""
+    """True if a folder may be removed when it is empty: it is not a mount, and the caller may read and change it."""
     return not access.is_mount_or_ancestor() and access.may_read() and access.may_write()
 
 
 async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
-    """Remove the folder if it is empty or becomes so. True if it is gone."""
+    """Remove the folder if it is empty or becomes empty. Return True if it is removed."""
     driver = storage_path.driver
     deadlines.check()
     if not may_prune(access):
@@ -156,7 +156,7 @@ async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
                 is_empty = is_empty and is_folder
                 subfolders += [entry.name] if is_folder else []
     except EntryNotFound:
-        return False  # gone meanwhile, or nothing in it can be shown
+        return False  # removed meanwhile, or its entries cannot be shown
     async for name in iterate_chunked(subfolders):
         is_empty = await _prune(access.child(name), storage_path.child(name)) and is_empty
     if not is_empty:

@@ -1,4 +1,4 @@
-"""Downloads of files: the signature of the link, and the way of the bytes."""
+"""Downloads of files: the signature of the link, and the source of the bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Download:
     path: TreePath  # in the tree
     storage_path: StoragePath
     settings: Settings
-    signature: str = ""  # of the request, "" where none is required
+    signature: str = ""  # of the request, "" if none is required
 
     @property
     def extension(self) -> str:
@@ -36,7 +36,7 @@ class Download:
 
     @property
     def must_proxy(self) -> bool:
-        """True if the storage has no address of its own for it, or none that may be given out."""
+        """True if the storage has no link to the file, or none that clients may get."""
         driver = self.storage_path.driver
         return (
             driver.config.only_proxy
@@ -46,7 +46,7 @@ class Download:
         )
 
     async def require_proxy(self) -> None:
-        """Raise AccessDenied when the service must not pass on the bytes, and the client can get them elsewhere."""
+        """Raise AccessDenied if the service must not pass on the bytes, and the client can get them elsewhere."""
         is_proxy_set = self.storage_path.mount.storage.webdav_policy == "use_proxy_url"
         may_proxy = is_proxy_set or self.extension in self.settings.text_types
         if not (may_proxy or self.must_proxy or await self.get_link() is None):
@@ -59,7 +59,7 @@ class Download:
         return await browse.stat_file(self.storage_path)
 
     async def get_link(self) -> Link | None:
-        """Return the storage's own address that a browser can follow; None when there is none."""
+        """Return the storage's own link if a browser can follow it, otherwise None."""
         entry = await self.stat()
         driver = self.storage_path.driver
         if not driver.capabilities.link:
@@ -73,7 +73,7 @@ class Download:
         return Link(entry.url) if entry.url else Link(link.url, lifetime=link.lifetime)
 
     def get_down_proxy_url(self) -> str | None:
-        """Return the address at the storage's download proxy, if it has one."""
+        """Return the link to the storage's download proxy, if it has one."""
         mount = self.storage_path.mount
         if not mount.storage.down_proxy_url.strip():
             return None
@@ -82,7 +82,7 @@ class Download:
 
 
 async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE) -> Download:
-    """Return the file at an absolute path. Its signature is checked before anything is looked up."""
+    """Return the file at an absolute path. Its signature is checked before any lookup."""
     path = TreePath(raw)
     table = await mounts.ready()
     now = configuration.cached()
@@ -103,7 +103,7 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
 async def _check_signature(
     settings: Settings, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
 ) -> None:
-    """Raise Unauthorized unless the signature is good, and the user whom it was made for may still read."""
+    """Raise Unauthorized unless the signature is valid, and the user for whom it was made may still read."""
     owner = links.verify(settings, path, signature, purpose)
     if owner is not None and settings.link_follows_user:
         user = await users.find_by_id(owner)

@@ -21,13 +21,13 @@ class Effect:
     """The effect of a change on an entry."""
 
     storage_path: StoragePath
-    entry: Entry | None = None  # None where it has to be looked up
+    entry: Entry | None = None  # None if it has to be looked up
     source: StoragePath | None = None  # the former path of a folder's content
     is_move: bool = False  # the content has left `source`
-    replaces: bool = False  # an entry that may be there already, so that it is looked up before
+    replaces: bool = False  # the entry may have existed before, so it is looked up first
     is_gone: bool = False
-    is_unknown: bool = False  # what the folder holds
-    is_deep: bool = False  # with `is_unknown`: also what is below
+    is_unknown: bool = False  # the content of the folder
+    is_deep: bool = False  # with `is_unknown`: including everything below
 
 
 def _get_table() -> MountTable:
@@ -35,12 +35,12 @@ def _get_table() -> MountTable:
 
 
 def _read(scope: FolderScope) -> IndexChange:
-    """Return the change that has a folder read."""
+    """Return the change that requests a read of a folder."""
     return IndexChange(scope.storage_id, ChangeKind.READ, scope.path, scope.deep)
 
 
 async def expand_replacement(effect: Effect) -> list[Effect]:
-    """Return the effects of a folder that may replace another one: it is unknown how the two are joined."""
+    """Return the effects of a folder that may replace another one: the result of merging them is unknown."""
     if not effect.replaces or effect.source is None:
         return [effect]
     try:
@@ -93,7 +93,7 @@ async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone
 async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
     """Return the effects in other storages that show the entry.
 
-    A folder in which the entry may have another name is read.
+    A folder in which the entry may have another name is read again.
     """
     changes = []
     scopes = await _find_elsewhere(storage_path.parent)
@@ -112,7 +112,7 @@ async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
 
 
 async def _describe_below(storage_path: StoragePath) -> list[IndexChange]:
-    """Return the changes of other storages that show the content of a folder under another name: they are read."""
+    """Return the changes of other storages that show a folder under another name: it is read again."""
     name = storage_path.path.name
     same_names = {
         (scope.storage_id, TreePath(scope.path) / name) for scope in await _find_elsewhere(storage_path.parent)
@@ -143,13 +143,13 @@ async def _find_elsewhere(folder: StoragePath, deep: bool = False) -> list[Folde
 
 
 def _have_same_names(mount: Mount, scopes: Iterable[FolderScope]) -> bool:
-    """True if none of these storages shows names of others in another form."""
+    """True if all these storages show the names of others unchanged."""
     encoding_ids = {showing.storage.id for showing in _get_table().showing if showing.redirects is None}
     return encoding_ids.isdisjoint({mount.storage.id, *(scope.storage_id for scope in scopes)})
 
 
 async def _describe_folder(target: StoragePath, source: StoragePath, is_move: bool) -> list[IndexChange]:
-    """Return the changes of a folder that moved, or was copied with all it holds, in all storages that show it."""
+    """Return the changes of a folder that was moved or copied with all its content, in all storages that show it."""
     name_change = await _describe_name(target, None)
     is_ignored = any(_is_ignored(end.mount, end.path) for end in (source, target))
     entries = () if is_ignored else name_change.entries
@@ -193,18 +193,18 @@ def _describe_transfer(
     entries: tuple[IndexedName, ...],
     is_move: bool,
 ) -> list[IndexChange]:
-    """Return the change of a storage that shows the folder once at both ends; nothing for another storage."""
+    """Return the change of a storage that shows the folder once at both ends; none for another storage."""
     if not entries or len(sources) != 1 or len(targets) != 1:
         return []
     redirects = mount.redirects
     if redirects is not None and any(len(redirects.find_targets(path)) != 1 for path in (*sources, *targets)):
-        return []  # it shows several folders as one
+        return []  # it merges several folders
     kind = ChangeKind.MOVE if is_move else ChangeKind.COPY
     return [IndexChange(mount.storage.id, kind, str(sources[0]), target=str(targets[0]), entries=entries)]
 
 
 async def find_logged_scopes(touched: Iterable[tuple[StoragePath, bool]]) -> set[FolderScope]:
-    """Return the folders to be logged: in all storages that show what is touched, and whose names are in the index."""
+    """Return the folders to log: in all storages that show a changed entry, and whose names are in the index."""
     if not is_logged():
         return set()
     table = _get_table()

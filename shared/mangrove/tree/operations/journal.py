@@ -1,11 +1,13 @@
-"""Changes by this service: listings forget them, and the log of the search index records them.
+"""Changes by this service: cached listings are dropped, and the log of the search index records them.
 
 Every change of a storage is made within a `Change`: `async with journal.move(source, target, …): await driver.move(…)`.
-Before it, an intent says in which folders something may change. RecordsUnavailable, and nothing is changed, where that
-cannot be written. After it, the log says what is there now. An intent serves all changes of this process in its folder.
-An intent that is not renewed any more is that of a process that died: compaction reads the folder then.
 
-A change that cannot be written at its end is written later; this never turns a finished change into a failure.
+Before it, an intent records the folders in which something may change. If it cannot be written, RecordsUnavailable is
+raised and nothing is changed. After it, the log records the present entries. An intent serves all changes of this
+process in its folder. An intent that is not renewed any more belongs to a dead process: compaction then reads the
+folder.
+
+A change that cannot be logged at its end is logged later; this never turns a finished change into a failure.
 """
 
 from __future__ import annotations
@@ -35,44 +37,44 @@ from mangrove.tree.operations.effects import is_logged as is_logged
 
 
 class Touched(NamedTuple):
-    """A folder that is changed, alone or with all below it."""
+    """A folder that is changed, alone or with everything below it."""
 
     storage_path: StoragePath
     deep: bool = False
 
 
 class Change:
-    """A change of a storage while it is made."""
+    """A change of a storage in progress."""
 
     def __init__(self, forget: Callable[[], None], touched: Collection[Touched], in_bulk: bool = False) -> None:
-        self._forget = forget  # drops the listings of the change, whether or not it was made in full
+        self._forget = forget  # drops the listings of the change, also if it was incomplete
         self._touched = touched
-        self._in_bulk = in_bulk  # with many others, by a task
+        self._in_bulk = in_bulk  # one of many, made by a task
         self._scopes: set[FolderScope] = set()
         self._has_begun = False
         self.effects: list[Effect] = []
-        # folders to be read if a task's change fails; without any, all that the change touches is read
+        # folders to read if a task's change fails; without any, everything that the change affects is read
         self.doubtful: Sequence[StoragePath] = ()
 
     def put(self, storage_path: StoragePath, entry: Entry | None = None) -> None:
-        """Note an entry that is there when the change is over; without `entry` it is looked up then."""
+        """Record an entry that exists after the change; without `entry` it is looked up then."""
         self.effects.append(Effect(storage_path, entry))
 
     def remove(self, storage_path: StoragePath) -> None:
-        """Note an entry that is gone when the change is over."""
+        """Record an entry that is removed by the change."""
         self.effects.append(Effect(storage_path, is_gone=True))
 
     def read(self, storage_path: StoragePath, *, deep: bool = False) -> None:
-        """Note a folder whose content is unknown when the change is over."""
+        """Record a folder whose content is unknown after the change."""
         self.effects.append(Effect(storage_path, is_unknown=True, is_deep=deep))
 
     def set_entry(self, entry: Entry) -> None:
-        """Note the present entry of a change that has only one."""
+        """Record the present entry of a change that has only one."""
         (effect,) = self.effects
         effect.entry = entry
 
     async def begin(self) -> None:
-        """Write an intent. A Problem of the records where that is impossible: then nothing may be changed."""
+        """Write an intent. Raise a Problem of the records if that fails: then nothing may be changed."""
         scopes = await find_logged_scopes(self._touched)
         if scopes:
             self.effects = [new for effect in self.effects for new in await expand_replacement(effect)]
@@ -82,7 +84,7 @@ class Change:
         self._scopes, self._has_begun = scopes, True
 
     async def end(self, problem: BaseException | None = None) -> None:
-        """Drop the listings, and write the change if it ever began."""
+        """Drop the listings, and log the change if it has started."""
         self._forget()
         if not self._has_begun or not self._scopes:
             return
@@ -99,7 +101,7 @@ class Change:
         return [change for change in changes if is_indexed_change(change)]
 
     def _choose_effects(self, problem: BaseException | None) -> list[Effect]:
-        """Return the effects to be written; after a failure only those that are looked up."""
+        """Return the effects to log; after a failure only those that are looked up."""
         if problem is None:
             return self.effects
         reads = [Effect(storage_path, is_unknown=True, is_deep=deep) for storage_path, deep in self._touched]
@@ -107,7 +109,7 @@ class Change:
             doubtful = [Effect(storage_path, is_unknown=True) for storage_path in self.doubtful]
             return self.effects + (doubtful or reads)
         if isinstance(problem, EntryExists | NotSupported):
-            return []  # refused before anything was done
+            return []  # refused before anything was changed
         if isinstance(problem, EntryNotFound) and all(effect.is_gone for effect in self.effects):
             return self.effects
         if any(deep for _, deep in self._touched):
@@ -125,21 +127,21 @@ class Change:
 
 
 async def note(*changes: IndexChange) -> None:
-    """Write changes that others made."""
+    """Log changes that other programs made."""
     logged = [change for change in changes if is_logged() and is_indexed_change(change)]
     if logged:
         await runtime.get(ChangeLog).add(logged)
 
 
 def add(storage_path: StoragePath, entry: Entry | None = None) -> Change:
-    """Return the change of a new, replaced or removed file or empty folder, in a folder that is there."""
+    """Return the change of a new, replaced or removed file or empty folder, in an existing folder."""
     change = Change(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
     change.put(storage_path, entry)
     return change
 
 
 def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bulk: bool) -> Change:
-    """Return the change that makes a folder and the missing ones above it; `steps`: all of these, the topmost last."""
+    """Return the change that makes a folder and its missing parents; `steps`: all of these, the topmost last."""
     topmost = storage_path.with_path(steps[-1]) if steps else None
     touched = [Touched((topmost or storage_path).parent), *([Touched(topmost, True)] if topmost is not None else ())]
     change = Change(lambda: _forget_ancestors(storage_path), touched, in_bulk)
@@ -150,7 +152,7 @@ def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bul
 
 
 def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
-    """Return the change of an entry that gets another path; `replaces`: an entry that may be there."""
+    """Return the change of an entry that gets another path; `replaces`: an entry that may exist."""
     change = _make_change([source, target], is_folder)
     if is_folder:
         change.effects = [Effect(target, source=source, is_move=True, replaces=replaces)]
@@ -161,7 +163,7 @@ def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
 
 
 def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
-    """Return the change of an entry that gets a copy at another path; `replaces`: an entry that may be there."""
+    """Return the change of an entry that is copied to another path; `replaces`: an entry that may exist."""
     change = _make_change([target], is_folder)
     if is_folder:
         change.effects = [Effect(target, source=source, replaces=replaces)]
@@ -171,7 +173,7 @@ def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
 
 
 def remove(storage_path: StoragePath, *, is_folder: bool) -> Change:
-    """Return the change of an entry that vanishes, a folder with all it holds."""
+    """Return the change of a removed entry, a folder with all its content."""
     change = _make_change([storage_path], is_folder)
     change.remove(storage_path)
     return change
@@ -199,7 +201,7 @@ def _make_change(entries: Sequence[StoragePath], are_folders: bool) -> Change:
 def change_folders(*touched: Touched) -> Change:
     """Return the changes of a task in folders; in those that are `deep` also below.
 
-    The task notes the entries. A folder without such a note counts as unknown where the change fails.
+    The task records the entries. If the change fails, a folder without a recorded entry counts as unknown.
     """
 
     def forget() -> None:
@@ -214,6 +216,6 @@ def change_folders(*touched: Touched) -> Change:
 
 
 def _forget_ancestors(storage_path: StoragePath) -> None:
-    """Drop the listings that a new entry, and new folders on the way to it, changed."""
+    """Drop the listings that are affected by a new entry and by new folders above it."""
     for folder in storage_path.path.ancestors():
         listings().forget(storage_path.mount.storage.id, folder)

@@ -1,4 +1,4 @@
-"""Signed download links: files whose links are signed, signatures, and the addresses of files."""
+"""Signed download links: files whose links are signed, signatures, and addresses of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBER_BYTES = 5  # of each number in a signature
 
 
 class Purpose(StrEnum):
-    """The contents that a link opens. Each has a key of its own."""
+    """The kinds of contents that a link opens. Each has a key of its own."""
 
     FILE = "links"
     ARCHIVE = "links into archives"
@@ -35,7 +35,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs links that are given out now. Equal signers make equal signatures."""
+    """A signer of links that are issued now. Equal signers make equal signatures."""
 
     key: bytes = field(repr=False)
     owner: int  # the id of the user who requested the links, 0 for nobody
@@ -78,14 +78,14 @@ def verify_selection(settings: Settings, selection: str, folder: TreePath, signa
 
 
 def _make_key(settings: Settings, purpose: Purpose) -> bytes:
-    """Derive the key from the master key, not from the permanent token. A new salt ends all links."""
+    """Derive the key from the master key, not from the permanent token. A new salt invalidates all links."""
     return derive(f"{purpose} {settings.link_salt}")
 
 
 def verify(settings: Settings, path: str, signature: str, purpose: Purpose = Purpose.FILE) -> int | None:
-    """Return the id of the user whom a link was made for; None for a link of an earlier version.
+    """Return the id of the user for whom a link was made; None for a link of an earlier version.
 
-    Unauthorized with the reason unless `signature` is good for `path` now.
+    Raise Unauthorized with the reason unless `signature` is valid for `path` now.
     """
     signature = signature.removesuffix("/")
     expires = _parse_expiry(signature)
@@ -131,7 +131,7 @@ def sign_with_token(key: str, path: str, expires: int = 0) -> str:
 def _verify_old(settings: Settings, path: str, signature: str, purpose: Purpose) -> None:
     """Raise Unauthorized unless it is a link of an earlier version, and the permanent token was not renewed since.
 
-    Such a link has no time of issue. Without an end of its own it is good only while links do not expire.
+    Such a link has no time of issue. Without an expiry of its own it is valid only while links do not expire.
     """
     expires = _parse_expiry(signature)
     key = f"{settings.token}-archive" if purpose is Purpose.ARCHIVE else settings.token
@@ -149,7 +149,7 @@ def _is_same(expected: str, signature: str) -> bool:
 def require_reader(
     user: User | None, rules: Rules, path: TreePath, aliased_paths: Iterable[TreePath], purpose: Purpose
 ) -> None:
-    """Raise Unauthorized unless the user whom a link was made for may still read the file, at all aliased paths.
+    """Raise Unauthorized unless the user for whom a link was made may still read the file, at all aliased paths.
 
     The user knew the folder password.
     """
@@ -168,7 +168,9 @@ def require_reader(
 
 
 def requires_signature(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
-    """True if a link to the file at `path` needs a signature: all do, or a rule locks, reserves or hides the file."""
+    """True if a link to the file at `path` needs a signature: all links do, or a rule locks, reserves or hides the
+    file.
+    """
     return settings.sign_all or mount.storage.enable_sign or rules.is_guarded(path)
 
 
@@ -185,7 +187,7 @@ def encode_path(path: str) -> str:
 def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
     """Return the address of a file under a route of the service; `query` is encoded.
 
-    A path with a question mark is put into the query where the platform does not route it.
+    A path with a question mark is moved to the query if the platform does not route it.
     """
     if "?" in path and not platform().routes_question_marks:
         query = f"path={quote(path, safe='/')}" + (f"&{query}" if query else "")

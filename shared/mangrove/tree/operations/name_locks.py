@@ -1,8 +1,8 @@
-"""Locks of names that one change at a time may take or replace, where the storage cannot refuse a taken name itself.
+"""Locks of names that one change at a time may create or replace, for storages that cannot refuse a taken name
+themselves.
 
-Nothing here costs anything where the driver can (`can_refuse_existing`). Elsewhere every change that creates or
-replaces a name locks it. Those that overwrite do so, too: their file must not be replaced by a change that looked
-before.
+They cost nothing if the driver can (`can_refuse_existing`). Otherwise every change that creates or replaces a name
+locks it. Changes that overwrite do so, too: a change that checked the name before must not replace their file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 
 RENEWAL_INTERVAL_SECONDS = 1.5
-LEASE_SECONDS = 5.0  # the work under a lock that could not be renewed for so long is stopped
-TAKEOVER_SECONDS = 8.0  # a lock that was not renewed for so long is that of a dead process
+LEASE_SECONDS = 5.0  # after which the work under a lock that could not be renewed is stopped
+TAKEOVER_SECONDS = 8.0  # after which a lock that was not renewed belongs to a dead process
 WAIT_SECONDS = 15.0  # for a name
-POLL_INTERVAL_SECONDS = 0.05  # between two looks at a name that another process has locked
+POLL_INTERVAL_SECONDS = 0.05  # between two checks of a name that another process has locked
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -40,7 +40,7 @@ class NameLock:
     """Names that are locked together."""
 
     def __init__(self, limit: asyncio.Timeout) -> None:
-        self._limit = limit  # ends the work under the lock before another process may take the names
+        self._limit = limit  # ends the work under the lock before another process can take the names
         self._holder = token_hex(12)
         self._requested: list[str] = []
         self._taken: list[str] = []
@@ -48,7 +48,7 @@ class NameLock:
         self._renewing: asyncio.Task[None] | None = None
 
     async def take(self, *storage_paths: StoragePath) -> None:
-        """Wait until all these names are locked; InUse after WAIT_SECONDS."""
+        """Wait until all these names are locked. Raise InUse after WAIT_SECONDS."""
         names = await _identify(storage_paths)
         self._renewing = asyncio.create_task(self._renew())
         try:
@@ -61,13 +61,13 @@ class NameLock:
             raise InUse from None
 
     async def _take_batch(self, names: Sequence[str]) -> None:
-        """Take all names in one call if they are free, else one after the other."""
+        """Lock all names in one call if they are free, otherwise one after the other."""
         if len(names) > 1:
             self._requested += names
             if await _run(name_locks.acquire_all, names, self._holder):
                 self._taken += names
                 return
-            del self._requested[-len(names) :]  # none was taken
+            del self._requested[-len(names) :]  # none was locked
         for name in names:
             await self._take(name)
 
@@ -86,7 +86,7 @@ class NameLock:
         self._taken.append(name)
 
     async def _renew(self) -> None:
-        """Renew the names. The work ends when that fails for LEASE_SECONDS, at once when a name was lost."""
+        """Renew the names. The work ends if that fails for LEASE_SECONDS, and immediately if a name was lost."""
         loop = asyncio.get_running_loop()
         while not self._limit.expired():
             began_at = loop.time()
@@ -103,7 +103,7 @@ class NameLock:
             await asyncio.sleep(RENEWAL_INTERVAL_SECONDS)
 
     async def release(self) -> None:
-        """Give up all names that are locked or were requested."""
+        """Release all names that are locked or were requested."""
         if self._renewing is not None:
             self._renewing.cancel()
         if not self._limit.expired():
@@ -114,13 +114,13 @@ class NameLock:
             for names in _split(self._requested):
                 await _run(name_locks.release, names, self._holder)
         except RecordsUnavailable:
-            pass  # the work is done, and nobody renews the lock
+            pass  # the work is done, and nothing renews the lock
         finally:
             await self._locks.aclose()
 
 
 async def _run(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-    """Run a call to the records in a thread, to its end: a late one would undo a later call."""
+    """Run a call to the records in a thread, until it ends: a late one would undo a later call."""
     return await finish_despite_cancel(asyncio.to_thread(function, *args))
 
 
@@ -133,9 +133,9 @@ def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def _identify(storage_paths: Sequence[StoragePath]) -> list[str]:
-    """Return the names of entries in the records, sorted: everybody takes them in this order.
+    """Return the names of entries in the records, sorted: every process locks them in this order.
 
-    An entry has the same name through every storage. Two spellings that some storages treat alike share a name.
+    An entry has the same name through every storage. Spellings that some storages do not distinguish share a name.
     """
     folders: dict[tuple[int, TreePath], set[str]] = {}
     names: set[str] = set()
@@ -155,13 +155,13 @@ async def _identify_folder(storage_path: StoragePath) -> set[str]:
         try:
             return set(await storage_path.driver.identify(storage_path.path.parent)) or {name}
         except EntryNotFound:
-            pass  # nothing is there that has another name
+            pass  # no existing entry has another name
     return {name}
 
 
 @asynccontextmanager
 async def _open_lock() -> AsyncIterator[NameLock]:
-    """Yield a lock without names, and release it at the end; RecordsUnavailable when it could not be kept."""
+    """Yield a lock without names, and release it at the end. Raise RecordsUnavailable if it was lost."""
     limit = asyncio.timeout(None)
     try:
         async with limit:
@@ -178,11 +178,11 @@ async def _open_lock() -> AsyncIterator[NameLock]:
 
 @asynccontextmanager
 async def lock_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
-    """Lock a name while it is changed, and the names that vanish for it (`sources`).
+    """Lock a name while it is changed, and the names that disappear with it (`sources`). Without `overwrite`, raise
+    EntryExists if the name is taken.
 
-    Without `overwrite`, EntryExists when the name is taken. Nothing of this where the driver refuses a taken name
-    itself. InUse when another change lasts too long; RecordsUnavailable, and the change is broken off, when the lock is
-    lost.
+    If the driver refuses a taken name itself, it does nothing. Raise InUse if another change takes too long. If the
+    lock is lost, interrupt the change and raise RecordsUnavailable.
     """
     if await target.driver.can_refuse_existing():
         yield
@@ -208,10 +208,10 @@ async def _check_free(storage_path: StoragePath) -> None:
 
 
 async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-    """Store a body; EntryExists unless `upload.overwrite`.
+    """Store a body. Raise EntryExists unless `upload.overwrite`.
 
-    The change begins, and the name is locked, at the end of the body: a driver stores nothing before, and a slow client
-    keeps nobody from the name.
+    The change starts, and the name is locked, at the end of the body: a driver stores nothing before, and a slow client
+    does not block the name.
     """
     driver = storage_path.driver
     change = journal.add(storage_path)
@@ -234,15 +234,16 @@ async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: U
 
 
 async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
-    """Make a folder and its missing parents, each name locked; EntryExists when a file is in the way.
+    """Make a folder and its missing parents, with each name locked.
 
-    NotSupported by a storage without folders. `in_bulk`: one of many that a task makes.
+    Raise EntryExists if a file has one of the paths, NotSupported for a storage without folders. `in_bulk`: one of many
+    that a task makes.
     """
     driver = storage_path.driver
     if not driver.capabilities.makedirs:
         raise NotSupported
     if storage_path.path == "/":
-        return  # it is always there
+        return  # it always exists
     makes_parents = await driver.can_refuse_existing()
     is_logged = journal.is_logged()
     steps = [storage_path.path] if makes_parents and not is_logged else await _find_missing(storage_path)
@@ -257,7 +258,7 @@ async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
 
 
 async def _find_missing(storage_path: StoragePath) -> list[TreePath]:
-    """Return the folder and, upwards, the missing ones above it."""
+    """Return the folder and, upwards, its missing parents."""
     steps = [storage_path.path]
     while steps[-1].parent != "/" and not await _exists(storage_path.with_path(steps[-1].parent)):
         steps.append(steps[-1].parent)

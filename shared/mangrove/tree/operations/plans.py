@@ -1,4 +1,4 @@
-"""The checks of a request that moves, copies or renames entries. Nothing is changed here."""
+"""The checks of a request that moves, copies or renames entries. They change nothing."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in m
 
 @dataclass(frozen=True, slots=True)
 class OnConflict:
-    """The answer to a target name that is taken. Without any of the three it is refused."""
+    """The handling of a target name that is taken. Without any of the three it is refused."""
 
     overwrite: bool = False
     skip: bool = False
-    merge: bool = False  # existing folders are entered, existing files stay
+    merge: bool = False  # merge existing folders, keep existing files
 
     def keeps_existing(self, item: TransferItem) -> bool:
-        """True if an item whose target is taken is left out; a merge enters folders instead."""
+        """True if an item with a taken target is skipped; a merge enters folders instead."""
         return self.skip or (self.merge and not item.is_dir)
 
 
@@ -62,18 +62,18 @@ class TransferRequest:
 
     @property
     def word(self) -> str:
-        """The operation in messages."""
+        """Return the operation as messages name it."""
         return WORDS[self.right]
 
     @property
     def is_merging_copy(self) -> bool:
-        """True if folders that are there get what they lack."""
+        """True if existing folders get the entries that they lack."""
         return self.conflict.merge and self.right is Right.COPY
 
 
 @dataclass(frozen=True, slots=True)
 class TransferItem:
-    """An entry to be moved, copied or renamed."""
+    """An entry that is to be moved, copied or renamed."""
 
     name: str  # in messages
     path: TreePath  # in the source's storage
@@ -89,7 +89,7 @@ class TransferItem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Checked items, and the folders they go from and to."""
+    """Checked items, with their source and target folders."""
 
     source: StoragePath
     target: StoragePath
@@ -97,12 +97,12 @@ class Plan:
 
     @property
     def has_one_driver(self) -> bool:
-        """True if one driver serves both ends."""
+        """True if one driver has both ends."""
         return self.source.driver is self.target.driver
 
 
 def check_count(names: Sized) -> None:
-    """Raise BadRequest for no name, and for more names than one request may have."""
+    """Raise BadRequest for no name, and for more names than a request may have."""
     if not names:
         raise BadRequest("Empty file names")
     if len(names) > MAX_NAMES_PER_REQUEST:
@@ -114,13 +114,13 @@ async def plan_transfer(request: TransferRequest) -> Plan:
     source_dir, target_dir = request.source_dir, request.target_dir
     await _check_request(request)
     source = await source_dir.locate("src")
-    if source_dir.may_read():  # otherwise the caller must not learn what is missing
+    if source_dir.may_read():  # otherwise the caller would learn what is missing
         await _check_source_folder(source)
     async for name in iterate_chunked(request.names):
         source_dir.child(name).require_read()
     target = await target_dir.locate("dst")
     if source.mount.path == target.mount.path:
-        target = source.with_path(target.path)  # balanced mounts hold the same files: one of them serves both ends
+        target = source.with_path(target.path)  # balanced mounts have the same files: one of them is used for both ends
     names = dict.fromkeys(request.names)
     checker = _ItemChecker(
         request, source, target, await look_up_many(source, names), await look_up_many(target, names)
@@ -131,7 +131,7 @@ async def plan_transfer(request: TransferRequest) -> Plan:
 
 
 async def _check_request(request: TransferRequest) -> None:
-    """Check all that needs no storage."""
+    """Check everything that needs no storage."""
     if request.target_name is not None:
         is_renamed = request.target_name != request.names[0]
         if request.right is Right.MOVE and is_renamed and not request.source_dir.caller.has(Right.RENAME):
@@ -156,12 +156,12 @@ class _ItemChecker:
     targets: Lookups
 
     async def check(self, name: str) -> TransferItem | None:
-        """Return the item with its entry; None when it is to be skipped."""
+        """Return the item with its entry; None if it is skipped."""
         request, conflict = self.request, self.request.conflict
         source_dir, target_dir = request.source_dir, request.target_dir
         source = source_dir.child(name)
         target = target_dir.child(name if request.target_name is None else request.target_name)
-        if not target.may_read():  # a taken name is answered like a free one
+        if not target.may_read():  # the answer is the same for a taken and a free name
             target, conflict = await self._find_unreadable_target(target), OnConflict()
         may_replace = target_dir.may_replace(target)
         target_name = target.path.name
@@ -186,7 +186,7 @@ class _ItemChecker:
         return TransferItem(name, self.source.path / name, self.target.path / target_name, entry, overwrite)
 
     async def _find_unreadable_target(self, target: PathAccess) -> PathAccess:
-        """Return the path that an entry gets whose target the caller may not read."""
+        """Return the path of an entry whose target the caller may not read."""
         name = target.path.name
         try:
             free_name = await choose_name(self.request.target_dir, self.target, name, is_folder=False)
@@ -196,10 +196,10 @@ class _ItemChecker:
 
 
 async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
-    """Return the entry to be changed. EntryNotFound when it is missing or hidden, StorageForbidden when it is or holds
-    a mount.
+    """Return the entry to change.
 
-    `lookups`: those of its folder, if there are any.
+    Raise EntryNotFound if it is missing or hidden, StorageForbidden if it is a mount or contains one. `lookups`: those
+    of its folder, if there are any.
     """
     if item.is_mount_or_ancestor():
         raise StorageForbidden
@@ -212,7 +212,7 @@ async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Loo
 
 
 def explain_missing_source(storage_path: StoragePath, problem: EntryNotFound) -> EntryNotFound:
-    """Return the problem of a missing entry that is to be changed, in the words that clients compare."""
+    """Return the problem of a missing source, in the words that clients compare."""
     prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
     return EntryNotFound(f"failed to get src object: {prefix}{problem.message}")
 
@@ -226,7 +226,7 @@ async def _check_source_folder(storage_path: StoragePath) -> None:
 
 
 async def check_target_folder(storage_path: StoragePath) -> None:
-    """Raise EntryNotFound or NotAFolder unless there is a folder."""
+    """Raise EntryNotFound or NotAFolder unless the folder exists."""
     try:
         entry = await look_up(storage_path)
     except EntryNotFound as problem:
@@ -239,9 +239,9 @@ async def check_target_folder(storage_path: StoragePath) -> None:
 async def plan_renames(
     folder: PathAccess, new_names: Mapping[str, str], overwrite: bool, *, may_use_task: bool
 ) -> Plan:
-    """Check the renames of entries of a folder, old name to new name. Names that stay the same are left out.
+    """Check the renames of entries of a folder, old name to new name. Unchanged names are left out.
 
-    NotSupported by a storage that cannot rename, unless a task may copy and remove instead.
+    Raise NotSupported for a storage that cannot rename, unless a task may copy and remove instead.
     """
     folder.require(Right.RENAME)
     async for old, new in iterate_chunked(new_names.items()):
@@ -252,7 +252,7 @@ async def plan_renames(
         raise NotSupported
     async for old in iterate_chunked(new_names):
         item = folder.child(old)
-        if not item.is_hidden():  # a hidden one is not found, whatever is there
+        if not item.is_hidden():  # a hidden entry is not found, whether it exists or not
             item.require_export()
     pairs = {old: new async for old, new in iterate_chunked(new_names.items()) if old != new}
     lookups = await look_up_many(parent, {*new_names, *pairs.values()})

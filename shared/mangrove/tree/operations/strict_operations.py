@@ -1,4 +1,4 @@
-"""Operations that refuse what others do on the way, for protocols that require it.
+"""Operations that refuse what other operations do implicitly, for protocols that require it.
 
 A new folder needs an existing parent and a free name, and only an empty folder is removed. `changes` and `transfers` do
 the work and apply rights and rules.
@@ -15,15 +15,15 @@ from mangrove.tree.operations.plans import TransferRequest
 
 
 class NotEmpty(EntryExists):
-    """A folder that is to be removed has an entry, visible or not."""
+    """The folder to remove has an entry, visible or not."""
 
     text = "the folder is not empty"
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make one folder. EntryNotFound without the folder above it, EntryExists when the name is taken."""
+    """Make one folder. Raise EntryNotFound without its parent, EntryExists if the name is taken."""
     access.parent.require(Right.WRITE)
-    if access.parent.may_read():  # otherwise the caller must not learn what is there
+    if access.parent.may_read():  # otherwise the caller would learn what exists
         await entries.require_folder(access.parent)
     if access.may_read():
         try:
@@ -36,7 +36,7 @@ async def mkdir(access: PathAccess) -> None:
 
 
 async def remove_file(access: PathAccess) -> None:
-    """Remove one file. EntryNotFound, or NotAFile for a folder."""
+    """Remove one file. Raise EntryNotFound, or NotAFile for a folder."""
     access.parent.require(Right.DELETE)
     if (await entries.stat(access)).is_dir:
         raise NotAFile
@@ -44,7 +44,7 @@ async def remove_file(access: PathAccess) -> None:
 
 
 async def remove_folder(access: PathAccess) -> None:
-    """Remove one empty folder. EntryNotFound, NotAFolder, NotEmpty."""
+    """Remove one empty folder. Raise EntryNotFound, NotAFolder or NotEmpty."""
     access.parent.require(Right.DELETE)
     if access.is_mount_or_ancestor():
         raise StorageForbidden
@@ -66,10 +66,10 @@ async def remove_folder(access: PathAccess) -> None:
 
 
 async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
-    """Give an entry another path, in its folder or in another one of its storage.
+    """Rename or move an entry within its storage. It requires the right to rename, to move, or both.
 
-    It takes the right to rename, to move, or both. EntryExists or NameConflict where the name is taken and not to be
-    replaced. NotSupported between storages: there only a task can do it.
+    Raise EntryExists or NameConflict if the name is taken and must not be replaced, NotSupported between storages,
+    which only a task can do.
     """
     if source.path == target.path:
         await entries.stat(source)
@@ -80,7 +80,7 @@ async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> Non
 
 
 async def set_modified(access: PathAccess, modified: float) -> None:
-    """Set the modification time (seconds since the epoch). NotSupported where the storage cannot."""
+    """Set the modification time (seconds since the epoch). Raise NotSupported if the storage cannot."""
     access.parent.require(Right.WRITE)
     access.require_read()
     if not access.may_write():

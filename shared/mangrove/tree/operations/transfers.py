@@ -1,7 +1,6 @@
-"""Operations that move, copy and rename entries.
+"""Operations that move, copy and rename entries. Each is checked as a whole before the first entry is changed.
 
-Each is planned as a whole before the first entry is touched. What a storage cannot do at once, or in time, is returned
-for a task.
+Entries that a storage cannot handle within the request, or in time, are returned for a task.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from mangrove.tree.operations.plans import (
 
 MAX_FILES_PER_FLAT_MOVE = 50_000  # of a request; a task moves more
 MAX_PATTERN_LENGTH = 1000  # characters, of a pattern and of its template
-PATTERN_SECONDS = 10.0  # for all names of a folder
+PATTERN_SECONDS = 10.0  # for all names of a folder together
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Outcome:
 
     done: int = 0
     left: list[TransferItem] = field(default_factory=list)  # for a task
-    is_whole: bool = True  # else nothing was done, and a task has to find the items
+    is_whole: bool = True  # if False, nothing was done, and a task has to find the items
 
 
 async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Sequence[TransferItem]:
@@ -82,7 +81,10 @@ def _has_operation(driver: Driver, right: Right) -> bool:
 async def _execute(
     plan: Plan, right: Right, conflict: OnConflict, budget: TimeBudget | None, *, is_durable: bool = False
 ) -> Outcome:
-    """Do what the driver can do at once. A target that was taken since the check follows `conflict`, too."""
+    """Do everything that the driver can do within the request.
+
+    A target that was taken since the check is handled by `conflict`, too.
+    """
     outcome, budget = Outcome(), budget or unlimited()
     async for position, item in iterate_chunked(enumerate(plan.items)):
         if not budget.covers(position, len(plan.items)):
@@ -120,7 +122,10 @@ async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable
 async def _find_all_missing(
     request: TransferRequest, plan: Plan, budget: TimeBudget | None
 ) -> list[TransferItem] | None:
-    """Return what the targets lack of the items. None where a task has to look: there is too much, or time is up."""
+    """Return the items that the targets lack.
+
+    Return None if a task has to compare: there is too much, or the time is up.
+    """
     missing: list[TransferItem] = []
     try:
         with deadlines.limit((budget or unlimited()).get_seconds()):
@@ -138,9 +143,9 @@ async def _find_all_missing(
 async def _find_missing(
     plan: Plan, item: TransferItem, source_dir: PathAccess, target_dir: PathAccess
 ) -> list[TransferItem]:
-    """Return the item, or what an existing target folder lacks of it. Existing files stay as they are.
+    """Return the item, or the parts of it that an existing target folder lacks. Existing files stay as they are.
 
-    Entries that the caller may not read are left out; AccessDenied where a rule forbids writing.
+    Entries that the caller may not read are left out. Raise AccessDenied if a rule forbids writing.
     """
     source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
     if not item.is_dir or await find_entry(plan.source.with_path(item.target)) is None:
@@ -167,7 +172,10 @@ async def _find_missing(
 async def rename(
     access: PathAccess, new_name: str, overwrite: bool, budget: TimeBudget | None = None
 ) -> Sequence[TransferItem]:
-    """Rename a file or folder. NameConflict where the name is taken and not to be overwritten. Else as `rename_all`."""
+    """Rename a file or folder. Raise NameConflict if the name is taken and must not be overwritten.
+
+    Otherwise as `rename_all`.
+    """
     check_name(new_name)
     access.parent.require(Right.RENAME)
     if access.path == access.base or access.path in access.table.by_path:
@@ -180,8 +188,8 @@ async def rename_all(
 ) -> Sequence[TransferItem]:
     """Rename entries of a folder, old name to new name.
 
-    With a `budget` return those that need a task: the storage cannot rename them at once, or time is up. Without one,
-    raise NotSupported for an entry that cannot be renamed at once.
+    With a `budget`, return those that need a task: the storage cannot rename them within the request, or the time is
+    up. Without it, raise NotSupported for an entry that cannot be renamed within the request.
     """
     if not new_names:
         folder.require(Right.RENAME)
@@ -201,7 +209,7 @@ async def rename_by_pattern(
 ) -> Sequence[TransferItem]:
     """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`).
 
-    Else as `rename_all`.
+    Otherwise as `rename_all`.
     """
     folder.require(Right.RENAME)
     folder.require_read()
@@ -224,7 +232,10 @@ async def rename_by_pattern(
 def _find_new_names(
     entries: Iterable[Entry], passes: Callable[[Entry], bool], replacement: Replacement
 ) -> Generator[None, None, dict[str, str]]:
-    """Return the old and new names of the entries whose names match. BadRequest for too many, or for too long."""
+    """Return the old and new names of the entries whose names match.
+
+    Raise BadRequest for too many, or too long names.
+    """
     new_names: dict[str, str] = {}
     end = time.monotonic() + PATTERN_SECONDS
     for entry in entries:
@@ -243,9 +254,10 @@ async def move_files(
 ) -> Outcome:
     """Move every file of a tree into one folder. `policy`: cancel, skip or overwrite.
 
-    With `cancel` a taken name, or two files of one name, refuse everything before the first is moved. With a `budget`
-    the outcome has what is left for a task. It is not whole where there are more than MAX_FILES_PER_FLAT_MOVE files, or
-    they are not found in time. Without a budget NotSupported says that it takes a task.
+    With `cancel`, a taken name, or two files of one name, refuse the whole request before the first file is moved.
+
+    With a `budget` the outcome has the rest for a task. It is not whole if there are more than MAX_FILES_PER_FLAT_MOVE
+    files, or if listing them takes too long. Without a budget, NotSupported means that it needs a task.
     """
     if policy not in ("cancel", "skip", "overwrite"):
         raise BadRequest("conflict_policy must be cancel, skip or overwrite")
@@ -281,7 +293,7 @@ async def move_files(
 async def _resolve_conflicts(
     files: Sequence[TransferItem], taken_names: set[str], policy: str, target_dir: PathAccess
 ) -> list[TransferItem]:
-    """Return the items to be moved. NameConflict for a taken name that the policy does not allow."""
+    """Return the items to move. Raise NameConflict for a taken name that the policy does not allow."""
     items: list[TransferItem] = []
     names = taken_names | set(target_dir.table.find_virtual_folders(target_dir.path))
     async for item in iterate_chunked(files):
@@ -289,7 +301,7 @@ async def _resolve_conflicts(
             continue
         name = item.target.name
         target = target_dir.child(name)
-        is_taken = name in names or not target.may_read()  # a hidden name is answered like a taken one
+        is_taken = name in names or not target.may_read()  # the answer is the same for a hidden and a taken name
         may_replace = policy == "overwrite" and target_dir.may_replace(target) and not target.is_mount_or_ancestor()
         if is_taken and policy == "skip":
             continue

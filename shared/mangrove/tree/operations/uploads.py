@@ -1,4 +1,4 @@
-"""The operation that stores a body: checked before the first byte is read, streamed, whole or not at all."""
+"""The operation that stores a body. It is checked before the first byte is read, and stored completely or not at all."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class FormNotMounted(BadRequest):
 
 
 class FileInPath(EntryExists):
-    """A file stands where an upload needs a folder."""
+    """The path of a required folder is taken by a file."""
 
 
 async def write(
     access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
 ) -> None:
-    """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
+    """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must match the bytes.
 
-    Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does not fit
-    its hashes leaves no file, and an old one as it was. Without `overwrite` nothing is replaced, also if it appears
-    meanwhile. The file survives a power cut if the setting `durability` says so.
+    Everything that can be refused is refused before `body` is read. A body that is truncated, too long, or does not
+    match its hashes leaves no file, and an old file unchanged. Without `overwrite` nothing is replaced, even if a file
+    appears meanwhile. The file survives a power cut if the setting `durability` requires it.
     """
     access, storage_path = await prepare(access, overwrite)
     may_replace = overwrite and access.parent.may_replace(access)
@@ -59,7 +59,7 @@ async def write(
 
 
 async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
-    """Return the path of an upload that is allowed. Its folder exists afterwards."""
+    """Return the path of an allowed upload. Its folder exists afterwards."""
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor() or access.path == access.base:
         raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
@@ -87,7 +87,7 @@ def is_writable(driver: Driver) -> bool:
 
 
 async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
-    """Make the folder and its missing parents, where the storage has folders."""
+    """Make the folder and its missing parents, if the storage has folders."""
     if storage_path.path == "/":
         return
     entry = await find_entry(storage_path)
@@ -106,7 +106,7 @@ async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
 
 
 async def refuse_form(access: PathAccess) -> None:
-    """Raise the two refusals that have their own words for a form upload."""
+    """Raise the two refusals that have their own messages for a form upload."""
     try:
         mount, _ = access.find_mount()
     except StorageProblem as problem:
@@ -116,7 +116,7 @@ async def refuse_form(access: PathAccess) -> None:
 
 
 async def verify_hashes(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
-    """Yield the body. BadRequest at its end when a hash does not fit, so that nothing is stored."""
+    """Yield the body. Raise BadRequest at its end if a hash does not match, so that nothing is stored."""
     digests = {kind: hashlib.new(kind) for kind in hashes}
     async for chunk in body:
         for digest in digests.values():
