@@ -159,7 +159,7 @@ def test_a_table_that_is_not_there_is_an_answer_and_a_line_in_the_log(
     function.policy = None  # IAM would not tell
     answer = admin.asks("metas/list")
     assert (answer["code"], answer["problem"]) == (500, "RecordsUnavailable")
-    assert "the records engine refuses the service" in find_warnings(function)
+    assert "records engine refuses the service" in find_warnings(function)
 
 
 def test_a_table_that_nobody_named_ends_the_start_with_its_kind(renamed: Callable[[str], Function]) -> None:

@@ -116,13 +116,15 @@ class AppPasswordRecord(Versioned):
 class CredentialRepository(Repository[Value]):
     """Credentials of one kind.
 
-    A new or deleted credential counts as a change of its user in the configuration, so that caches of users follow. A
-    change of its last use does not count.
+    A new or deleted credential counts as a change of its user in the configuration, so that caches of users are
+    updated. A change of its last use does not count.
     """
 
     def find_by_user(self, user_id: int) -> list[Value]:
-        """Return the credentials of a user, by id. One that was just created may not be among them yet; a deleted one
-        never is."""
+        """Return the credentials of a user, by id.
+
+        One that was just created may be missing; a deleted one is never included.
+        """
         values: list[Value] = []
         start = None
         while True:

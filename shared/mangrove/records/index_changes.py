@@ -73,7 +73,7 @@ class IndexChange:
     storage_id: int
     kind: ChangeKind
     path: str = "/"
-    deep: bool = False  # for INTENT and READ: with all below
+    deep: bool = False  # for INTENT and READ: including everything below
     target: str = ""  # for MOVE and COPY
     entries: tuple[IndexedName, ...] = ()  # of the folder; for MOVE and COPY the entry at `target`
     removed: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def _read_microseconds(number: str) -> int:
 
 
 def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[IndexChange]:
-    """Return the changes with numbers, in their order, all greater than `after`."""
+    """Return the changes with numbers, in order, all greater than `after`."""
     start = max(int(time.time() * 1e6), _read_microseconds(after) + 1 if after else 0)
     suffix = token_hex(3)
     return [

@@ -1,8 +1,8 @@
 """Names that look alike (UTS 39).
 
 The table is from Unicode's confusables.txt, in the version of the package confusable_homoglyphs 3.3.1. It has the
-characters of the scripts that UAX 31 recommends for identifiers, and punctuation, as far as they look like ASCII text
-and NFKD does not fold them. The rest is not needed, since a name is written in one script (`identity.names`).
+characters of the scripts that UAX 31 recommends for identifiers, and punctuation, if they look like ASCII text and NFKD
+does not fold them. Other characters are not needed, since a name is written in one script (`identity.names`).
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ LOOK_ALIKES = {
     "}": "\u2775",
     "~": "\u2053\u301c",
 }
-"""ASCII text → the characters that look like it."""
+"""The characters that look like an ASCII text."""
 
 ASCII_LOOK_ALIKES = {"I": "l", "1": "l", "|": "l", "0": "O", "m": "rn"}
-"""ASCII character → the ASCII text that it looks like."""
+"""The ASCII text that an ASCII character looks like."""
 
 _FROM_OTHERS = str.maketrans({look: text for text, looks in LOOK_ALIKES.items() for look in looks})
 _FROM_ASCII = str.maketrans(ASCII_LOOK_ALIKES)

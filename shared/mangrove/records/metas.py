@@ -39,8 +39,10 @@ NO_USERS = [0]  # an id that no user has
 
 
 class PathRuleRecord(Versioned):
-    """A rule. A refused one still locks its folder, as far as its path can be decrypted: without a rule, the folder
-    would be open."""
+    """A rule.
+
+    A refused one still locks its folder, if its path can be decrypted: without a rule, the folder would be open.
+    """
 
     class Meta(TableMeta):
         table_name = table_name("metas")
@@ -73,8 +75,9 @@ class PathRuleRecord(Versioned):
 
     @classmethod
     def _lock(cls, data: dict[str, Any]) -> PathRuleRecord | None:
-        """Return the substitute of a refused rule: nobody reads or writes there until an administrator saves or deletes
-        it."""
+        """Return the substitute of a refused rule: nobody can read or write there until an administrator saves or
+        deletes it.
+        """
         try:
             (decrypted,) = cls._decrypt({name: data[name] for name in ("id", "sealed_path")})["sealed_path"].values()
             version = int(data["version"]["N"])

@@ -19,7 +19,7 @@ from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.store.base import RecordConflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
 
-LIFETIME = timedelta(hours=1)  # until the lock of a dead holder is deleted, unless another one takes it over
+LIFETIME = timedelta(hours=1)  # until the lock of a dead holder is deleted, unless it is taken over before
 MAX_NAMES_PER_CALL = 100  # the limit of DynamoDB
 
 
@@ -31,7 +31,7 @@ class Heartbeat(NamedTuple):
 
 
 def acquire(name: str, holder: str, dead: Heartbeat | None = None) -> bool:
-    """Lock a name that is free, or whose last heartbeat still is `dead`. Return True if `holder` holds it now."""
+    """Lock a name that is free, or whose last heartbeat is still `dead`. Return True if `holder` holds it now."""
     free = _is_free_for(holder)
     if dead is not None:
         free |= (Counter.holder == dead.holder) & (Counter.value == dead.number)
@@ -76,7 +76,7 @@ def find(name: str) -> Heartbeat | None:
 
 
 def send_heartbeat(names: Sequence[str], holder: str) -> None:
-    """Show that the holder lives. Raise RecordConflict if it lost one of the names; at most MAX_NAMES_PER_CALL."""
+    """Show that the holder is alive. Raise RecordConflict if it lost one of the names; at most MAX_NAMES_PER_CALL."""
 
     def add(write: TransactWrite, record: Counter) -> None:
         write.update(record, actions=_make_heartbeat(), condition=Counter.holder == holder)
@@ -89,7 +89,7 @@ def send_heartbeat(names: Sequence[str], holder: str) -> None:
         _write_all(names, add)
     except RecordConflict as conflict:
         if not any(conflict.failed):
-            raise RecordsUnavailable from conflict  # another transaction was at work: worth a retry
+            raise RecordsUnavailable from conflict  # another transaction was in progress: retry
         raise
 
 
@@ -108,7 +108,7 @@ def release(names: Sequence[str], holder: str) -> None:
             _write_all(names, add)
             return
         except RecordConflict:
-            pass  # the holder does not have one of them: each by itself
+            pass  # the holder does not have one of them: unlock each separately
     for name in names:
         try:
             with translate_errors():

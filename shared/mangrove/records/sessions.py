@@ -22,7 +22,7 @@ class SessionRecord(Record):
 
 
 def revoke(jti: str, expires: int) -> None:
-    """Revoke the token `jti`, which would end at `expires` (seconds since the epoch)."""
+    """Revoke the token `jti`, which would expire at `expires` (seconds since the epoch)."""
     _save(jti, expires)
 
 
@@ -32,7 +32,7 @@ def _save(key: str, expires: int) -> None:
 
 
 def sweep() -> None:
-    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
+    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
     with translate_errors():
         for record in SessionRecord.scan(SessionRecord.expires < datetime.now(UTC)):
             record.delete()
@@ -62,7 +62,7 @@ def _is_valid(record: SessionRecord) -> bool:
 
 
 def keep(jti: str, pwd_ts: int, expires: int) -> None:
-    """Keep the token `jti` valid when the `pwd_ts` of its user becomes this one, which ends all others."""
+    """Keep the token `jti` valid when the `pwd_ts` of its user becomes this one, which invalidates all others."""
     _save(_make_kept_key(jti, pwd_ts), expires)
 
 

@@ -30,13 +30,13 @@ def all() -> dict[str, str]:
 
 
 def get_many(keys: Collection[str]) -> dict[str, str]:
-    """Return the stored values of these keys, without the missing ones."""
+    """Return the stored values of these keys. Missing keys are left out."""
     with translate_errors():
         return {record.key: record.value for record in SettingRecord.batch_get(keys, consistent_read=True)}
 
 
 def save(values: Mapping[str, str]) -> None:
-    """Store values, MAX_WRITES_PER_TRANSACTION of them in a transaction."""
+    """Store values, MAX_WRITES_PER_TRANSACTION per transaction."""
     rows = list(values.items())
     for start in range(0, len(rows), MAX_WRITES_PER_TRANSACTION):
         _save_together(dict(rows[start : start + MAX_WRITES_PER_TRANSACTION]))

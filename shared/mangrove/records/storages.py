@@ -86,7 +86,7 @@ change, delete = _repository.change, _repository.delete
 
 @retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
-    """Set the addition if it still is `old`. Raise RecordConflict if it was changed, or RecordNotFound."""
+    """Set the addition if it is still `old`. Raise RecordConflict if it was changed, or RecordNotFound."""
     record = _repository.get_record(id)
     if record.addition != old:
         raise RecordConflict
@@ -113,7 +113,7 @@ def read_driver_state(id: int) -> str:
 
 @retry_on_conflict
 def replace_driver_state(id: int, old: str, new: str) -> bool:
-    """Set the state of the driver and return True if it still is `old`. Raise RecordNotFound."""
+    """Set the state of the driver and return True if it is still `old`. Raise RecordNotFound."""
     record = _repository.get_record(id)
     if record.driver_state != old:
         return False

@@ -1,8 +1,8 @@
 """WebDAV locks (RFC 4918, 7).
 
-There is a record for each file or folder that is locked, with all locks on it, and one for each user, which counts
-theirs. Both are written in one transaction. The key of a file is that of its place in what holds it, not its
-path in the tree: a file that is shown at several paths has one.
+There is a record for each locked file or folder, with all locks on it, and one for each user, which counts their locks.
+Both are written in one transaction. The key of a file is its location in its storage, not its path in the tree: a file
+that is shown at several paths has one key.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mangrove.records.store.base import (
     translate_errors,
 )
 
-MAX_LOCKS_PER_FILE = 16  # shared ones
+MAX_LOCKS_PER_FILE = 16  # shared locks
 MAX_LOCKS_PER_USER = 100
-MAX_FILES_PER_LOCK = 8  # that its path stands for, through an alias of several folders
+MAX_FILES_PER_LOCK = 8  # behind its path, through an alias of several folders
 USER_KEY = "locks"  # of the record of a user
 
 
@@ -49,10 +49,10 @@ class LockRecord(Record):
 
 
 class LockedFile(NamedTuple):
-    """A file or folder in what holds it."""
+    """A file or folder in its storage."""
 
-    storage: str  # the name of what holds it, or of the tree for a folder that only leads to storages
-    path: TreePath  # inside of that
+    storage: str  # the name of the storage, or of the tree for a folder that only leads to storages
+    path: TreePath  # the path inside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Lock:
     """A write lock."""
 
     token: str
-    path: str  # in the tree, absolute: as its user took it
+    path: str  # in the tree, absolute: as its user locked it
     is_exclusive: bool
-    is_deep: bool  # it covers all below the path as well
-    owner: str  # the text by which the client names itself, as XML
+    is_deep: bool  # it covers everything below the path as well
+    owner: str  # the text with which the client describes itself, as XML
     user_id: int
     expires: float  # seconds since the epoch
-    files: Sequence[tuple[str, str]] = ()  # the `LockedFile`s that the path stood for
-    file: tuple[str, str] = ("", "")  # the one of them that it was read from
+    files: Sequence[tuple[str, str]] = ()  # the `LockedFile`s at the path
+    file: tuple[str, str] = ("", "")  # the one of them from whose record it was read
 
     @property
     def is_alive(self) -> bool:
@@ -76,7 +76,7 @@ class Lock:
 
 
 class LockConflict(RecordConflict):
-    """Another lock excludes the one that is to be taken."""
+    """Another lock excludes the requested one."""
 
     text = "it is locked"
 
@@ -86,13 +86,13 @@ class LockConflict(RecordConflict):
 
 
 class LockQuotaExceeded(Problem):
-    """A user, or a file, has as many locks as are stored."""
+    """A user, or a file, has the maximum number of locks."""
 
     text = f"one user may hold {MAX_LOCKS_PER_USER} locks, one file may have {MAX_LOCKS_PER_FILE}"
 
 
 def read(files: Collection[LockedFile]) -> dict[LockedFile, list[Lock]]:
-    """Return the locks on each of the files that has any, in one call for 100 of them."""
+    """Return the locks on each of the files that has any, with one call per 100 files."""
     keys = dict.fromkeys((file.storage, make_entry_key(file.path)) for file in files)
     with translate_errors():
         records = list(LockRecord.batch_get(keys, consistent_read=True))
@@ -107,7 +107,7 @@ def find_entries(folder: LockedFile) -> list[Lock]:
 
 
 def find_below(folder: LockedFile) -> list[Lock]:
-    """Return the locks on all that is below a folder, in one query."""
+    """Return the locks on everything below a folder, in one query."""
     locks = _find(folder.storage, "/" if folder.path == "/" else f"{folder.path}/")
     return [lock for lock in locks if lock.file[1] != folder.path and TreePath(lock.file[1]).within(folder.path)]
 
@@ -129,8 +129,11 @@ def find_all() -> list[Lock]:
 
 @retry_on_conflict
 def add(lock: Lock) -> None:
-    """Store a lock on each of its files; LockConflict where another one on the same file excludes it,
-    LockQuotaExceeded. Locks above and below are not looked at."""
+    """Store a lock on each of its files. Raise LockConflict if another one on the same file excludes it, or
+    LockQuotaExceeded.
+
+    Locks above and below are not checked.
+    """
     user = _get_user(lock.user_id)
     tokens = _read_tokens(user)
     if len(tokens) >= MAX_LOCKS_PER_USER:
@@ -149,12 +152,12 @@ def add(lock: Lock) -> None:
 
 
 def refresh(lock: Lock, expires: float) -> bool:
-    """Have a lock last until then; False where it is gone."""
+    """Extend a lock. Return False if it does not exist any more."""
     return _change(lock, lambda present: replace(present, expires=expires))
 
 
 def release(lock: Lock) -> bool:
-    """Give a lock up; False where it was gone."""
+    """Release a lock. Return False if it did not exist."""
     return _change(lock, lambda _: None)
 
 
@@ -175,24 +178,24 @@ def _change(lock: Lock, change: Callable[[Lock], Lock | None]) -> bool:
 
 
 def remove(locks: Iterable[Lock]) -> None:
-    """Give locks up that bind nobody any more."""
+    """Release locks that do not apply any more."""
     for lock in {lock.token: lock for lock in locks}.values():
         release(lock)
 
 
 def sweep() -> None:
-    """Remove what has expired: DynamoDB does so by itself, the engine on one machine does not."""
+    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
     with translate_errors():
         for record in LockRecord.scan(LockRecord.expires < datetime.now(UTC)):
             try:
                 with translate_errors():
                     record.delete()
             except RecordConflict:
-                pass  # locked anew meanwhile
+                pass  # locked again meanwhile
 
 
 def _get(file: LockedFile) -> LockRecord:
-    """Return the record of a file, a new one where there is none."""
+    """Return the record of a file, a new one if there is none."""
     key = make_entry_key(file.path)
     with translate_errors():
         try:
@@ -218,13 +221,13 @@ def _read_locks(record: LockRecord) -> list[Lock]:
 
 
 def _read_tokens(record: LockRecord) -> dict[str, float]:
-    """Return the tokens of a user's locks that have not expired, and when each one does."""
+    """Return the tokens of a user's unexpired locks, with their expiry."""
     now = time.time()
     return {each["token"]: each["expires"] for each in record.locks or [] if each["expires"] > now}
 
 
 def _write(user: LockRecord, tokens: Mapping[str, float], changes: Iterable[tuple[LockRecord, Sequence[Lock]]]) -> None:
-    """Save the record of a user and those of files, all or nothing; RecordConflict."""
+    """Save the record of a user and those of files, all or nothing. Raise RecordConflict."""
     own = [{"token": token, "expires": expires} for token, expires in tokens.items()]
     with translate_errors(), transaction(LockRecord) as write:
         _add_write(write, user, own)

@@ -1,7 +1,7 @@
-"""Dead WebDAV properties: what clients store beside files and folders (RFC 4918, 4), within a quota of each user.
+"""Dead WebDAV properties: data that clients store with files and folders (RFC 4918, 4), within a quota per user.
 
-There is a record for each entry that has properties, those of one folder together, and one for the folder, by which
-the folders below a path are found. One more for each user counts the bytes. Paths are those inside a storage.
+There is a record for each entry that has properties, grouped by folder, and one for the folder, which finds the folders
+below a path. One more for each user counts the bytes. Paths are those inside a storage.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from mangrove.records.store.base import (
     translate_errors,
 )
 
-Values = Mapping[str, str]  # `{namespace}name` → the element as XML
+Values = Mapping[str, str]  # the element as XML, by `{namespace}name`
 MAX_PROPERTIES_PER_ENTRY = 64
 MAX_BYTES_PER_ENTRY = 64 << 10
 MAX_BYTES_PER_USER = 10 << 20
 MAX_CHARACTERS_PER_FOLDER_READ = 4 << 20  # of the properties of a folder that are read together
 ENTRIES_PER_READ = 100  # whose properties are read together in a folder with more
-ITSELF = "."  # the name under which the root of a storage has its own
+ITSELF = "."  # the name of the root of a storage
 USAGE = "usage"  # the name of the record that counts a user's bytes
 
 
 class PropertyQuotaExceeded(Problem):
-    """An entry, or a user, has as many properties as are stored."""
+    """An entry, or a user, has the maximum size of properties."""
 
-    text = "no more properties are stored"
+    text = "no more properties can be stored"
 
 
 class PropertyRecord(Record):
@@ -52,7 +52,7 @@ class PropertyRecord(Record):
     name = UnicodeAttribute(range_key=True)
     path = UnicodeAttribute()
     values = JSONAttribute(null=True)  # None for a folder whose entries may have some
-    user_id = NumberAttribute(null=True)  # the user whose quota the values count against
+    user_id = NumberAttribute(null=True)  # the user whose quota is charged for the values
     size = NumberAttribute(null=True)  # bytes of the values
     version = VersionAttribute()
 
@@ -63,7 +63,7 @@ class PropertyUsage(Record):
 
     folder = UnicodeAttribute(hash_key=True)  # `user#<id>`
     name = UnicodeAttribute(range_key=True, default=USAGE)
-    size = NumberAttribute()  # bytes of all values that count against the user's quota
+    size = NumberAttribute()  # bytes of all values that are charged to the user's quota
 
 
 def _make_folder_key(storage_id: int, folder: TreePath) -> str:
@@ -87,8 +87,9 @@ def get(storage_id: int, path: TreePath) -> Values:
 
 
 def find_in(storage_id: int, folder: TreePath) -> dict[str, Values] | None:
-    """Return the properties of all entries of a folder by their names, in one query; None for more than
-    MAX_CHARACTERS_PER_FOLDER_READ."""
+    """Return the properties of all entries of a folder by their names, in one query; None if they exceed
+    MAX_CHARACTERS_PER_FOLDER_READ.
+    """
     key = _make_folder_key(storage_id, folder)
     properties: dict[str, Values] = {}
     size = 0
@@ -114,7 +115,7 @@ def get_many(storage_id: int, folder: TreePath, names: Collection[str]) -> dict[
 
 
 def put(storage_id: int, path: TreePath, values: Values, user_id: int) -> None:
-    """Replace the properties of an entry, which count against the user's quota from now on; PropertyQuotaExceeded."""
+    """Replace the properties of an entry and charge the user's quota. Raise PropertyQuotaExceeded."""
     size = measure(values)
     if size > MAX_BYTES_PER_ENTRY:
         raise PropertyQuotaExceeded(f"the properties of one entry may have {MAX_BYTES_PER_ENTRY} bytes")
@@ -140,14 +141,14 @@ def _put(storage_id: int, path: TreePath, values: Values, user_id: int, size: in
 
 
 def _make_changes(record: PropertyRecord | None) -> dict[int, int]:
-    """Return by how many bytes the usage of a record's user changes when its values go."""
-    if record is None or record.user_id is None:  # an older version counted nothing
+    """Return the change in bytes of the usage of a record's user when its values are deleted."""
+    if record is None or record.user_id is None:  # an older version did not count
         return {}
     return {int(record.user_id): -int(record.size or 0)}
 
 
 def _write(changes: Mapping[int, int], record: PropertyRecord, is_removed: bool = False) -> None:
-    """Save or remove a record and count its bytes, both or nothing; RecordConflict, PropertyQuotaExceeded."""
+    """Save or remove a record and count its bytes, both or nothing. Raise RecordConflict or PropertyQuotaExceeded."""
     try:
         with translate_errors(), transaction(PropertyRecord) as write:
             if is_removed:
@@ -171,7 +172,7 @@ def _count(write: TransactWrite, user_id: int, change: int) -> None:
 
 
 def read_usage(user_id: int) -> int:
-    """Return the bytes that count against a user's quota."""
+    """Return the bytes that are charged to a user's quota."""
     with translate_errors():
         try:
             return int(PropertyUsage.get(f"user#{user_id}", USAGE, consistent_read=True).size)
@@ -189,9 +190,9 @@ def _add_folder(storage_id: int, folder: TreePath) -> None:
 
 
 def copy(storage_id: int, path: TreePath, target_id: int, target: TreePath, user_id: int) -> None:
-    """Give what an entry and all below it has to the entry `target` as well, which loses what it had.
+    """Copy the properties of an entry and everything below it to the entry `target`, replacing its own.
 
-    PropertyQuotaExceeded, and nothing changes, where the user's quota has no room for all of it.
+    If the user's quota has no room for all of it, raise PropertyQuotaExceeded and change nothing.
     """
     size = 0
     for record in _iter_all(storage_id, path):
@@ -211,7 +212,10 @@ def _make_target(record: PropertyRecord, path: TreePath, target: TreePath) -> Tr
 
 
 def move(storage_id: int, path: TreePath, target_id: int, target: TreePath) -> None:
-    """Give what an entry and all below it has to the entry `target`, which loses what it had. Quotas do not change."""
+    """Move the properties of an entry and everything below it to the entry `target`, replacing its own.
+
+    Quotas do not change.
+    """
     remove(target_id, target)
     for record in _iter_all(storage_id, path):
         _move(record, target_id, _make_target(record, path, target))
@@ -229,16 +233,16 @@ def _move(record: PropertyRecord, target_id: int, target: TreePath) -> None:
             write.delete(record)
             write.save(moved)
     except RecordConflict:
-        pass  # written anew meanwhile: of another entry by now
+        pass  # written again meanwhile: it belongs to another entry now
 
 
 def remove(storage_id: int, path: TreePath) -> None:
-    """Remove what an entry and all below it has."""
+    """Remove the properties of an entry and everything below it."""
     for record in chain(_iter_all(storage_id, path), _find_folders(storage_id, path)):
         try:
             _write(_make_changes(record), record, is_removed=True)
         except RecordConflict:
-            pass  # written anew meanwhile: of another entry by now
+            pass  # written again meanwhile: it belongs to another entry now
 
 
 def _iter_all(storage_id: int, path: TreePath) -> Iterator[PropertyRecord]:

@@ -22,8 +22,8 @@ _PORTS = {"http": 80, "https": 443}
 async def find_base_url(request: Request, flavour: ApiFlavour) -> str:
     """Return `scheme://host[/openlist]` without a trailing slash.
 
-    That is the configured site address, else the address from a trusted proxy, else the domain of API Gateway or our
-    end of the connection.
+    It is the configured site address, otherwise the address from a trusted proxy, otherwise the domain of API Gateway
+    or the local end of the connection.
     """
     site = config().site_url
     prefix = OPENLIST_PREFIX if flavour is ApiFlavour.OPENLIST else ""
@@ -33,7 +33,7 @@ async def find_base_url(request: Request, flavour: ApiFlavour) -> str:
 
 
 def _read_forwarded(request: Request) -> str:
-    """Return the origin that a trusted proxy was asked for; "" without such a proxy or origin."""
+    """Return the origin that the client sent to a trusted proxy; "" without such a proxy or origin."""
     if not is_trusted_proxy(_get_peer(request)):
         return ""
     scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
@@ -99,7 +99,7 @@ def _parse_address(text: str) -> str | None:
 
 
 async def find_client_address(request: Request) -> str:
-    """Return the client's address: the last hop, going back from us, that is not a trusted proxy."""
+    """Return the client's address: the last hop, going backwards, that is not a trusted proxy."""
     address = _get_peer(request)
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while hops and is_trusted_proxy(address):
@@ -111,7 +111,7 @@ async def find_client_address(request: Request) -> str:
 
 
 async def is_confidential(request: Request) -> bool:
-    """True if the request came by TLS, as we or a trusted proxy see it, or from this computer."""
+    """True if the request came over TLS, as this service or a trusted proxy sees it, or from this computer."""
     if "aws.event" in request.scope or request.scope["scheme"] == "https":
         return True
     if is_trusted_proxy(_get_peer(request)) and request.headers.get("x-forwarded-proto") == "https":

@@ -57,9 +57,9 @@ class Failure(Model):
 
     code: int = Field(description="Kind of the failure, as an HTTP status; never 200.")
     message: str = Field(description="Explanation for people. Programs use `problem` and `code`.")
-    data: Any = Field(description="Usually `null`; a few failures leave something behind and return its `id`.")
+    data: Any = Field(description="Usually `null`. A few failures leave a record and return its `id`.")
     problem: Annotated[str, Field(json_schema_extra={"enum": PROBLEM_NAMES})] = Field(
-        description="Name of the failure. Clients of `/openlist` do not get it."
+        description="Name of the failure. Absent for clients of `/openlist`."
     )
 
 
@@ -76,7 +76,7 @@ class GatedRoute(APIRoute):
         self._plan = make_plan(self.dependant, self._embed_body_fields)
 
     async def respond(self, request: Request) -> Response:
-        """Answer a request. The body is read before the gate is asked, and validated after it."""
+        """Answer a request. The body is read before the gate is called, and validated after it."""
         if self.body_field is None:
             answer: Response = await self._plan.run(request)
             return answer
@@ -98,7 +98,7 @@ def _describe_answers(data_model: Any) -> dict[int | str, dict[str, Any]]:
 
 
 def copy_endpoint(endpoint: Callable[..., Any], name: str, annotations: dict[str, Any]) -> Callable[..., Any]:
-    """Return the endpoint under another name, with other annotations of some of its parameters."""
+    """Return the endpoint under another name, with other annotations of some parameters."""
     copy = FunctionType(endpoint.__code__, endpoint.__globals__, name, endpoint.__defaults__, endpoint.__closure__)
     copy.__doc__ = endpoint.__doc__
     copy.__annotations__ = endpoint.__annotations__ | {
@@ -144,7 +144,7 @@ class Api:
         return document
 
     def route(self, method: str, path: str, data_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
-        """Register an endpoint; `data_model` is the model of the envelope's `data` in the OpenAPI document.
+        """Register an endpoint. `data_model` is the model of the envelope's `data` in the OpenAPI document.
 
         An endpoint without an envelope has FastAPI's `response_class` and `responses`. The model of an envelope is made
         only for the document, because making it takes long.
@@ -188,7 +188,9 @@ class Api:
 
 
 async def handle_invalid_request(request: Request, error: Exception) -> Response:
-    """Answer a request that does not fit its models: why the body is unreadable, or a line for each field."""
+    """Answer a request that does not match its models, with the reason why the body is unreadable, or a line per
+    field.
+    """
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, UnreadableBody):
         return make_failure(error.body.problem, flavour=await find_flavour(request))

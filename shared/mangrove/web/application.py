@@ -27,8 +27,8 @@ from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
-"""Name in the log → name in the state of a request."""
-POLLED_PATHS = re.compile(  # clients ask for them again and again, or a page that a person opened asks for them
+"""Name in the state of a request, by its name in the log."""
+POLLED_PATHS = re.compile(  # clients or open pages request them repeatedly
     r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"
     r"|/api/admin/(index/progress|message/get))|/@assets/.+"
 )
@@ -60,7 +60,7 @@ class Route(Protocol):
 
 
 class ResponseRecorder:
-    """Sends the messages of a response and records what the log and the metrics need."""
+    """A sender of the messages of a response that records the values for the log and the metrics."""
 
     __slots__ = ("_is_cross_origin", "_send", "bytes", "status")
 
@@ -88,9 +88,9 @@ class ResponseRecorder:
 class Application:
     """The ASGI application of an endpoint group, for HTTP only.
 
-    It logs a request, strips the prefix of an API flavour, allows other origins, keeps to a function's time, finds the
-    route and answers failures: no traceback reaches the client. A path without parameters wins over a path with
-    parameters; those are tried in the order of registration. `default` answers paths without a route.
+    It logs a request, strips the prefix of an API flavour, allows other origins, keeps to a function's time limit,
+    finds the route and answers failures: no traceback reaches the client. A path without parameters wins over a path
+    with parameters; those are tried in the order of registration. `default` answers paths without a route.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Application:
         return list(self._routes)
 
     def add(self, route: Route) -> None:
-        """Add a route. TypeError if its path has a parameter that is not a text."""
+        """Add a route. Raise TypeError if its path has a parameter that is not a text."""
         self._routes.append(route)
         if "{" in _TEXT_PARAMETER.sub("", route.path):
             raise TypeError(f"{route.path}: only texts are parameters of a path")
@@ -120,7 +120,7 @@ class Application:
             by_method.setdefault(method, route)
 
     def set_handler(self, kind: type[Exception], handle: FailureHandler) -> None:
-        """Answer exceptions of this class with `handle`, unless a subclass has its own handler."""
+        """Answer exceptions of this class by `handle`, unless a subclass has its own handler."""
         self._handlers[kind] = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,7 +138,7 @@ class Application:
             else:
                 await self._answer_in_time(scope, receive, recorder)
         except ClientDisconnect:
-            log_event("client left", method=scope["method"], path=path)
+            log_event("client disconnected", method=scope["method"], path=path)
         except Exception:  # unexpected errors become answers here and nowhere else
             request_id = token_hex(8)
             log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
@@ -146,12 +146,12 @@ class Application:
                 answer = make_unexpected(request_id, scope["path"], state.get("flavour", ApiFlavour.NATIVE))
                 await answer(scope, receive, recorder.send_bare)
             elif platform().max_answer_bytes is not None:
-                raise  # the adapter has sent nothing yet: it reports a failure instead of half an answer
+                raise  # the adapter has not sent anything yet: it reports a failure instead of a partial answer
         finally:
             _record_request(scope, path, recorder, time.perf_counter() - began)
 
     async def _answer_in_time(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
-        """Answer OutOfTime if a function's time ends before an answer began."""
+        """Answer OutOfTime if a function's time ends before an answer has started."""
         remaining = deadlines.get_remaining()
         if remaining == math.inf:
             await self._answer(scope, receive, recorder)
@@ -273,7 +273,7 @@ def add_cors_headers(headers: RawHeaders, is_cross_origin: bool) -> list[tuple[b
 
 
 def _replace(headers: RawHeaders, header: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Return the headers with `header` in the place of the first of its name, without the others of that name."""
+    """Return the headers with `header` in place of the first of its name, without the others of that name."""
     result, is_placed = [], False
     for name, value in headers:
         if name != header[0]:

@@ -34,7 +34,7 @@ async def serve_bytes(request: Request, file: Download) -> Response:
 
 
 async def serve_archive_member(request: Request, file: Download, inside: str, password: str, caller: str) -> Response:
-    """Answer GET or HEAD with a file of an archive, as `serve_bytes`; `caller` is counted by the concurrency limit."""
+    """Answer GET or HEAD with a file of an archive, as `serve_bytes`. The concurrency limit counts `caller`."""
     try:
         return await serve_member(request, await archives.open_member(file, inside, password, caller), NO_STORE)
     except TooLarge:

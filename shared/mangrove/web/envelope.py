@@ -36,7 +36,7 @@ _ROWS_MARK = b"\0"  # stands for the streamed rows; JSON cannot contain it
 
 
 class Reply(Response):
-    """An envelope: its code, and all of it as JSON."""
+    """An envelope: its code, and the whole of it as JSON."""
 
     media_type = "application/json"
     charset = "utf-8"
@@ -90,13 +90,13 @@ def _set_encoding(reply: Response) -> None:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = TooLarge("the answer is too large: ask for less at once with per_page, and take it compressed")
+    problem = TooLarge("the answer is too large: request fewer entries with per_page, and accept gzip")
     flavour = scope["state"].get("flavour", ApiFlavour.NATIVE)
     await make_failure(problem, flavour=flavour)(scope, receive, send)
 
 
 def _record_code(scope: Scope, code: int) -> None:
-    """Give the code to the access log."""
+    """Pass the code to the access log."""
     scope.setdefault("state", {})["envelope_code"] = code
 
 

@@ -31,8 +31,8 @@ UNAVAILABLE_FEATURES = {
     "/api/fs/torrent/": "torrents",
     "/api/public/share/": "sharing",
 }
-"""Prefix of a path → the feature that other servers of the family have there."""
-PAGE_HEADERS = {  # a failure page runs nothing, and no page frames it
+"""The feature that other servers of the family have below a prefix of a path."""
+PAGE_HEADERS = {  # a failure page runs no script, and no page may frame it
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
@@ -50,7 +50,7 @@ async def handle_problem(request: Request, problem: Exception) -> Response:
 
 
 async def handle_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request without a route, and a body that breaks off."""
+    """Answer a request without a route, and a body that ends too early."""
     assert isinstance(error, HTTPException)
     if request.scope["path"].startswith(FILE_ROUTES) and request.method not in ("GET", "HEAD"):
         refusal = MethodNotAllowed(f"{request.method} is no way to read a file")
@@ -87,7 +87,7 @@ def make_failure_page(
     """Return the problem as a small page with its code as HTTP status; a missing object is 404."""
     status = 404 if isinstance(problem, EntryNotFound | ResourceNotFound) else problem.code
     if isinstance(problem, WrongArchivePassword):
-        status = 403  # its code means success in HTTP
+        status = 403  # in HTTP its code means success
     title = f"{status} {HTTPStatus(status).phrase}"
     message = escape(mask_private(format_message(problem, flavour)))
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{message}</p>"

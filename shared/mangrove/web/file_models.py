@@ -76,7 +76,7 @@ class DirsReq(Body):
 
 
 class RenameObject(BaseModel):
-    """A rename in a long list: `null` counts as absent without a validator of ours."""
+    """A rename in a long list. `null` counts as absent without a custom validator."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -94,7 +94,7 @@ class BatchRenameReq(Change):
 class RegexRenameReq(Change):
     src_dir: SourceFolder = ""
     src_name_regex: Text = Field("", description="Pattern (RE2) of names; the matched part of a name is replaced.")
-    new_name_regex: Text = Field("", description="Replacement; `$1` stands for what the first group matched.")
+    new_name_regex: Text = Field("", description="Replacement; `$1` inserts the match of the first group.")
 
 
 class MoveCopyReq(Change):

@@ -41,15 +41,15 @@ class ApiFlavour(StrEnum):
 
 
 async def find_flavour(request: Request) -> ApiFlavour:
-    """Return the flavour of a request. The application that stripped the prefix stored it in the state."""
+    """Return the flavour of a request, which the application has stored in the state."""
     flavour: ApiFlavour = request.scope.get("state", {}).get("flavour", ApiFlavour.NATIVE)
     return flavour
 
 
 def format_message(problem: Problem, flavour: ApiFlavour) -> str:
-    """Return the problem's message; in our own flavour a fixed one for each class of a missing path.
+    """Return the problem's message; in the native flavour a fixed one for each class of a missing path.
 
-    The own message of such a problem says how the path was looked up, as existing clients expect it.
+    The own message of such a problem describes the lookup of the path, as existing clients expect it.
     """
     if flavour is ApiFlavour.OPENLIST:
         return problem.message
@@ -57,7 +57,7 @@ def format_message(problem: Problem, flavour: ApiFlavour) -> str:
 
 
 def format_fingerprint(text: str, flavour: ApiFlavour) -> str:
-    """Return a fingerprint, its middle masked unless an existing client asks."""
+    """Return a fingerprint, its middle masked except for existing clients."""
     return text if flavour is ApiFlavour.OPENLIST else f"{text[:12]}{'*' * max(len(text) - 16, 0)}{text[-4:]}"
 
 
@@ -113,7 +113,7 @@ def format_setting_delete(flavour: ApiFlavour) -> dict[str, Any] | None:
 
 
 def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, Any] | None:
-    """Return the answer of a move or copy: it is done, or these tasks were created."""
+    """Return the answer of a move or copy: the work is done, or these tasks were created."""
     if flavour is not ApiFlavour.OPENLIST:
         return None
     if not tasks:
@@ -122,7 +122,7 @@ def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], flavou
 
 
 def format_remaining(tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, Any] | None:
-    """Return the answer of an operation that is usually done at once: nothing, or the tasks that do the rest."""
+    """Return the answer of an operation that is usually done within the request: nothing, or the tasks for the rest."""
     if flavour is not ApiFlavour.OPENLIST or not tasks:
         return None
     message = f"Successfully created {len(tasks)} {tasks[0].kind} task(s)"
@@ -130,7 +130,7 @@ def format_remaining(tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, An
 
 
 def format_task(view: TaskView, flavour: ApiFlavour) -> dict[str, Any]:
-    """Return a task's record. Its state is a number for existing clients, else a word."""
+    """Return a task's record. Its state is a number for existing clients, otherwise a word."""
     row = view.to_wire()
     return row if flavour is ApiFlavour.OPENLIST else row | {"state": State(view.state).name.lower()}
 

@@ -62,7 +62,7 @@ MAX_UNGATED_JSON_BYTES = 64 << 10  # read before the caller is known
 MAX_JSON_VALUES = 50_000  # in a body over MAX_UNGATED_JSON_BYTES; more take too long to parse
 MAX_ID = 2**53
 REQUIRED_MARK = "x-must"  # in the schema of a query parameter whose absence the handler refuses
-_VALUE_MARKS = (b",", b"[", b"{")  # one precedes every JSON value but the first
+_VALUE_MARKS = (b",", b"[", b"{")  # one comes before every JSON value but the first
 _PLANNED_FIELDS = {
     "path_params", "query_params", "header_params", "body_params", "dependencies", "name", "call", "path",
     "request_param_name", "scope",
@@ -80,18 +80,21 @@ class DependencyPlan:
     call: Call
     is_async: bool
     name: str | None
-    """The parameter that takes the result, in the function that depends on this one."""
+    """The parameter that receives the result, in the function that depends on this one."""
     dependencies: tuple[DependencyPlan, ...]
     path_fields: Sequence[Any]
     query_fields: Sequence[Any]
     header_fields: Sequence[Any]
     body_fields: Sequence[Any]
     whole_body: Any
-    """The field that takes the whole body; None if fields take its keys, or there is no body."""
+    """The field for the whole body; None if fields take its keys, or there is no body."""
     request_name: str | None
 
     async def run(self, request: Request, body: Any = None) -> Any:
-        """Call the function. RequestValidationError if a value does not fit; errors of dependencies go through."""
+        """Call the function.
+
+        Raise RequestValidationError if a value does not match; errors of dependencies propagate.
+        """
         arguments, errors = await self._resolve_arguments(request, body, {})
         if errors:
             raise RequestValidationError(errors, body=body)
@@ -139,10 +142,10 @@ def _collect(result: tuple[Mapping[str, Any], Sequence[Any]], arguments: Argumen
 
 
 def make_plan(dependant: Dependant, is_embedded: bool) -> DependencyPlan:
-    """Make the plan of an endpoint; `is_embedded`: each field of the body is a key of it.
+    """Make the plan of an endpoint. `is_embedded`: each field of the body is a key of it.
 
-    TypeError for what FastAPI supports and a plan does not: forms, cookies, security scopes, generators, background
-    tasks.
+    Raise TypeError for features of FastAPI that a plan does not support: forms, cookies, security scopes, generators,
+    background tasks.
     """
     call = dependant.call
     assert call is not None
@@ -173,26 +176,26 @@ def make_plan(dependant: Dependant, is_embedded: bool) -> DependencyPlan:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableBody:
-    """Stands for a body that could not be read. No model accepts it; that is noticed after the gate."""
+    """A placeholder for a body that could not be read. No model accepts it, which is noticed after the gate."""
 
     problem: Problem
 
 
 class EmptyBody(UnreadableBody):
-    """Stands for an empty or blank body."""
+    """A placeholder for an empty or blank body."""
 
 
 async def read_json(request: Request, admit: Callable[[], Awaitable[Any]] | None = None) -> Any:
     """Return the body as JSON whatever its content type, `null` as `{}`; or an UnreadableBody.
 
-    The body is read before the gate is asked. A body over MAX_UNGATED_JSON_BYTES is read on only if there is an
-    `admit`, which asks the gate, and it raises no Problem. A body over MAX_JSON_BYTES is never read to its end.
+    The body is read before the gate is called. A body over MAX_UNGATED_JSON_BYTES is read further only if there is an
+    `admit`, which calls the gate and must not raise a Problem. A body over MAX_JSON_BYTES is never read to its end.
     """
     try:
         text = await _receive_body(request, admit)
     except Problem as problem:
         return UnreadableBody(problem)
-    except Exception as error:  # the client has left, or sends invalid HTTP
+    except Exception as error:  # the client has disconnected, or sends invalid HTTP
         raise HTTPException(400, "There was an error parsing the body") from error
     text = text.strip()
     if not text:
@@ -259,7 +262,7 @@ class _QueryModel(BaseModel):
 def make_query_dependency(body_model: type[Body]) -> Any:
     """Make the dependency that reads a `body_model` from the query.
 
-    `refresh` is left out: only a body may ask for it.
+    `refresh` is left out, because only a body may request it.
     """
     query_fields: dict[str, Any] = {
         name: (field.annotation, field) for name, field in body_model.model_fields.items() if name != "refresh"
@@ -282,14 +285,14 @@ RecordId = Annotated[str, require_in_query("Id of the record.", "integer")]
 
 
 def require_fields(**fields: str) -> None:
-    """BadRequest with a line for each empty field."""
+    """Raise BadRequest with a line for each empty field."""
     missing = [f"{name} is required" for name, value in fields.items() if not value]
     if missing:
         raise BadRequest("\n".join(missing))
 
 
 def parse_id(text: str, message: str = "") -> int:
-    """Parse an id of a query. BadRequest with `message`, or with the usual text, if it is not a number."""
+    """Parse an id of a query. Raise BadRequest with `message`, or with the usual text, if it is not a number."""
     number = parse_integer(text, signed=True, digits=16)
     if number is None or number > MAX_ID or text.startswith("+"):
         raise BadRequest(message or f'"{text[:40]}" is no integer')

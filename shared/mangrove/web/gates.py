@@ -1,4 +1,4 @@
-"""Parameters of endpoint signatures: who may call a route, the page of a list, where the request came from.
+"""Parameters of endpoint signatures: the right to call a route, the page of a list, the source of the request.
 
 `who: Admin` declares a gate. It finds the caller before the body is bound; the caller carries the declared right.
 """
@@ -116,12 +116,12 @@ CodeText = Annotated[str, Query(description="A current code of the second factor
 
 
 async def find_present_code(otp_code: CodeHeader = "", code: CodeText = "") -> str:
-    """Return the one-time code that proves that a user still has the second factor, from a header or the query."""
+    """Return the one-time code in a header or the query, which proves that a user still has the second factor."""
     return otp_code or code
 
 
 class Paging:
-    """`page` from 1 and `per_page`, 0 for everything."""
+    """`page` from 1 and `per_page`, 0 for all rows."""
 
     def __init__(self, page: int, per_page: int) -> None:
         self.page = max(page, 1)
@@ -142,7 +142,7 @@ PageSizeText = Annotated[str, Query(description="Entries per page; 0 for all on 
 
 
 async def parse_paging(page: PageText = "", per_page: PageSizeText = "") -> Paging:
-    """Parse the page in the query. BadRequest if it is not a number."""
+    """Parse the page in the query. Raise BadRequest if it is not a number."""
     return Paging(_parse_number(page, 1), _parse_number(per_page, 0))
 
 

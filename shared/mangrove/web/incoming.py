@@ -59,7 +59,7 @@ class IncomingUpload:
         if kind != b"multipart/form-data":
             raise Problem("the content type is not multipart/form-data")
         if not options.get(b"boundary"):
-            raise Problem("the content type says no boundary")
+            raise Problem("the content type has no boundary")
         part = FilePart(read_body(self.request), options[b"boundary"])
         mime = await part.read_headers() or guess_mime(self.path)
         return part.iter_bytes(), Upload(self.file_size, self.modified, mime)
@@ -77,7 +77,7 @@ def _parse_path(request: Request) -> str:
 
 
 def parse_size(text: str, name: str) -> int | None:
-    """Parse a number of bytes; None for an empty text, BadRequest if it is not a number."""
+    """Parse a number of bytes; None for an empty text. Raise BadRequest if it is not a number."""
     size = parse_integer(text)
     if text and size is None:
         raise BadRequest(f"{name} is not a number of bytes")
@@ -85,7 +85,7 @@ def parse_size(text: str, name: str) -> int | None:
 
 
 def _parse_modified(text: str) -> float:
-    """Return seconds since the epoch, of a text in milliseconds; now for an empty text."""
+    """Return seconds since the epoch for a text in milliseconds; now for an empty text."""
     if not text:
         return time.time()
     milliseconds = parse_integer(text)
@@ -187,7 +187,7 @@ class FilePart:
         return True
 
     async def read_headers(self) -> str:
-        """Read up to the part's first byte and return its MIME type. Problem if the form has no such part."""
+        """Read up to the part's first byte and return its MIME type. Raise Problem if the form has no such part."""
         while not self._has_begun:
             if not await self._parse_chunk():
                 raise Problem("the form has no part `file`" if self._is_complete else "the form is cut off")

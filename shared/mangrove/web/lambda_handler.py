@@ -16,7 +16,7 @@ from mangrove.core import deadlines
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.application import Application
 
-RESERVED_ANSWER_SECONDS = 1.0  # of a function's time, for the answer that the time was not enough
+RESERVED_ANSWER_SECONDS = 1.0  # of a function's time, reserved for the answer that the time is over
 REFUSED_EVENT = {
     "statusCode": 400,
     "headers": {"content-type": "application/json"},
@@ -26,13 +26,14 @@ REFUSED_EVENT = {
 
 
 class BadEvent(Exception):
-    """An event that is not a request; the text says why."""
+    """The event is not a request; the text has the reason."""
 
 
 def make_lambda_handler(app: Application) -> Callable[[Any, Any], Any]:
     """Make the entry point of a function.
 
-    The adapter is made for each event: it has no state, and it uses the event loop, which an import must not do.
+    The adapter is made for each event, because it is stateless, and it uses the event loop, which an import must not
+    do.
     """
     configuration.prefetch()
 
@@ -42,22 +43,23 @@ def make_lambda_handler(app: Application) -> Callable[[Any, Any], Any]:
             with deadlines.limit(_get_seconds(context)):
                 return Mangum(app, lifespan="off")(_quote_path(event), context)
         except BadEvent as reason:
-            log_warning("an event that is not the HTTP API's", reason=str(reason))
-        except Exception:  # of the adapter, which does not check the event; the application answers its own errors
-            log_exception("an event cannot be read")
+            log_warning("unknown event refused", reason=str(reason))
+        # raised by the adapter, which does not check the event; the application answers its own errors
+        except Exception:
+            log_exception("unreadable event refused")
         return REFUSED_EVENT
 
     return name_invocation(handler)
 
 
 def _get_seconds(context: Any) -> float:
-    """Return the time for a request, less the time for an answer."""
+    """Return the time for a request, without the time for an answer."""
     get_milliseconds = getattr(context, "get_remaining_time_in_millis", None)
     return math.inf if get_milliseconds is None else get_milliseconds() / 1000 - RESERVED_ANSWER_SECONDS
 
 
 def _quote_path(event: Any) -> Any:
-    """Return the event with its path percent-encoded: the HTTP API decodes it, and so does the adapter."""
+    """Return the event with its path percent-encoded: both the HTTP API and the adapter decode it."""
     match event:
         case {"requestContext": {"http": {"path": str(path)} as http} as context}:
             return event | {"requestContext": context | {"http": http | {"path": quote(path)}}}

@@ -56,7 +56,7 @@ class LoginReq(Body):
 
 
 class Token(Model):
-    token: str = Field(description="To be sent in the header `Authorization` of every further request.")
+    token: str = Field(description="Token for the header `Authorization` of every further request.")
 
 
 class Verify2FAReq(Body):

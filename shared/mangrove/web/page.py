@@ -1,4 +1,4 @@
-"""The page at `/`: our own as it was built, another front end, or none. Its other files are below `/@assets/`."""
+"""The page at `/`: the built-in page, another front end, or none. Its other files are below `/@assets/`."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/zip/", "/dav/")
 ASSETS = "/@assets/"
-ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first that the browser accepts is used
+ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first encoding that the browser accepts is used
 ASSET_CACHING = "public, max-age=31536000, immutable"  # the name of an asset has the hash of its content
 FILE_CACHING = "public, max-age=15552000"
 POLICY = {
     "default-src": "'self'",
     "img-src": "'self' data: blob: http: https:",  # storages may redirect browsers to their own links
     "media-src": "'self' blob: http: https:",
-    "frame-src": "'self' blob:",  # shows pages of users, and PDF by the browser
+    "frame-src": "'self' blob:",  # the browser shows pages of users, and PDF files
     "object-src": "'none'",
     "base-uri": "'none'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-CUSTOM_POLICY = {  # with custom content of an administrator, which may include scripts that fetch files
+CUSTOM_POLICY = {  # for custom content of an administrator, which may include scripts that fetch files
     "style-src": "'self' 'unsafe-inline' https:",
     "font-src": "'self' data: https:",
     "connect-src": "'self' https:",
@@ -45,10 +45,11 @@ CUSTOM_POLICY = {  # with custom content of an administrator, which may include 
 HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    "x-dns-prefetch-control": "off",  # no name of a link in a user's text is resolved before the link is followed
+    "x-dns-prefetch-control": "off",  # names in links of a user's text are not resolved before the link is followed
     "x-frame-options": "DENY",
 }
-FRAME = f"{ASSETS}frame.html"  # shows a page of a user inside our page; the file itself has its content policy
+# shows a page of a user inside the page of this service; the file itself has its content policy
+FRAME = f"{ASSETS}frame.html"
 FRAME_HEADERS = {
     "cache-control": "no-cache",
     "content-security-policy": "sandbox allow-scripts; frame-ancestors 'self'",
@@ -62,7 +63,7 @@ class Page:
     """A front end in a folder: `index.html` for every address that a person opens, and the other files."""
 
     def __init__(self, folder: Path, is_ours: bool) -> None:
-        """ValueError if the folder has no front end. `is_ours`: it is the front end of this project."""
+        """Raise ValueError if the folder has no front end. `is_ours`: it is the front end of this project."""
         self._folder = folder
         self._is_ours = is_ours
         self._built_ns = 0
@@ -72,7 +73,7 @@ class Page:
             raise ValueError(f"{folder} has no index.html") from None
 
     def _read(self) -> None:
-        """Read the folder again if the front end was built since the last time."""
+        """Read the folder again if the front end was built since the last read."""
         index = self._folder / "index.html"
         built_ns = index.stat().st_mtime_ns
         if built_ns != self._built_ns:
@@ -82,14 +83,14 @@ class Page:
             self._built_ns = built_ns
 
     async def find(self, method: str, path: str, headers: Headers) -> Response | None:
-        """Answer a request that no route answers; None if it is not for the page."""
+        """Answer a request without a route; None if it is not for the page."""
         if method not in ("GET", "HEAD"):
             return None
         if path in self._files and path != "/index.html":
             return self._serve_file(path, headers)
         if "text/html" not in headers.get("accept", "") or path.startswith((*API_PREFIXES, ASSETS)):
             return None
-        with suppress(OSError):  # while it is being built; the previous index still names its files
+        with suppress(OSError):  # during a build; the previous index still names its files
             self._read()
         answer = self._make_index(path, (await configuration.get()).settings)
         if method == "HEAD":
@@ -122,7 +123,7 @@ class Page:
 
 
 class FrontEnd:
-    """The page that this process shows; in the cloud the one built into the function."""
+    """Return the page of this process; in the cloud the one built into the function."""
 
     def __init__(self) -> None:
         self.page: Page | None = None
@@ -143,7 +144,7 @@ async def show(scope: Scope) -> Response:
 
 
 def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str, str]:
-    """Return our index.html with the settings, and its policy. Custom scripts run by a nonce of this answer."""
+    """Return index.html with the settings, and its policy. Custom scripts run by a nonce of this answer."""
     policy = dict(POLICY)
     if head or body:
         nonce = secrets.token_urlsafe(16)
@@ -175,11 +176,11 @@ def _fill_family(text: str, settings: Settings, head: str, body: str) -> str:
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
-    """Return `text` with each mark replaced by its value, in one pass: a mark in a value is not replaced."""
+    """Return `text` with each placeholder replaced by its value, in one pass: placeholders in values stay."""
     marks = "|".join(map(re.escape, values))
     return re.sub(marks, lambda match: values[match[0]], text)
 
 
 def _format_script_text(value: str) -> str:
-    """Return a text as a literal in a script, which cannot end the script."""
+    """Return a text as a literal for a script. It cannot end the script."""
     return json.dumps(value).replace("<", "\\u003c")

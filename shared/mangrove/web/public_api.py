@@ -1,6 +1,6 @@
 """Groups whose routes are open to everyone, on Starlette alone: importing FastAPI takes longer than their answers.
 
-FastAPI still writes their part of the OpenAPI document; it is imported for that.
+FastAPI still writes their part of the OpenAPI document, and is imported for that.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PublicRoute:
 class PublicApi:
     """One endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function.
 
-    It knows no callers, so each route declares the gate `anyone`; other routes belong to an `Api`.
+    It has no callers, so each route declares the gate `anyone`; other routes belong to an `Api`.
     """
 
     def __init__(self, group: str) -> None:
@@ -105,7 +105,7 @@ def _describe(operation: _Operation) -> Callable[..., Any]:
     from mangrove.web.gates import Anyone
 
     def endpoint() -> None:
-        """Serve as a description only."""
+        """Placeholder that only describes the endpoint."""
 
     path = Annotated[str, Path(description=operation.path_description)]
     paths = [

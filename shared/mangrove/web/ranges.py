@@ -1,4 +1,4 @@
-"""HTTP conditions and byte ranges (RFC 9110 sections 13 and 14), without any I/O."""
+"""HTTP conditions and byte ranges (RFC 9110 sections 13 and 14), without I/O."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from email.utils import parsedate_to_datetime
 
 from mangrove.core.http import parse_integer
 
-MAX_RANGES = 32  # a request for more is answered with the whole file
+MAX_RANGES = 32  # a request for more ranges is answered with the whole file
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes from `start` up to, not including, `stop`."""
+    """Bytes from `start` up to, but not including, `stop`."""
 
     start: int
     stop: int
@@ -28,11 +28,11 @@ class ByteRange:
 
 
 class RangeNotSatisfiable(Exception):
-    """No requested byte exists, or the Range header cannot be read; the text says which."""
+    """No requested byte exists, or the Range header cannot be read. The text has the reason."""
 
 
 def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:
-    """Return the status (304 or 412) that the If-* headers ask for instead of the bytes, or None.
+    """Return the status (304 or 412) that the If-* headers require instead of the bytes, or None.
 
     `etag` includes its quotes.
     """
@@ -54,7 +54,7 @@ def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, 
 
 
 def parse_ranges(headers: Mapping[str, str], size: int, etag: str, modified: float) -> list[ByteRange]:
-    """Return the requested parts of a file of `size` bytes; empty for the whole file. Raises RangeNotSatisfiable."""
+    """Return the requested parts of a file of `size` bytes; empty for the whole file. Raise RangeNotSatisfiable."""
     header = headers.get("range", "")
     if not header or not size or not _matches_if_range(headers.get("if-range", ""), etag, modified):
         return []
@@ -71,7 +71,7 @@ def parse_ranges(headers: Mapping[str, str], size: int, etag: str, modified: flo
 
 
 def _parse_range(text: str, size: int) -> ByteRange | None:
-    """Parse one part; None if it begins behind the end of the file."""
+    """Parse one part; None if it starts behind the end of the file."""
     first, dash, last = (part.strip() for part in text.partition("-"))
     start, end = parse_integer(first), parse_integer(last)
     unreadable = (first and start is None) or (last and end is None)

@@ -43,7 +43,7 @@ class SearchReq(Body):
     )
 
     def get_start(self) -> int:
-        """Return the number of the page's first row. BadRequest if there is no such page."""
+        """Return the number of the page's first row. Raise BadRequest if there is no such page."""
         if self.page < 1:
             raise BadRequest("page can't < 1")
         if self.per_page < 1:
@@ -53,7 +53,7 @@ class SearchReq(Body):
         return min((self.page - 1) * self.per_page, MAX_ROW_NUMBER)
 
     def to_filters(self) -> Filters:
-        """Return the filters. BadRequest if a field cannot be parsed."""
+        """Return the filters. Raise BadRequest if a field cannot be parsed."""
         return Filters(
             parse(self.keywords),
             self.scope,
@@ -79,15 +79,15 @@ class SearchPage(Model):
     total: int = Field(description="Number of entries on all pages.")
     indexing: bool = Field(
         default=False,
-        description="True while the first index of a storage is being built, so that there may be more. Absent "
+        description="True while the first index of a storage is being built: there may be more hits. Absent "
         "otherwise, and for clients of `/openlist`.",
     )
 
 
 def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | None:
-    """Return seconds since the epoch, None for an empty text; of a date, the moment `day` after its beginning.
+    """Return seconds since the epoch, None for an empty text; for a date, the moment `day` after its start.
 
-    BadRequest if the text is neither a date nor a time.
+    Raise BadRequest if the text is neither a date nor a time.
     """
     if not text:
         return None

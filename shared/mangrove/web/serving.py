@@ -1,4 +1,6 @@
-"""Bytes of a storage as an HTTP answer: ranges, validators, and headers that keep them from running as a page."""
+"""Bytes of a storage as an HTTP answer: ranges, validators, and headers that prevent a browser from running them as
+a page.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from mangrove.tree.operations.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
 
 MAX_OPEN_ATTEMPTS = 5  # for a file that is replaced again and again
-MIN_SENDFILE_BYTES = 256 << 10  # fewer are sent as quickly through the process
+MIN_SENDFILE_BYTES = 256 << 10  # fewer bytes are sent as fast through the process
 SENDFILE_EXTENSION = "mangrove.sendfile"
 """The key in a scope's `extensions` of `{"sender": FileSender}`, if the server has a sender."""
 Stat = Callable[[bool], Awaitable[Entry]]
@@ -37,8 +39,8 @@ SANDBOX_HEADERS = {  # no browser runs a stored file, whatever its type
 async def serve_file(request: Request, driver: Driver, inner: TreePath, name: str, stat: Stat) -> Response:
     """Answer GET or HEAD of a file with headers and bytes of one version of it.
 
-    `stat` returns its entry, and with True one that is not cached. The storage is opened before the first header is
-    sent; if the file has changed by then, the answer is made again for the new version.
+    `stat` returns its entry, and with True an entry that is not cached. The storage is opened before the first header
+    is sent; if the file has changed by then, the answer is made again for the new version.
     """
     for attempt in range(MAX_OPEN_ATTEMPTS):
         version = FileVersion(driver, inner, await stat(attempt > 0), name)
@@ -59,14 +61,14 @@ class FileVersion:
     name: str
 
     async def open_file(self) -> SendableFile:
-        """Open the file itself, of a storage that has files; EntryChanged as `open`."""
+        """Open the file itself if its storage has files. Raise EntryChanged as `open`."""
         return await self.driver.open_file(self.inner, self.entry)
 
     async def open(self, byte_range: ByteRange | None = None) -> AsyncIterator[bytes]:
-        """Open its bytes, or a range. EntryChanged if the storage can tell that it is another file by now.
+        """Open its bytes, or a range. Raise EntryChanged if the storage can tell that the file was replaced.
 
-        A range with more or fewer bytes than expected breaks the answer off. If the range is the whole file and the
-        storage has no validators, the read is not bounded, so that a longer file is noticed.
+        A range with more or fewer bytes than expected aborts the answer. If the range is the whole file and the storage
+        has no validators, the read has no limit, so that a longer file is noticed.
         """
         if byte_range is None:
             return await self.driver.read(self.inner, if_match=self.entry)
@@ -77,9 +79,9 @@ class FileVersion:
 
 
 async def _check_length(body: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
-    """Yield the body, but hold its last block until the length is known to be right.
+    """Yield the body, but hold its last block until the length is verified.
 
-    A client notices an answer that is cut off, but not a complete answer with wrong bytes.
+    A client notices a truncated answer, but not a complete answer with wrong bytes.
     """
     source: Any = body
     remaining, last = length, b""
@@ -182,7 +184,7 @@ def serve_image(content: bytes, mime: str) -> Response:
 
 
 class ClosingStream(StreamingResponse):
-    """A streamed body that closes its source also if the client goes away."""
+    """A streamed body that closes its source even if the client disconnects."""
 
     def __init__(self, body: AsyncIterator[bytes], status: int, headers: dict[str, str]) -> None:
         self._body = body
@@ -201,7 +203,7 @@ class FileSender(Protocol):
     """The sender of a server that can send files by itself."""
 
     async def send(self, file: SendableFile, offset: int, count: int) -> None:
-        """Send a part of a file as the body of the answer that has begun."""
+        """Send a part of a file as the body of the answer that has started."""
         ...
 
 
@@ -216,7 +218,7 @@ def _can_send_file(scope: Scope, driver: Driver, length: int) -> bool:
 
 
 class _FileResponse(Response):
-    """A part of an open file, which the server sends by itself and which is closed afterwards."""
+    """A part of an open file, which the server sends itself and which is closed afterwards."""
 
     def __init__(self, file: SendableFile, byte_range: ByteRange, status: int, headers: dict[str, str]) -> None:
         super().__init__(status_code=status, headers=headers)
@@ -245,7 +247,8 @@ def _answer_head(headers: dict[str, str], size: int | None) -> Response:
 async def _stream_whole(body: AsyncIterator[bytes], headers: dict[str, str], size: int | None) -> Response:
     """Answer with all of `body`, which is closed afterwards.
 
-    If the platform bounds the size of an answer, a body of unknown size is collected first; TooLarge over the bound.
+    If the platform limits the size of an answer, a body of unknown size is collected first. Raise TooLarge over the
+    limit.
     """
     if size is not None:
         return ClosingStream(body, 200, headers | {"content-length": str(size)})

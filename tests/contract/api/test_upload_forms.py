@@ -40,7 +40,7 @@ FILE_PART = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
             "the form has no part `file`",
         ),
         ("application/octet-stream", b"x", "the content type is not multipart/form-data"),
-        ("multipart/form-data", b"x", "the content type says no boundary"),
+        ("multipart/form-data", b"x", "the content type has no boundary"),
         ("multipart/form-data; boundary=b", b"", "the form is cut off"),
         ("multipart/form-data; boundary=b", FILE_PART[:20], "the form is cut off"),
     ],

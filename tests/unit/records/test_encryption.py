@@ -201,7 +201,7 @@ def test_a_protected_record_is_neither_updated_nor_refreshed_in_parts() -> None:
 
 def test_numbers_that_the_engine_might_write_in_another_way_are_not_saved() -> None:
     for number in (1.0, 1e30, True):
-        with pytest.raises(TypeError, match="order is no whole number"):
+        with pytest.raises(TypeError, match="order is not a whole number"):
             storages.create(mount_path="/a", driver="Local", modified=NOW, order=number)
     for number in (-5, 0, 10**20):
         make_storage(f"/{number}")

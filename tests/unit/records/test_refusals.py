@@ -39,7 +39,7 @@ def test_a_table_that_is_missing_or_closed_is_named_in_the_log(
             users.find("ann")
     assert server.refusals == 1, "no retry helps"
     ((message, facts),) = said
-    assert (message, facts["code"]) == ("the records engine refuses the service", code)
+    assert (message, facts["code"]) == ("records engine refuses the service", code)
 
 
 def test_throttling_by_dynamodb_is_tried_again_and_not_for_ever(

@@ -135,7 +135,7 @@ def test_older_records_are_refused_by_name_and_stay_as_they_are(own: Records, ve
         own.open("step")
     assert str(refusal.value) == (
         f"the data directory {own.directory.data} is too old: the records are of version {version or 1}, which "
-        f"Mangrove {program} wrote: start Mangrove 0.3.0 with them once, which leads them to version 3"
+        f"Mangrove {program} wrote: start Mangrove 0.3.0 with them once, which upgrades them to version 3"
     )
     assert (own.done, own.copies(), own.directory.read_schema()) == ([], [], None)
 

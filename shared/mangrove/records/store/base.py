@@ -44,22 +44,22 @@ THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # reasons of a
 THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
 MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
 DATA_DISK_FULL = "the data disk is full"
-MAX_ATTEMPTS = 5  # of a change that meets another one
+MAX_ATTEMPTS = 5  # of a change that conflicts with another one
 
 
 class RecordConflict(Problem):
-    """A condition on the record did not hold."""
+    """A condition on the record was false."""
 
     text = "record changed meanwhile, try again"
 
     def __init__(self, failed: Sequence[bool] = ()) -> None:
         super().__init__()
         self.failed = failed
-        """For each write of a transaction: its own condition did not hold."""
+        """For each write of a transaction: True if its own condition was false."""
 
 
 class RecordRefused(Problem):
-    """The engine never stores such a record: it is too large or not well-formed."""
+    """The engine refuses such a record in any case: it is too large or not well-formed."""
 
     text = "the record is too large or not well-formed"
 
@@ -73,16 +73,16 @@ class TableMeta:
 
     connect_timeout_seconds = 2
     read_timeout_seconds = 5
-    max_retry_attempts = 7  # after 25 ms, then twice as long each time: enough for a restart of the engine
+    max_retry_attempts = 7  # after 25 ms, then doubled: enough for a restart of the engine
     max_pool_connections = 40
 
 
 class TableName(str):
-    """The name of a table in this deployment."""
+    """Return the name of a table in this deployment."""
 
     __slots__ = ("kind",)
     kind: str
-    """The name of the table without that of the deployment."""
+    """Return the name of the table without that of the deployment."""
 
 
 def table_name(kind: str) -> TableName:
@@ -99,7 +99,7 @@ def table_name(kind: str) -> TableName:
 class Connections:
     """The connection that all tables share, with the number of its calls.
 
-    A client for each table would cost 10 MB, 40 ms and sockets of its own.
+    A client per table would cost 10 MB, 40 ms and its own sockets.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Connections:
 
 
 def _refuse_short_answers(connection: Connection) -> None:
-    """Repeat a call whose answer is cut off: botocore would read it as a whole answer without records."""
+    """Repeat a call whose answer is truncated: botocore would read it as a complete answer without records."""
     session = connection.client._endpoint.http_session
 
     def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
@@ -208,12 +208,12 @@ class Record(Model):
         }
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
-        """Read the answer of the engine. Raise DecryptionError for a secret that belongs elsewhere."""
+        """Read the answer of the engine. Raise DecryptionError for a secret that was copied from another place."""
         super().deserialize(self._decrypt(attribute_values))
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Any:
-        """Return the record of an answer. Raise DecryptionError for a secret that belongs elsewhere."""
+        """Return the record of an answer. Raise DecryptionError for a secret that was copied from another place."""
         return super().from_raw_data(cls._decrypt(data))
 
     @classmethod
@@ -225,10 +225,10 @@ class Record(Model):
 
 
 class Protected(Record):
-    """A record that grants something and therefore has a MAC.
+    """A record that grants rights and therefore has a MAC. A record that another program changed counts as missing and
+    is logged.
 
-    A record that another program changed counts as missing and is logged. A record is saved as a whole: an update of
-    some attributes would leave the MAC as it was.
+    A record is saved as a whole: an update of some attributes would not update the MAC.
     """
 
     def _get_save_args(
@@ -284,8 +284,11 @@ class Versioned(Protected):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Count a call and translate its failure: RecordConflict for a failed condition, RecordRefused for a record that
-    the engine never stores, RecordsThrottled, or else RecordsUnavailable."""
+    """Count a call and translate its failure:
+
+    RecordConflict for a failed condition, RecordRefused for a record that the engine refuses in any case,
+    RecordsThrottled, otherwise RecordsUnavailable.
+    """
     connections().count_call()
     try:
         yield
@@ -307,8 +310,8 @@ def translate_errors() -> Iterator[None]:
             raise RecordRefused from error
         if code in THROTTLES:
             raise RecordsThrottled from error
-        if code in MISCONFIGURED:  # a retry does not help: the operator has to know
-            log_warning("the records engine refuses the service", code=code, reason=error.cause_response_message)
+        if code in MISCONFIGURED:  # a retry does not help: the operator has to be informed
+            log_warning("records engine refuses the service", code=code, reason=error.cause_response_message)
         raise make_unavailable() from error
 
 
@@ -320,14 +323,14 @@ def make_unavailable() -> RecordsUnavailable:
 def _find_code(error: PynamoDBException) -> str:
     """Return the code of a failure in the answer of the engine, "" without one.
 
-    The `cause_response_code` of the library fails if there was no answer.
+    The library's `cause_response_code` raises if there was no answer.
     """
     response = getattr(error.cause, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))
 
 
 def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Repeat a function that reads and writes while it meets other writers, at most MAX_ATTEMPTS times."""
+    """Repeat a function that reads and writes if it conflicts with other writers, at most MAX_ATTEMPTS times."""
 
     @wraps(change)
     def retry(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -349,7 +352,7 @@ def transaction(model: type[Model]) -> TransactWrite:
 
 
 def read_together(*requests: tuple[type[Record], str]) -> list[Any]:
-    """Return records of several tables by their keys, None for a missing one; in one call, as a rule."""
+    """Return records of several tables by their keys, None for a missing one; usually in one call."""
     keys = {model: {model.get_key_name(): {STRING: key}} for model, key in requests}
     tables = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
     with translate_errors():
@@ -361,7 +364,7 @@ def read_together(*requests: tuple[type[Record], str]) -> list[Any]:
 
 
 def _find_in_answer(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
-    """Return a record of an answer to BatchGetItem; read it if the answer says that it was left out."""
+    """Return a record of an answer to BatchGetItem; read it if the answer reports that it was left out."""
     name = model.Meta.table_name
     if name not in answer.get("UnprocessedKeys", ()):
         items = answer["Responses"].get(name)

@@ -1,4 +1,4 @@
-"""Counters that many processes raise: ids, and failures, which expire."""
+"""Counters that many processes increment: ids, and failures, which expire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mangrove.records.store.base import (
     translate_errors,
 )
 
-MAX_CLOCK_DIFFERENCE_SECONDS = 60.0  # between two instances; a later end was set before a clock was set back
+MAX_CLOCK_DIFFERENCE_SECONDS = 60.0  # between two instances; a later expiry was set before a clock was set back
 
 
 class Counter(Record):
@@ -34,13 +34,13 @@ class Counter(Record):
     value = NumberAttribute(default=0)
     until = NumberAttribute(null=True)
     holder = UnicodeAttribute(null=True)  # of a name lock
-    changes = JSONAttribute(null=True)  # of a note: kind → ids; of slots: holder → end
+    changes = JSONAttribute(null=True)  # of a note: ids by kind; of slots: end by holder
     expires = TTLAttribute(null=True)  # None: never
-    program = UnicodeAttribute(null=True)  # of the schema: the oldest program that knows it
+    program = UnicodeAttribute(null=True)  # of the schema: the oldest program that supports it
 
 
 def next_id(kind: str) -> int:
-    """Return a new id, rising from 1."""
+    """Return a new id, ascending from 1."""
     counter = Counter(f"id#{kind}")
     with translate_errors():
         counter.update(actions=[Counter.value.add(1)])
@@ -87,8 +87,9 @@ def add_failure(key: str, seconds: int) -> int:
 
 
 def _is_over(now: float, seconds: int) -> Condition:
-    """Return the condition that a count has expired, or that it would expire too late: a clock that was ahead counted
-    it."""
+    """Return the condition that a count has expired, or that it would expire too late, because a fast clock counted
+    it.
+    """
     over: Condition = (
         Counter.until.does_not_exist()
         | (Counter.until < now)
@@ -120,7 +121,7 @@ def clear_failures(key: str, limit: int, seconds: int, mark: str, mark_seconds: 
 
 
 def sweep() -> None:
-    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
+    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
     ended = Counter.expires < datetime.now(UTC)
     with translate_errors():
         for counter in Counter.scan(ended):
@@ -134,7 +135,7 @@ def sweep() -> None:
 def claim_once(key: str, seconds: int) -> bool:
     """Return True if this is the first call for `key` within `seconds`."""
     now = time.time()
-    free = Counter.key.does_not_exist() | (Counter.until < now)  # if the clock is set back: rather never than twice
+    free = Counter.key.does_not_exist() | (Counter.until < now)  # if the clock is set back: never rather than twice
     try:
         with translate_errors():
             Counter(f"once#{key}").update(actions=[Counter.value.set(1), *make_end(now, seconds)], condition=free)

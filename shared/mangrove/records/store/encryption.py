@@ -1,8 +1,8 @@
 """Protection of the records against other programs that can write them: keys, encrypted attributes, MACs.
 
-An encrypted attribute can be decrypted only in its table, record and attribute. A record that grants something has a
-MAC over all of it, with its key and version. A MAC does not show that a record was deleted, or that an older version of
-it was put back as a whole.
+An encrypted attribute can be decrypted only in its table, record and attribute. A record that grants rights has a MAC
+over all of it, with its key and version. A MAC does not reveal that a record was deleted, or that an older version of
+the whole record was restored.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ MAX_LOGGED_KEY_LENGTH = 200  # characters
 MAX_REFUSED_RECORDS = 10_000  # that are remembered, so that each is logged once
 
 Item = Mapping[str, Mapping[str, Any]]
-"""A record as the engine has it: attribute → {type: value}."""
+"""A record as the engine has it: `{type: value}` by attribute."""
 
 
 class DecryptionError(Problem):
     """A secret that cannot be decrypted, now or later."""
 
-    text = "a stored secret cannot be read: it was sealed with another key, or elsewhere"
+    text = "a stored secret cannot be read: it was encrypted with another key, or copied from another place"
 
 
 class Keyring:
-    """The master key, read when it is first needed, and the keys derived from it."""
+    """The master key, read on first use, and the keys derived from it."""
 
     def __init__(self) -> None:
         self._master = b""
@@ -108,7 +108,7 @@ def encrypt(text: str, context: bytes) -> bytes:
 
 
 def decrypt(encrypted: bytes, context: bytes) -> str:
-    """Return the text. Raise DecryptionError if the key or the context is another one."""
+    """Return the text. Raise DecryptionError if the key or the context differs."""
     try:
         return keyring().cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], context).decode()
     except (InvalidTag, ValueError):  # ValueError: too short for a nonce
@@ -147,7 +147,7 @@ class EncryptedAttribute(Attribute[str]):
         return {BINARY: encrypt(plaintext.text, self._make_context(kind, key, item))}
 
     def decrypt(self, kind: str, key: str, item: Item) -> dict[str, Any]:
-        """Return the attribute of a record, decrypted. Raise DecryptionError if it belongs elsewhere."""
+        """Return the attribute of a record, decrypted. Raise DecryptionError if it was copied from another place."""
         encrypted = item[self.attr_name].get(BINARY, b"")
         return {BINARY: Plaintext(decrypt(encrypted, self._make_context(kind, key, item)))}
 
@@ -167,12 +167,12 @@ def is_authentic(kind: str, item: Item) -> bool:
         return False
     try:
         return hmac.compare_digest(mac, compute_mac(kind, item))
-    except TypeError:  # a value of a type that no attribute of ours has
+    except TypeError:  # a value of a type that no attribute has
         return False
 
 
 def _encode(kind: str, item: Item) -> bytes:
-    """Return a text for the record alone: the attributes by name, each with its type."""
+    """Return a canonical text of the record: the attributes by name, each with its type."""
     attributes = {name: value for name, value in item.items() if name != MAC}
     return orjson.dumps([kind, attributes], default=_encode_bytes, option=orjson.OPT_SORT_KEYS)
 
@@ -190,10 +190,11 @@ def describe_key(key: Mapping[str, Any]) -> str:
 
 def check_numbers(item: Item) -> None:
     """Raise TypeError unless all numbers of a record are integers: the engine may write any other number in another
-    way, and the MAC would not fit."""
+    form, and the MAC would not match.
+    """
     for name, value in item.items():
         if NUMBER in value and not value[NUMBER].removeprefix("-").isdecimal():
-            raise TypeError(f"{name} is no whole number")
+            raise TypeError(f"{name} is not a whole number")
 
 
 class RefusedRecords:

@@ -1,7 +1,7 @@
 """The address of a records engine: for all programs of the computer, or in a network namespace of its own.
 
 A socket belongs to the namespace in which it was made. A process that may enter the data directory receives sockets of
-the namespace of the engine through a Unix socket there, and connects them like others.
+the engine's namespace through a Unix socket there, and connects them like others.
 """
 
 from __future__ import annotations
@@ -87,6 +87,6 @@ class EnginePool(AWSHTTPConnectionPool):  # type: ignore[misc]  # botocore has n
 
 
 def use_socket(client: Any, path: str) -> None:
-    """Let a client of botocore connect through the Unix socket at `path`, unless that is ""."""
+    """Let a botocore client connect through the Unix socket at `path`, unless that is ""."""
     if path:
         client._endpoint.http_session._pool_classes_by_scheme["http"] = partial(EnginePool, path)

@@ -81,7 +81,7 @@ class Repository(Generic[Value]):
         name: str,
         model: type[Versioned],
         value: type[Value],
-        unique: str,  # the field whose value only one record may have
+        unique: str,  # the field whose value is unique
         taken: str,  # the message of NameTaken
     ) -> None:
         self.name = name
@@ -148,7 +148,9 @@ class Repository(Generic[Value]):
 
     @contextmanager
     def _accept_own_write(self, record: Any) -> Iterator[None]:
-        """Suppress a RecordConflict with this write itself: the engine did it, and its answer was lost."""
+        """Suppress a RecordConflict that was caused by this write itself: the engine did it, and its answer was
+        lost.
+        """
         try:
             yield
         except RecordConflict:
@@ -194,7 +196,7 @@ class Repository(Generic[Value]):
             raise
 
     def _explain(self, failed: Sequence[bool]) -> Problem:
-        """Return why a record cannot have its names; `failed` is for each claim."""
+        """Return the reason why a record cannot have its names; `failed` has an element per claim."""
         return NameTaken(self.taken)
 
     @retry_on_conflict
@@ -225,7 +227,7 @@ class ConfigurationRepository(Repository[Value]):
     """Records of the configuration: each write raises its version, so that snapshots follow."""
 
     def save(self, record: Any) -> None:
-        """Save a record as Repository does, and raise the version of the configuration."""
+        """Save a record as Repository does, and increment the version of the configuration."""
         with self._accept_own_write(record):
             self._transact(record, lambda write: write.save(record))
 

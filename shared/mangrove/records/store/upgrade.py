@@ -1,7 +1,7 @@
 """The version of the records, and the upgrade from records of Mangrove 0.3.0 to the present version.
 
 A package that changes the stored form of its records adds a step to `make_steps`. A step may be interrupted and run
-again, so it leaves records alone that have the new form.
+again, so it skips records in the new form.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mangrove.records.tasks.uploads import UploadRecord
 
 KEY = "schema"
 VERSION = 4  # of the records of this program
-PROGRAM = "0.4.0"  # the oldest program that knows it
-UPGRADABLE = 3  # the version from which the upgrade leads
+PROGRAM = "0.4.0"  # the oldest program that supports it
+UPGRADABLE = 3  # the version from which the upgrade starts
 PROGRAMS = {1: "0.1.0", 2: "0.2.0", UPGRADABLE: "0.3.0"}
 
 Item = dict[str, Any]
@@ -42,7 +42,7 @@ class NewerSchema(Problem):
 
 
 class OlderSchema(Problem):
-    """A program wrote the records from which there is not an upgrade to this one."""
+    """A program wrote the records from which there is no upgrade to this one."""
 
 
 class UntrustedSchema(Problem):
@@ -57,14 +57,14 @@ class SchemaVersion(Protected):
 
     key = UnicodeAttribute(hash_key=True)
     value = NumberAttribute()
-    program = UnicodeAttribute()  # the oldest one that knows the version
+    program = UnicodeAttribute()  # the oldest program that supports the version
 
 
 def read_version(known: int = 0) -> int | None:
     """Return the version of the records, None for new records, which have neither a version nor a user.
 
     `known` is their last version, from a place where only this deployment writes: otherwise a process that lowers the
-    version in the records could have records of its own upgraded. Raise NewerSchema, OlderSchema or UntrustedSchema.
+    version in the records could have its own records upgraded. Raise NewerSchema, OlderSchema or UntrustedSchema.
     """
     version, program = _read()
     if version is None and not known:
@@ -79,7 +79,7 @@ def read_version(known: int = 0) -> int | None:
     if version < UPGRADABLE:
         raise OlderSchema(
             f"the records are of version {version}, which Mangrove {PROGRAMS[version]} wrote: "
-            f"start Mangrove {PROGRAMS[UPGRADABLE]} with them once, which leads them to version {UPGRADABLE}"
+            f"start Mangrove {PROGRAMS[UPGRADABLE]} with them once, which upgrades them to version {UPGRADABLE}"
         )
     return version
 
@@ -102,7 +102,7 @@ def _read() -> tuple[int | None, str]:
 
 
 def upgrade(version: int | None, steps: Sequence[Step]) -> None:
-    """Upgrade records of a version to the present one, and store that when all steps are done."""
+    """Upgrade records of a version to the present one, and store that version when all steps are done."""
     if version == VERSION:
         return
     if version is not None:
@@ -132,8 +132,10 @@ def upgrade_tasks(translate: Translate) -> None:
 
 
 def convert_task(item: Item, translate: Translate) -> Item:
-    """Return a task of 0.3.0 in its new form. A specification that cannot be decrypted or translated stays as it is:
-    the owner sees that the task cannot be read."""
+    """Return a task of 0.3.0 in its new form.
+
+    A specification that cannot be decrypted or translated stays as it is: the owner sees that the task cannot be read.
+    """
     task = {TASK_NAMES.get(name, name): value for name, value in item.items() if name not in ("shelf", "spread")}
     task["owner_key"] = {STRING: _rename_status(item["shelf"][STRING], 2)}
     task["shard_key"] = {STRING: _rename_status(item["spread"][STRING], 1)}
@@ -190,7 +192,7 @@ def _scan(table: str, old_name: str) -> Iterator[Item]:
 
 
 def _write(operation: str, table: str, **options: Any) -> None:
-    """Write a record, unless its condition does not hold: then it has the new form."""
+    """Write a record, unless its condition is false: then it has the new form."""
     with translate_errors():
         try:
             getattr(get_connection(TaskRecord).client, operation)(TableName=table, **options)

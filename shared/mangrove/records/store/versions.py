@@ -1,7 +1,7 @@
 """The version of the configuration: users, storages, rules and settings.
 
-Each write raises the version in the same transaction and adds a note of the records that changed, which expires. A
-process that has version 7 reads the notes of version 8 and later to know which records to read again.
+Each write increments the version in the same transaction and adds a note of the changed records, which expires. A
+process that has version 7 reads the notes of version 8 and later to find the records to read again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mangrove.records.store.base import RecordConflict, transaction, translate_e
 from mangrove.records.store.counters import Counter
 
 KEY = "configuration"
-NOTE_LIFETIME_HOURS = 1  # a process that is older reads everything
-MAX_NOTES = 50  # of more, a process reads everything
-MAX_ATTEMPTS = 20  # while others raise the version at the same time
+NOTE_LIFETIME_HOURS = 1  # a process with an older version reads everything
+MAX_NOTES = 50  # for more, a process reads everything
+MAX_ATTEMPTS = 20  # while others increment the version at the same time
 
 
 def get_version() -> int:
@@ -37,7 +37,7 @@ def get_version() -> int:
 
 
 def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callable[[TransactWrite], object]) -> None:
-    """Do the writes that `add` adds to a transaction, and raise the version: all of it or nothing.
+    """Do the writes that `add` adds to a transaction, and increment the version: all of it or nothing.
 
     `ids` are the records of `kind` that change. RecordConflict is about the writes of `add`.
     """
@@ -69,7 +69,7 @@ def _make_key(version: int) -> str:
 
 
 def read_changes(known: int, version: int) -> Mapping[str, set[int | str]] | None:
-    """Return the changes after the version `known` up to `version`, kind → ids; None if not all notes are there."""
+    """Return the changes after the version `known` up to `version`: ids by kind; None if a note is missing."""
     if not 0 < version - known <= MAX_NOTES:
         return None
     keys = [_make_key(number) for number in range(known + 1, version + 1)]

@@ -1,4 +1,4 @@
-"""Operations on many task records, with fewer calls than one for each."""
+"""Operations on many task records, with fewer calls than one per task."""
 
 from __future__ import annotations
 
@@ -61,17 +61,19 @@ def read(ids: Sequence[str]) -> list[Task]:
 
 
 def _make_readable(item: dict[str, Any]) -> Task | None:
-    """Return the task of a record, None if another program wrote it: the other tasks go on."""
+    """Return the task of a record, None if another program wrote it: the other tasks are not affected."""
     try:
         return make_task(TaskRecord.from_raw_data(item))
     except DecryptionError as problem:
-        log_warning("a task cannot be read", tid=item["id"]["S"][:MAX_LOGGED_KEY_LENGTH], reason=problem.message)
+        log_warning("unreadable task skipped", tid=item["id"]["S"][:MAX_LOGGED_KEY_LENGTH], reason=problem.message)
         return None
 
 
 def remove_done(tasks: Sequence[Task]) -> list[Task]:
-    """Hide tasks that are done, and start a run of each that only cleans up. Return those tasks, without the tasks
-    whose next run another request started; at most MAX_TASKS_PER_CALL."""
+    """Hide finished tasks, and start a run of each that only cleans up.
+
+    Return those tasks, without tasks whose next run another request started; at most MAX_TASKS_PER_CALL.
+    """
 
     def reopen(write: TransactWrite, task: Task) -> None:
         condition = TaskRecord.attempt == task.attempt
@@ -82,7 +84,7 @@ def remove_done(tasks: Sequence[Task]) -> list[Task]:
 
 
 def delete_done(kind: str, ids: Sequence[str]) -> None:
-    """Delete tasks of a kind that are done, except those that were just reopened; at most MAX_TASKS_PER_CALL."""
+    """Delete finished tasks of a kind, except those that were just reopened; at most MAX_TASKS_PER_CALL."""
 
     def delete(write: TransactWrite, id: str) -> None:
         condition = TaskRecord.shard_key == make_shard_key(id, kind, TaskStatus.DONE)
@@ -112,7 +114,7 @@ def _write_possible(items: Sequence[Item], add: Callable[[TransactWrite, Item], 
                     add(write, item)
         except RecordConflict as conflict:
             if not any(conflict.failed):
-                raise RecordsUnavailable from conflict  # another transaction was at work: worth a retry
+                raise RecordsUnavailable from conflict  # another transaction was in progress: retry
             left = [item for item, failed in zip(left, conflict.failed, strict=True) if not failed]
             continue
         page_anchors().clear()

@@ -1,4 +1,4 @@
-"""Lists of task records: pages of them for clients, and the tasks that are still to be worked on.
+"""Lists of task records: pages for clients, and unfinished tasks for workers.
 
 The tasks of one owner have one key of an index. The tasks of all owners have several, whose rows are merged.
 """
@@ -61,7 +61,7 @@ def list_rows(
 ) -> Iterator[TaskRow]:
     """Yield the tasks of a kind of one owner (None: of all) from the position `start`, `page_size` per query.
 
-    `since`, in seconds since the epoch, is for tasks that are done: only those that ended later.
+    `since`, in seconds since the epoch, applies to finished tasks: only those that ended later.
     """
     name = ListName(kind, TaskStatus.DONE if done else TaskStatus.UNDONE, owner)
     keys, anchors = _list_keys(name), page_anchors()
@@ -91,8 +91,8 @@ def _skip_rows(name: ListName, keys: Sequence[IndexKey], start: int) -> PageAnch
     """Return the last anchor that is found without reading rows, with at most `start` rows up to it. None if the list
     is shorter.
 
-    Counting costs a quarter of reading. Of several keys the first one says how far to go, since all have about as many
-    rows.
+    Counting costs a quarter of reading. With several keys, the first one determines the position, since all have about
+    as many rows.
     """
     anchors, (first, *others) = page_anchors(), keys
     anchor = anchors.find(name, start)
@@ -133,7 +133,7 @@ def _count_until(index_key: IndexKey, after: str, until: str) -> int:
 
 
 def _merge(keys: Sequence[IndexKey], after: str, page_size: int | None, attributes: list[str]) -> Iterator[Item]:
-    """Yield the rows of all keys in their order, from the first one behind `after`."""
+    """Yield the rows of all keys in order, from the first one behind `after`."""
     size = None if page_size is None else min(max(page_size, 1), MAX_ROWS_PER_QUERY)
     if size is not None and len(keys) > 1:
         size = max(size * 3 // (2 * SHARDS), MIN_ROWS_PER_QUERY)
@@ -186,7 +186,7 @@ class UnfinishedStart(NamedTuple):
 
 
 class UnfinishedPage(NamedTuple):
-    """A page of tasks that are to be worked on."""
+    """A page of unfinished tasks."""
 
     owners: dict[str, int]
     """By the ids of the tasks."""
@@ -200,7 +200,7 @@ class UnfinishedPage(NamedTuple):
 
 
 def list_unfinished(kind: str, start: UnfinishedStart | None = None, limit: int = 500) -> UnfinishedPage:
-    """Return a page of the tasks of a kind that are to be worked on, the oldest first, then the removed ones."""
+    """Return a page of the unfinished tasks of a kind, the oldest first, then the removed ones."""
     removed, key = start or UnfinishedStart(False, "")
     keys = _list_keys(ListName(kind, TaskStatus.REMOVED if removed else TaskStatus.UNDONE, None))
     items = list(islice(_merge(keys, key, limit, ["id", "owner", "ordered"]), limit))

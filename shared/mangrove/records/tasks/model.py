@@ -1,7 +1,7 @@
 """Task records: the specification of a task, its progress, and the lease of its worker.
 
 A worker holds a lease under a token of its own. Each write of progress names the token, so that a worker that lost its
-lease changes nothing. Clocks are not compared to see that a lease has expired: see `Lease`.
+lease changes nothing. Clocks are not compared to decide whether a lease has expired: see `Lease`.
 """
 
 from __future__ import annotations
@@ -70,14 +70,16 @@ class TaskView:
 class Lease(NamedTuple):
     """The last lease of a task.
 
-    Each renewal writes another `until`. To others it is not a time, but a value that changes while the holder lives.
+    Each renewal writes another `until`. To other workers it is not a time, but a value that changes while the holder is
+    alive.
     """
 
     token: str = ""
     """Of its holder."""
     until: float = 0.0
-    """Its end by the clock of the holder, in seconds since the epoch; after a release the negative time of that; 0
-    before the first lease."""
+    """Its end by the clock of the holder, in seconds since the epoch; after a release the negated time of the
+    release; 0 before the first lease.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Task:
     removed: bool
     """It is not listed any more; its state machine has to clean up."""
     attempt: int
-    """The number of the run: 0 for the first, one more for each retry."""
+    """The number of the run: 0 for the first, incremented by each retry."""
     created: float
     """In seconds since the epoch."""
     lease: Lease
@@ -109,7 +111,7 @@ class Task:
         return max(abs(self.lease.until), self.created)
 
 
-PROJECTED = ["owner", "view", "cancel"]  # the attributes in the indexes beside the keys
+PROJECTED = ["owner", "view", "cancel"]  # the attributes in the indexes in addition to the keys
 
 
 class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
@@ -205,12 +207,12 @@ def create(new: NewTask) -> Task:
 
 
 def follow_new(record: TaskRecord) -> None:
-    """Move the anchors of the lists that have a new task."""
+    """Update the anchors of the lists that have a new task."""
     page_anchors().move(int(record.owner), record.kind, TaskStatus.UNDONE, record.ordered, 1)
 
 
 def is_free_or_same(record: TaskRecord) -> Condition:
-    """Return the condition that the id is free, or taken by this write, whose answer was lost."""
+    """Return the condition that the id is free, or taken by this same write, whose answer was lost."""
     free: Condition = TaskRecord.id.does_not_exist() | (TaskRecord.ordered == record.ordered)
     return free
 
@@ -299,11 +301,11 @@ def save(
     done: bool | None = None,
     expires: datetime | None = None,
 ) -> Task:
-    """Write changes as the holder of `token`, and extend the lease by `seconds`; 0 releases it. The lease of `task` may
-    belong to another worker if it has expired.
+    """Write changes as the holder of `token`, and extend the lease by `seconds`; 0 releases it.
 
-    Raise RecordConflict if another worker holds the task, or if `done` would change the status of a removed task. A
-    task that is done may be deleted when it `expires`. The result has the present `cancel`.
+    The lease of `task` may belong to another worker if it has expired. Raise RecordConflict if another worker holds the
+    task, or if `done` would change the status of a removed task. The record of a finished task may be deleted when it
+    `expires`. The result has the present `cancel`.
     """
     record, now = TaskRecord(task.id), time.time()
     actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
@@ -361,8 +363,10 @@ def reopen(task: Task, view: TaskView) -> Task:
 
 
 def renew(task: Task, new: NewTask) -> Task:
-    """Replace a task that is done by a new one of the same id, as its next run, with its cursor. Raise RecordConflict
-    if another request replaced it."""
+    """Replace a finished task by a new one with the same id, as its next run, with its cursor.
+
+    Raise RecordConflict if another request replaced it.
+    """
     record = make_record(new)
     record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
     done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, TaskStatus.DONE)

@@ -1,7 +1,8 @@
-"""The order of tasks in lists, and anchors: positions of rows, so that a page far down need not be counted.
+"""The order of tasks in lists, and anchors: known positions of rows, so that the rows before a page need not be
+counted.
 
-The tasks of one owner are in a list, and those of all owners. Tasks that are not done are ordered the oldest first,
-those that are done the last first.
+There is a list per owner, and one for all owners. Unfinished tasks are in ascending order of creation, finished ones in
+descending order of their end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SHARD_INDEX = "shard_key"
 SHARDS = 4  # keys that share the tasks of all owners: one key could not take the writes of all running tasks
 ANCHOR_SPACING = 50  # rows between two anchors
 MAX_FOREIGN_AGE_SECONDS = 2.0  # of the anchors of a list that another process may have changed
-MIN_FOREIGN_ROWS = 2000  # fewer rows of such a list are counted again at once
+MIN_FOREIGN_ROWS = 2000  # fewer rows of such a list are counted again immediately
 MAX_CHANGED_AGE_SECONDS = 30.0  # of the anchors of a list that changes, which corrects errors of counting
 _MAX_MILLISECONDS = 10**15 - 1
 
@@ -59,12 +60,12 @@ def find_status(owner_key: str) -> TaskStatus:
 
 
 def make_order(id: str, created: float) -> str:
-    """Return the sort key of a task that is not done; `created` in seconds since the epoch."""
+    """Return the sort key of an unfinished task; `created` in seconds since the epoch."""
     return f"{int(created * 1000):015d}#{id}"
 
 
 def make_done_order(id: str, ended: float) -> str:
-    """Return the sort key of a task that is done; `ended` in seconds since the epoch."""
+    """Return the sort key of a finished task; `ended` in seconds since the epoch."""
     return f"{_MAX_MILLISECONDS - max(int(ended * 1000), 0):015d}#{id}"
 
 
@@ -88,7 +89,7 @@ class PageAnchor(NamedTuple):
     key: str
     """The sort key of the row; "" for the beginning of the list."""
     position: int
-    """The number of rows up to it, with the row itself."""
+    """The number of rows up to and including it."""
     version: int
     """Of all anchors, when it was counted."""
 
@@ -116,7 +117,7 @@ class _ListAnchors:
 class PageAnchors:
     """The anchors of this process, by list.
 
-    A write of this process moves them. Where other processes write, they expire like a snapshot of the configuration.
+    A write of this process moves them. If other processes write, they expire like a snapshot of the configuration.
     """
 
     def __init__(self) -> None:
@@ -146,7 +147,7 @@ class PageAnchors:
                 anchors.positions.append(anchor.position)
 
     def move(self, owner: int, kind: str, status: TaskStatus, key: str, rows: int) -> None:
-        """Follow a row that was added at `key` (1) or removed (-1)."""
+        """Update the anchors after a row was added at `key` (1) or removed (-1)."""
         change_counters().bump(Topic.TASK_LISTS)
         with self._lock:
             for list_owner in (None, owner):

@@ -1,6 +1,6 @@
 """Slots for running tasks in the cloud: a record for each kind of task, in which each slot is a lease that expires.
 
-Slots limit load and nothing else. With a wrong clock there are a few more or fewer for a minute.
+Slots only limit the load. With a wrong clock there are a few more or fewer for a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mangrove.records.store.base import RecordConflict, translate_errors
 from mangrove.records.store.counters import Counter
 
 LIFETIME = timedelta(hours=1)  # of the record, after its last change
-MAX_ATTEMPTS = 8  # of a change that meets another one
+MAX_ATTEMPTS = 8  # of a change that conflicts with another one
 MAX_FIRST_DELAY_SECONDS = 0.02  # before the second attempt, doubled for each further one
 
 Slots = dict[str, float]
@@ -37,7 +37,7 @@ def acquire(kind: str, holder: str, limit: int, seconds: float) -> bool:
 
 
 def release(kind: str, holder: str) -> None:
-    """Release a slot. If that fails, it expires by itself."""
+    """Release a slot. If that fails, it expires."""
     _change(kind, lambda slots: slots.pop(holder, None) is not None)
 
 

@@ -151,7 +151,7 @@ def put_receipt(session: UploadSession, receipt: Receipt) -> None:
 
 
 def delete_receipt(id: str, number: int) -> None:
-    """Delete the receipt of a part that will be stored again."""
+    """Delete the receipt of a part that is about to be stored again."""
     with translate_errors():
         ReceiptRecord(id, f"{number:05d}").delete()
 

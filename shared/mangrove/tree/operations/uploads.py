@@ -1,4 +1,4 @@
-"""The operation that stores a body. It is checked before the first byte is read, and stored completely or not at all."""
+"""The operation that stores a body: checked before the first byte is read, and stored completely or not at all."""
 
 from __future__ import annotations
 
