@@ -103,7 +103,7 @@ class PathAccess:
         return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
 
     def may_read(self) -> bool:
-        """True if the rules, and the scope of the caller, let the caller read here."""
+        """True if the rules and the scope of the caller allow reading here."""
         return self.caller.may_read and all(decision.may_read(self.password) for decision in self.decisions)
 
     def is_reader(self) -> bool:
@@ -111,7 +111,7 @@ class PathAccess:
         return all(decision.is_reader for decision in self.decisions)
 
     def may_write(self) -> bool:
-        """True if the scope of the caller is not for reading alone, and no list of writers leaves the caller out."""
+        """True if the scope of the caller allows changes, and no list of writers excludes the caller."""
         return self.caller.may_change and all(decision.may_write for decision in self.decisions)
 
     def may_replace(self, child: PathAccess) -> bool:
@@ -250,7 +250,7 @@ class PathAccess:
 
 
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
-    """Return the access to a path as the caller wrote it, below the caller's root unless `confined` is off.
+    """Return the access to a path of a request, below the caller's root unless `confined` is False.
 
     Raise RelativePath or BadRequest for a text that is not a path, TooMany for a password while the folder is locked
     for the caller's address. No storage is called.

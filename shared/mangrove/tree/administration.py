@@ -76,9 +76,8 @@ def _complete_addition(fields: dict[str, Any]) -> str:
 
 
 async def create(fields: dict[str, Any]) -> int:
-    """Create a storage, start it unless it is disabled, and return its id. Raise Problem with `{"id":
-
-    N}` if it does not start.
+    """Create a storage, start it unless it is disabled, and return its id. Raise Problem with `{"id": N}` if it
+    does not start.
     """
     try:
         registry.load(fields["driver"])

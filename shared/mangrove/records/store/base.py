@@ -284,10 +284,8 @@ class Versioned(Protected):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Count a call and translate its failure:
-
-    RecordConflict for a failed condition, RecordRefused for a record that the engine refuses in any case,
-    RecordsThrottled, otherwise RecordsUnavailable.
+    """Count a call and translate its failure: RecordConflict for a failed condition, RecordRefused for a record
+    that the engine refuses in any case, RecordsThrottled, otherwise RecordsUnavailable.
     """
     connections().count_call()
     try:

@@ -91,10 +91,8 @@ def make_worker(
     step_seconds: float = STEP_SECONDS,
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> Handler:
-    """Return the handler of a worker function:
-
-    `{"tid"}` in, `{"tid", "more", "seconds"}` out, and the result of `describe`. `step_seconds`: of a step in the
-    standalone service.
+    """Return the handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and the result of
+    `describe`. `step_seconds`: of a step in the standalone service.
     """
     configuration.prefetch()
 
