@@ -1,3 +1,4 @@
+import { passkeys, signInWith } from './identity.en'
 import { manage } from './manage.en'
 import { share } from './share.en'
 
@@ -363,6 +364,7 @@ export const en = {
     },
     newPassword: 'New password',
     noRights: 'You can browse and download.',
+    passkeys,
     password: 'Password',
     passwordHint: 'A new password ends all sessions but this one.',
     presentPassword: 'Current password',
@@ -473,6 +475,7 @@ export const en = {
     working: 'Searching…',
   },
   share,
+  signInWith,
   site: {
     account: 'Account',
     announcement: 'Announcement',

@@ -1,4 +1,5 @@
 import type { Texts } from './en'
+import { passkeys, signInWith } from './identity.zh'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
@@ -352,6 +353,7 @@ export const zh: Texts = {
     },
     newPassword: '新密码',
     noRights: '您可以浏览和下载。',
+    passkeys,
     password: '密码',
     passwordHint: '修改密码后，除当前会话外的所有会话都会结束。',
     presentPassword: '当前密码',
@@ -460,6 +462,7 @@ export const zh: Texts = {
     working: '正在搜索…',
   },
   share,
+  signInWith,
   site: {
     account: '账户',
     announcement: '公告',

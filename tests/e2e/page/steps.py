@@ -19,7 +19,7 @@ def fill_sign_in(page: Any, username: str = "admin", password: str = ADMIN_PASSW
     """Sign in on the form that is shown."""
     page.get_by_label("User name").fill(username)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def select_row(page: Any, name: str) -> None:

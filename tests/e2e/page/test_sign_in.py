@@ -1,0 +1,86 @@
+"""Ways to sign in beside the password: passkeys, with the virtual authenticator of Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.page.conftest import AXE
+from tests.e2e.page.steps import fill_sign_in, find_violations
+from tests.support.service import Service
+
+PASSWORD = "seven green bottles"
+
+
+@pytest.fixture
+def passkeys_on(service: Service) -> Iterator[None]:
+    """Passkeys are on meanwhile."""
+    save(service, "true")
+    yield
+    save(service, "false")
+
+
+def save(service: Service, value: str) -> None:
+    admin = service.client()
+    body = [{"key": "webauthn_login_enabled", "value": value}]
+    assert admin.envelope(admin.http.post("/api/admin/setting/save", json=body))["code"] == 200
+
+
+def add_authenticator(page: Any) -> None:
+    """Give the browser an authenticator that verifies the user."""
+    session = page.context.new_cdp_session(page)
+    session.send("WebAuthn.enable")
+    options = {
+        "protocol": "ctap2",
+        "transport": "internal",
+        "hasResidentKey": True,
+        "hasUserVerification": True,
+        "isUserVerified": True,
+        "automaticPresenceSimulation": True,
+    }
+    session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+
+
+@pytest.mark.usefixtures("passkeys_on")
+def test_a_passkey_is_registered_used_and_removed(page: Any, service: Service, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    name = f"petra{width}"
+    service.client().ok("/api/admin/user/create", username=name, password=PASSWORD, base_path="/files", permission=8)
+    address = service.address.replace("127.0.0.1", "localhost")  # a relying party has a name
+    add_authenticator(page)
+    page.goto(f"{address}/@profile")
+    fill_sign_in(page, name, PASSWORD)
+    page.get_by_role("button", name="Add a passkey").click()
+    page.get_by_label("Name of the passkey").fill("laptop")
+    page.screenshot(path=shots / f"passkey-dialog-{width}.png")
+    page.get_by_role("dialog").get_by_role("button", name="Add a passkey").click()
+    page.get_by_text("Passkey added").wait_for()
+    page.get_by_role("button", name="Remove the passkey laptop").scroll_into_view_if_needed()
+    page.screenshot(path=shots / f"passkeys-{width}.png")
+    assert find_violations(page, AXE) == []
+
+    page.get_by_role("button", name="Account").click()
+    page.get_by_role("menuitem", name="Sign out").click()
+    page.get_by_label("User name").wait_for()
+    page.screenshot(path=shots / f"sign-in-passkey-{width}.png")
+    assert find_violations(page, AXE) == []
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    page.get_by_role("heading", name="Profile").wait_for()
+    page.get_by_role("button", name="Account").get_by_text(name).wait_for(state="attached")
+
+    page.get_by_role("button", name="Remove the passkey laptop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    page.get_by_text("There are no passkeys").wait_for()
+
+
+@pytest.mark.usefixtures("passkeys_on")
+def test_a_sign_in_without_a_passkey_says_so(page: Any, service: Service) -> None:
+    add_authenticator(page)
+    page.goto(service.address.replace("127.0.0.1", "localhost"))
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    page.get_by_text("No passkey was used").wait_for()
+    fill_sign_in(page)
+    page.get_by_role("grid").wait_for()
