@@ -18,6 +18,7 @@ import pyotp
 from mangrove.cloud.platform import MAX_FILE_BYTES
 from tests.contract.test_events import EVENTS
 from tests.support import lambdas
+from tests.support.authenticator import Authenticator
 
 
 class Person:
@@ -47,6 +48,18 @@ class Person:
         envelope = self.asks(sample, query, **body)
         assert envelope["code"] == 200, (sample, envelope)
         return envelope["data"]
+
+    @property
+    def origin(self) -> str:
+        """The address that the samples are sent to."""
+        event = json.loads((EVENTS / "auth/me.json").read_text())
+        return f"https://{event['requestContext']['domainName']}"
+
+    def finish(self, sample: str, session: str, credential: Any) -> None:
+        """Answer a challenge of WebAuthn."""
+        answer = self.raw(sample, {"headers": {"session": session}, "body": json.dumps(credential)})
+        envelope = json.loads(answer["body"])
+        assert envelope["code"] == 200, (sample, envelope)
 
     def puts(self, path: str, content: bytes = b"bytes") -> int:
         """The code that an upload is answered with."""
@@ -120,11 +133,24 @@ def accounts(admin: Person) -> None:
     person.gets("auth/app_password_delete", f"id={first}")
     assert admin.gets("users/app_password_list", f"uid={number}")["total"] == 2
     admin.gets("users/app_password_delete", f"id={second}")
+    sign_in_by_passkey(admin)
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
     share(admin, person)
     admin.gets("users/delete", f"id={number}")
     change_own_factor(admin)
+
+
+def sign_in_by_passkey(person: Person) -> None:
+    """A passkey that is registered, used and removed."""
+    begun = person.gets("auth/passkey_begin_registration")
+    authenticator = Authenticator(person.origin)
+    credential = authenticator.create(begun["options"])
+    person.finish("auth/passkey_finish_registration", begun["session"], credential)
+    begun = person.gets("auth/passkey_begin_login")
+    person.finish("auth/passkey_finish_login", begun["session"], authenticator.get(begun["options"]))
+    (row,) = person.gets("auth/passkey_list")
+    person.gets("auth/passkey_delete", id=row["id"])
 
 
 def share(admin: Person, person: Person) -> None:

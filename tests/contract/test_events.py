@@ -28,6 +28,9 @@ ORDER = [sample.name for sample in read_samples()]
 SUFFIX = "https://github.com/alist-org/alist"
 CODES = {  # envelope codes other than 200: tools that are not there, a made-up code, a driver without such a method
     "auth/2fa_verify": 400,
+    "auth/passkey_finish_login": 400,  # `scenarios` answers a challenge
+    "auth/passkey_finish_registration": 400,
+    "auth/passkey_delete": 404,
     "metas/lock_delete": 404,
     "settings/set_aria2": 500,
     "settings/set_qbit": 500,
@@ -214,6 +217,13 @@ def allow_origin(cloud: lambdas.Cloud, values: Values) -> None:
     check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
 
 
+def allow_passkeys(cloud: lambdas.Cloud, values: Values) -> None:
+    """Switch passkeys on."""
+    rows = [{"key": "webauthn_login_enabled", "value": "true"}]
+    saving = values.fill("settings/save") | {"body": json.dumps(rows)}
+    check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
+
+
 def finish_tasks(cloud: lambdas.Cloud, values: Values) -> None:
     """Let the open tasks end."""
     cloud.run_executions()
@@ -233,6 +243,7 @@ def name_index_task(cloud: lambdas.Cloud, values: Values) -> None:
 
 
 BEFORE: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample needs
+    "auth/passkey_begin_login": allow_passkeys,
     "uploads/multipart_abort": begin_multipart,
     "files/archive_meta": upload_archive,
     "files/add_offline_download": allow_origin,
