@@ -49,6 +49,7 @@ def _make(protocol: str, *rows: tuple[str, str, str, str]) -> list[Limit]:
 
 
 CONNECTIONS = "standalone.connections"
+PROVIDERS = "identity.identity_providers"
 LIMITS = "core.limits"
 SFTP = "protocols.sftp"
 DAV = "protocols.webdav"
@@ -93,6 +94,11 @@ LIST: Sequence[Limit] = [
         ),
         ("public key", "identity.keys:MAX_KEY_LENGTH", "characters", "key"),
         ("public keys", "identity.keys:MAX_KEYS_PER_USER", "keys", "user"),
+        ("sign-ins elsewhere at once", f"{LIMITS}:REMOTE_SIGN_IN_CONCURRENCY", "sign-ins", "process"),
+        ("sign-ins elsewhere at once", f"{LIMITS}:REMOTE_SIGN_INS_PER_CALLER", "sign-ins", "address"),
+        ("answer of an identity provider", f"{PROVIDERS}:PROVIDER_TIMEOUT_SECONDS", "seconds", "request"),
+        ("answer of an identity provider", f"{PROVIDERS}:MAX_PROVIDER_ANSWER_BYTES", "bytes", "request"),
+        ("sign-in at an identity provider", "identity.single_sign_on:STATE_SECONDS", "seconds", "sign-in"),
         ("passkeys", "identity.passkeys:MAX_PASSKEYS_PER_USER", "passkeys", "user"),
         ("title of a passkey", "identity.passkeys:MAX_TITLE_LENGTH", "characters", "passkey"),
         ("part of a passkey", "web.sign_in_models:MAX_CREDENTIAL_CHARACTERS", "characters", "request"),

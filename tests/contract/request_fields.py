@@ -99,6 +99,7 @@ SHARE = {
     "mode", "extensions[]",
 }  # fmt: skip
 LOGIN = {"username", "password", "otp_code"}
+CALLBACK = {"code", "state", "iss", "error"}
 CREDENTIAL = {"id", "rawId", "type", "session", "response.clientDataJSON"}
 PAGES = {"page", "per_page"}
 UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
@@ -131,6 +132,10 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/auth/2fa/verify": {"code", "secret", "otp-code"},
         "POST /api/auth/login": LOGIN,
         "POST /api/auth/login/hash": LOGIN,
+        "GET /api/auth/sso": {"method"},
+        "GET /api/auth/sso_callback": CALLBACK,
+        "GET /api/auth/sso_get_token": CALLBACK,
+        "GET /api/auth/get_sso_id": CALLBACK,
         "GET /api/authn/webauthn_begin_login": {"username"},
         "POST /api/authn/webauthn_finish_login": CREDENTIAL
         | {"response.authenticatorData", "response.signature", "response.userHandle", "username"},

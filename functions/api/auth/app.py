@@ -6,19 +6,22 @@ import asyncio
 from functools import partial
 from typing import Annotated, Any
 
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
 from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passkeys, passwords, tokens
 from mangrove.identity.rights import Caller
+from mangrove.identity.single_sign_on import read_link
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.passkeys import passkeys as passkey_records
-from mangrove.web import account_models, flavours, models, sign_in_models
+from mangrove.web import account_models, flavours, models, sign_in, sign_in_models
 from mangrove.web.address import find_site_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields
+from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import AccountOwner, Anyone, ClientAddress, PresentCode, Reader, RequestFlavour
 
 api = Api("auth")
@@ -88,10 +91,11 @@ async def me(who: Reader) -> Reply:
 
 @api.post("/api/me/update")
 async def update_me(who: AccountOwner, body: models.UpdateMeReq, client_address: ClientAddress) -> Reply:
-    """Change the caller's own name and password."""
+    """Change the caller's own name and password, and link or unlink an identity."""
     if not who.is_guest:
         require_fields(username=body.username)
-    change = partial(accounts.update_me, who.user, body.username, body.password, body.sso_id)
+    sso_id, has_sso_link = await asyncio.to_thread(read_link, who.user, body.sso_id)
+    change = partial(accounts.update_me, who.user, body.username, body.password, sso_id, has_sso_link=has_sso_link)
     if body.password:
         await passwords.run_in_turn(client_address, change)
     else:
@@ -153,6 +157,64 @@ def delete_app_password(who: AccountOwner, id: RecordId = "") -> Reply:
     owner = _require_user(who)
     app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()
+
+
+AuthorizationCode = Annotated[str, Query(max_length=4096, description="Code of the identity provider.")]
+State = Annotated[str, Query(max_length=256, description="The state with which the sign-in began.")]
+Issuer = Annotated[str, Query(max_length=1024, description="Issuer, if the identity provider names it.")]
+ProviderError = Annotated[str, Query(max_length=1024, description="Why the identity provider refuses.")]
+SsoMethod = Annotated[str, require_in_query("`sso_get_token` to sign in, `get_sso_id` to link an identity.")]
+
+
+@api.get("/api/auth/sso", response_class=RedirectResponse)
+async def single_sign_on(who: Anyone, request: Request, method: SsoMethod = "") -> Response:
+    """Redirect to the identity provider."""
+    return await sign_in.begin_single_sign_on(request, method)
+
+
+@api.get("/api/auth/sso_callback", response_class=HTMLResponse)
+async def sso_callback(
+    who: Anyone,
+    request: Request,
+    code: AuthorizationCode = "",
+    state: State = "",
+    iss: Issuer = "",
+    error: ProviderError = "",
+) -> Response:
+    """Finish a sign-in; the page posts `token` or `sso_id` to the window of this site that opened it."""
+    return await sign_in.finish_single_sign_on(
+        request, "/api/auth/sso_callback", code=code, state=state, issuer=iss, error=error
+    )
+
+
+@api.get("/api/auth/sso_get_token", response_class=HTMLResponse)
+async def sso_get_token(
+    who: Anyone,
+    request: Request,
+    code: AuthorizationCode = "",
+    state: State = "",
+    iss: Issuer = "",
+    error: ProviderError = "",
+) -> Response:
+    """Finish a sign-in in compatibility mode; the page keeps the token and opens the front end."""
+    return await sign_in.finish_single_sign_on(
+        request, "/api/auth/sso_get_token", code=code, state=state, issuer=iss, error=error
+    )
+
+
+@api.get("/api/auth/get_sso_id", response_class=HTMLResponse)
+async def get_sso_id(
+    who: Anyone,
+    request: Request,
+    code: AuthorizationCode = "",
+    state: State = "",
+    iss: Issuer = "",
+    error: ProviderError = "",
+) -> Response:
+    """Identify a user in compatibility mode; the page opens the profile with a proof that links the identity once."""
+    return await sign_in.finish_single_sign_on(
+        request, "/api/auth/get_sso_id", code=code, state=state, issuer=iss, error=error
+    )
 
 
 PasskeySession = Annotated[str, Header(max_length=128, description="The `session` of the request that began.")]

@@ -43,6 +43,9 @@ ARCHIVE_MEMBER_WAIT_SECONDS = 10.0
 SIGN_IN_CONCURRENCY = PASSWORD_THREADS  # per process
 MAX_WAITING_SIGN_INS = 256  # per process; at 30 ms each the last one waits a few seconds
 SIGN_IN_RETRY_SECONDS = 5.0  # in which a full queue is worked off
+REMOTE_SIGN_IN_CONCURRENCY = 16  # per process, of sign-ins that ask an identity provider or a directory
+REMOTE_SIGN_INS_PER_CALLER = 2
+REMOTE_SIGN_IN_WAIT_SECONDS = 10.0
 SHARED_LIMITS = 8  # in the shared memory, with equal parts of it
 
 
@@ -299,6 +302,10 @@ class Limits:
             "too many sign-ins at the same time, try again later",
             SIGN_IN_CONCURRENCY, SIGN_IN_CONCURRENCY,
             max_waiting=MAX_WAITING_SIGN_INS, retry_seconds=SIGN_IN_RETRY_SECONDS,
+        )  # fmt: skip
+        self.remote_sign_ins = ConcurrencyLimiter(
+            "too many sign-ins at the same time, try again later",
+            REMOTE_SIGN_IN_CONCURRENCY, REMOTE_SIGN_INS_PER_CALLER, wait_seconds=REMOTE_SIGN_IN_WAIT_SECONDS,
         )  # fmt: skip
         self.task_requests = KeyedLock()  # by owner: one request at a time enqueues many tasks
         self.configuration_writes = threading.Lock()  # each raises the same number

@@ -188,15 +188,20 @@ def get(id: int) -> User:
         raise RecordNotFound("failed get old user: record not found") from None
 
 
-def create(fields: UserFields, password: str) -> User:
-    """Create a normal user. Without a password nobody can sign in until one is set."""
+def create(fields: UserFields, password: str, *, has_sso_link: bool = False) -> User:
+    """Create a normal user. Without a password nobody can sign in with one until it is set.
+
+    With `has_sso_link` the user signs in with the identity `sso_id`.
+    """
     if fields.role in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
     if fields.role != NORMAL:
         raise BadRequest("there is no such role")
     names.check(fields.username)
     return users.create(
-        **_clean(fields), **_make_password_fields(password or token_urlsafe(RANDOM_PASSWORD_BYTES), NORMAL)
+        **_clean(fields),
+        **_make_password_fields(password or token_urlsafe(RANDOM_PASSWORD_BYTES), NORMAL),
+        has_sso_link=has_sso_link,
     )
 
 
@@ -208,18 +213,20 @@ def update(id: int, fields: UserFields, password: str) -> User:
     if user.role == ADMIN and fields.disabled:
         raise BadRequest("admin user can not be disabled")
     _check_username(user, fields.username)
-    changed = users.change(id, **_clean(fields), **(_make_password_fields(password, user.role) if password else {}))
+    changes = _make_password_fields(password, user.role) if password else {}
+    is_linked = user.has_sso_link and fields.sso_id == user.sso_id
+    changed = users.change(id, **_clean(fields), **changes, has_sso_link=is_linked)
     _log_new_password(changed, password)
     return changed
 
 
-def update_me(user: User, username: str, password: str, sso_id: str) -> User:
+def update_me(user: User, username: str, password: str, sso_id: str, *, has_sso_link: bool = False) -> User:
     """Change the name, password and single sign-on id of the caller. A new password ends all sessions."""
     if user.role == GUEST:
         raise AccessDenied("Guest user can not update profile")
     _check_username(user, username)
     changes = _make_password_fields(password, user.role) if password else {}
-    changed = users.change(user.id, username=username, sso_id=sso_id, **changes)
+    changed = users.change(user.id, username=username, sso_id=sso_id, has_sso_link=has_sso_link, **changes)
     _log_new_password(changed, password)
     return changed
 

@@ -52,6 +52,8 @@ class User:
     """The time of the last new password, in microseconds since the epoch."""
     has_short_password: bool = False
     """The last new password of an administrator had fewer than SHORT_PASSWORD characters."""
+    has_sso_link: bool = False
+    """The identity `sso_id` is proven: who signs in with it has this account."""
 
 
 class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-call]
@@ -81,6 +83,7 @@ class UserRecord(Versioned):
     otp_secret = EncryptedAttribute(default="")
     pwd_ts = NumberAttribute(default=0)
     has_short_password = BooleanAttribute(default=False)
+    has_sso_link = BooleanAttribute(default=False)
 
     by_role = RoleIndex()
 
@@ -90,14 +93,16 @@ LOOKALIKE_TAKEN = "username looks like that of another user"
 KIND = "users"
 MAX_IDS_PER_QUERY = 1000
 SKELETON_CLAIM = "looks"  # the kind of the claims to skeletons
+SSO_CLAIM = "sso"  # of the claims to identities of single sign-on
 
 
 class UserRepository(ConfigurationRepository[User]):
     """Users, whose names must not look alike."""
 
     def make_names(self, record: Any) -> list[str]:
-        """Return the username and its skeletons."""
-        return [*super().make_names(record), *make_looks(record.username)]
+        """Return the username, its skeletons, and the linked identity."""
+        identity = [_make_sso_name(record.sso_id)] if record.has_sso_link else []
+        return [*super().make_names(record), *make_looks(record.username), *identity]
 
     def _explain(self, failed: Sequence[bool]) -> Problem:
         is_other_name = bool(failed) and not failed[0]
@@ -132,6 +137,17 @@ def find(username: str) -> User | None:
         return None
     user = None if id is None else find_by_id(id)
     return user if user is not None and user.username == username else None
+
+
+def _make_sso_name(sso_id: str) -> str:
+    return f"{SSO_CLAIM}#{hashlib.sha256(sso_id.encode()).hexdigest()}"
+
+
+def find_by_sso_id(sso_id: str) -> User | None:
+    """Return the user who is linked to an identity, None if there is none."""
+    id = repository.find_owner(_make_sso_name(sso_id))
+    user = None if id is None else find_by_id(id)
+    return user if user is not None and user.has_sso_link and user.sso_id == sso_id else None
 
 
 def find_by_id(id: int) -> User | None:

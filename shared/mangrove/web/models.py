@@ -76,7 +76,9 @@ class UpdateMeReq(Body):
 
     username: Text = Field("", description="Name that the user signs in with.")
     password: Text = Field("", description="The new password, which ends all sessions; empty for no change.")
-    sso_id: Text = Field("", description="The user's name at the single sign-on.")
+    sso_id: Text = Field(
+        "", description="Identity at single sign-on: the one of the answer to `get_sso_id` links it, empty unlinks it."
+    )
 
 
 class AddKeyReq(Body):

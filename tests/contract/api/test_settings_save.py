@@ -130,8 +130,7 @@ def test_a_value_its_hook_refuses_saves_nothing_of_the_batch(admin: Client, key:
 
 
 SWITCHES = [
-    "webauthn_login_enabled", "share_preview", "share_archive_preview", "sso_login_enabled",
-    "sso_compatibility_mode", "ldap_login_enabled",
+    "share_preview", "share_archive_preview", "ldap_login_enabled",
 ]  # fmt: skip
 
 

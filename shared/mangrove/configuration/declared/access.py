@@ -24,6 +24,7 @@ MIN_TOKEN_LENGTH = 32  # characters; a shorter token that is stored already stay
 MIB = 1 << 20
 MIN_SFTP_TEMPORARY_MIB = 8  # the unit of the limits of temporary files
 MAX_SFTP_MIB = 1 << 20  # the largest limit that can be set: 1 TiB
+MAX_PERMISSION = 0xFFFF  # of a new account
 MAX_PASSWORD_MINIMUM = 64  # the largest minimum length of passwords that can be set, in characters
 PRIVACY = (
     r"(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
@@ -36,6 +37,11 @@ SHARE_TEXT = (
     "{{creator}} shares {{#each files}}{{this}} {{/each}}: {{base_url}}/@s/{{id}}"
     "{{#if pwd}} password: {{pwd}}{{/if}}{{#if expires}} until {{expires}}{{/if}}"
 )
+
+
+def _check_platform(value: str) -> None:
+    if value in ("Casdoor", "Dingtalk"):
+        raise ValueError(f"this version does not sign in with {value}: choose OIDC if it speaks OpenID Connect")
 
 
 class Global(SettingGroup):
@@ -151,37 +157,47 @@ class Global(SettingGroup):
 
 
 class Sso(SettingGroup):
-    """Sign-in through another service."""
+    """Single sign-on, at an identity provider."""
 
     group = Group.SSO
 
-    sso_login_enabled = switch(
-        False, PUBLIC, "Sign in through another service.", absent="single sign-on", zh="启用单点登录"
-    )
+    sso_login_enabled = switch(False, PUBLIC, "Allow sign-in at an identity provider.", zh="启用单点登录")
     sso_login_platform = choice(
-        "", "Casdoor,Github,Microsoft,Google,Dingtalk,OIDC", PUBLIC, "Which service that is.", zh="单点登录平台"
+        "",
+        "Casdoor,Github,Microsoft,Google,Dingtalk,OIDC",
+        PUBLIC,
+        "The kind of identity provider. Casdoor and Dingtalk are not supported.",
+        check=_check_platform,
+        zh="单点登录平台",
     )
-    sso_client_id = line("", PRIVATE, "The name of this site at that service.", zh="单点登录客户端 ID")
-    sso_client_secret = line("", PRIVATE, "The secret of this site at that service.", zh="单点登录客户端密钥")
-    sso_oidc_username_key = line("name", PRIVATE, "Which field of the answer is the user's name.", zh="OIDC 用户名字段")
-    sso_organization_name = line("", PRIVATE, "The organisation at that service.", zh="单点登录组织名称")
-    sso_application_name = line("", PRIVATE, "The application at that service.", zh="单点登录应用名称")
-    sso_endpoint_name = line("", PRIVATE, "The address of that service.", zh="单点登录端点")
-    sso_jwt_public_key = line("", PRIVATE, "The key with which that service signs.", zh="单点登录 JWT 公钥")
+    sso_client_id = line("", PRIVATE, "The client id of this site at the provider.", zh="单点登录客户端 ID")
+    sso_client_secret = line("", PRIVATE, "The client secret of this site at the provider.", zh="单点登录客户端密钥")
+    sso_oidc_username_key = line("name", PRIVATE, "The claim with the name of a new account.", zh="OIDC 用户名字段")
+    sso_organization_name = line("", PRIVATE, "The id of the tenant, for Microsoft.", zh="单点登录组织名称")
+    sso_application_name = line("", PRIVATE, "Saved and without effect.", zh="单点登录应用名称")
+    sso_endpoint_name = line(
+        "", PRIVATE, "The issuer of the provider, for OIDC; the address of a GitHub server.", zh="单点登录端点"
+    )
+    sso_jwt_public_key = line(
+        "", PRIVATE, "Saved and without effect: the keys of the provider are read from it.", zh="单点登录 JWT 公钥"
+    )
     sso_extra_scopes = line(
-        "", PRIVATE, "What else is asked of that service, with spaces between.", zh="单点登录附加范围"
+        "", PRIVATE, "More scopes to request from the provider, separated by spaces.", zh="单点登录附加范围"
     )
     sso_auto_register = switch(
-        False,
-        PRIVATE,
-        "Make an account for who signs in for the first time.",
-        absent="single sign-on",
-        zh="单点登录自动注册",
+        False, PRIVATE, "Create an account for an identity that is linked to none.", zh="单点登录自动注册"
     )
-    sso_default_dir = line("/", PRIVATE, "The root folder of such an account.", zh="单点登录默认目录")
-    sso_default_permission = number(0, PRIVATE, "What such an account may do.", zh="单点登录默认权限")
+    sso_default_dir = line("/", PRIVATE, "The base path of such an account.", zh="单点登录默认目录")
+    sso_default_permission = number(
+        0,
+        PRIVATE,
+        "The permission of such an account, as a number.",
+        minimum=0,
+        maximum=MAX_PERMISSION,
+        zh="单点登录默认权限",
+    )
     sso_compatibility_mode = switch(
-        False, PUBLIC, "Redirect as older front ends expect it.", absent="single sign-on", zh="单点登录兼容模式"
+        False, PUBLIC, "Redirect to the front end after a sign-in instead of closing a window.", zh="单点登录兼容模式"
     )
 
 

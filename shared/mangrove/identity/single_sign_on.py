@@ -1,0 +1,183 @@
+"""Single sign-on: the authorization code flow with PKCE, state and nonce, and the accounts of identities.
+
+An account belongs to an identity if it was created for it, or if its user linked it while signed in. Neither a name nor
+an address of mail joins the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from mangrove.core.problems import BadRequest, Unauthorized
+from mangrove.core.telemetry import log_event
+from mangrove.identity import accounts, challenges, lockout, names
+from mangrove.identity import identity_providers as providers
+from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
+from mangrove.identity.rights import NORMAL
+from mangrove.records import login_challenges, users
+from mangrove.records.store.base import NameTaken
+from mangrove.records.users import User
+
+GET_TOKEN, GET_ID = METHODS = ("sso_get_token", "get_sso_id")
+STATE_SECONDS = 600  # for the sign-in at the provider
+LINK_SECONDS = 600
+MAX_NAME_ATTEMPTS = 20  # ann, ann-2 … ann-20
+STATE, LINK = "single sign-on", "identity to link"  # purposes of challenges
+LINK_PREFIX = "link-"
+SUBJECT = "single sign-on\n"  # of the lock-out; a name that no account can have
+SCOPES = {"Github": "read:user"}
+DEFAULT_SCOPES = "openid profile email"
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """The answer of a provider, as the browser brings it."""
+
+    code: str
+    state: str
+    issuer: str
+    """"" if the answer does not name it."""
+    error: str
+    browser: str
+    """The cookie of the browser."""
+    redirect_uri: str
+    """The address that the browser was sent to."""
+
+
+async def begin(settings: SsoSettings, method: str, redirect_uri: str, browser: str, source: str) -> str:
+    """Return the address at the provider where the user signs in. Raise BadRequest, Unreachable or TooMany.
+
+    `browser` is a secret in a cookie: only the browser that began can finish.
+    """
+    provider = await providers.discover(settings)
+    verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
+    data = {
+        "method": method, "issuer": provider.issuer, "client": settings.sso_client_id, "nonce": nonce,
+        "verifier": verifier, "browser": browser, "redirect_uri": redirect_uri,
+    }  # fmt: skip
+    state = await asyncio.to_thread(challenges.issue, STATE, data, STATE_SECONDS, source)
+    scopes = [SCOPES.get(settings.sso_login_platform, DEFAULT_SCOPES), *settings.sso_extra_scopes.split()]
+    query = {
+        "response_type": "code", "client_id": settings.sso_client_id, "redirect_uri": redirect_uri,
+        "scope": " ".join(scopes), "state": state, "nonce": nonce, "code_challenge": _make_challenge(verifier),
+        "code_challenge_method": "S256",
+    }  # fmt: skip
+    joint = "&" if "?" in provider.authorization_endpoint else "?"
+    return f"{provider.authorization_endpoint}{joint}{urlencode(query)}"
+
+
+def _make_challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+
+
+async def finish(settings: SsoSettings, callback: Callback, source: str) -> dict[str, str]:
+    """Return `{"token": …}` of a session, or `{"sso_id": …}` with which a signed-in user links the identity.
+
+    Raise BadRequest, Unauthorized, Unreachable, AccessDenied or TooMany. Failures are counted for the source.
+    """
+    await asyncio.to_thread(lockout.ACCOUNTS.check, SUBJECT, source)
+    try:
+        method, provider, tokens, identity = await _identify(settings, callback)
+        if method == GET_ID:
+            answer = {"sso_id": await asyncio.to_thread(_make_link, identity, source)}
+        else:
+            user = await _find_or_register(settings, provider, tokens, identity)
+            answer = {"token": await asyncio.to_thread(accounts.open_session, user)}
+    except (BadRequest, Unauthorized):
+        await asyncio.to_thread(lockout.ACCOUNTS.record_failure, SUBJECT, source)
+        raise
+    await asyncio.to_thread(lockout.ACCOUNTS.record_success, SUBJECT, source)
+    return answer
+
+
+async def _identify(settings: SsoSettings, callback: Callback) -> tuple[str, Provider, Mapping[str, Any], Identity]:
+    begun = await asyncio.to_thread(login_challenges.use, STATE, callback.state)
+    if begun is None or not hmac.compare_digest(begun["browser"].encode(), callback.browser.encode()):
+        raise BadRequest("incorrect or expired state parameter")
+    if callback.error:
+        raise Unauthorized(f"the identity provider answers: {callback.error[:100]}")
+    if not callback.code:
+        raise BadRequest("No code provided")
+    provider = await providers.discover(settings)
+    is_same = (provider.issuer, settings.sso_client_id) == (begun["issuer"], begun["client"])
+    is_named = callback.issuer == provider.issuer if callback.issuer or provider.names_itself else True
+    if not is_same or not is_named or callback.redirect_uri != begun["redirect_uri"]:
+        raise Unauthorized("the answer comes from another identity provider than the sign-in began with")
+    tokens = await providers.exchange(provider, settings, callback.code, begun["verifier"], begun["redirect_uri"])
+    identity = await providers.identify(provider, tokens, settings.sso_client_id, begun["nonce"])
+    return begun["method"], provider, tokens, identity
+
+
+async def _find_or_register(
+    settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity
+) -> User:
+    user = await asyncio.to_thread(users.find_by_sso_id, identity.sso_id)
+    if user is not None:
+        return user
+    if not settings.sso_auto_register:
+        raise Unauthorized("no account is linked to this identity; a user links it in the profile")
+    name = await _find_name(settings, provider, tokens, identity)
+    return await asyncio.to_thread(_register, settings, identity, name)
+
+
+async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity) -> str:
+    """Return the claim with the user's name, from the ID token or else from the provider's own endpoint."""
+    key = "login" if not provider.jwks_uri else settings.sso_oidc_username_key
+    name = identity.claims.get(key)
+    if name is None and provider.jwks_uri:
+        claims = await providers.read_userinfo(provider, tokens)
+        name = claims.get(key) if claims.get("sub") == identity.subject else None
+    if not isinstance(name, str) or not name.strip():
+        raise BadRequest(f'the identity provider gives no "{key}" that could be a user name')
+    names.check(name.strip())
+    return name.strip()
+
+
+def _register(settings: SsoSettings, identity: Identity, name: str) -> User:
+    """Create an account for an identity, with a number behind its name if that is taken."""
+    for number in range(1, MAX_NAME_ATTEMPTS + 1):
+        username = name if number == 1 else f"{name}-{number}"
+        fields = accounts.UserFields(
+            username, settings.sso_default_dir or "/", NORMAL, settings.sso_default_permission, False,
+            identity.sso_id, False,
+        )  # fmt: skip
+        try:
+            user = accounts.create(fields, "", has_sso_link=True)
+        except (NameTaken, BadRequest) as problem:
+            if (linked := users.find_by_sso_id(identity.sso_id)) is not None:
+                return linked  # another request created it at the same time
+            if not isinstance(problem, NameTaken) and problem.message != users.LOOKALIKE_TAKEN:
+                raise
+            continue
+        log_event("an account was created for an identity", user=user.username, sso_id=identity.sso_id)
+        return user
+    raise BadRequest(f"too many accounts have a name like {name[:100]}")
+
+
+def _make_link(identity: Identity, source: str) -> str:
+    return LINK_PREFIX + challenges.issue(LINK, {"sso_id": identity.sso_id}, LINK_SECONDS, source)
+
+
+def read_link(user: User, sso_id: str) -> tuple[str, bool]:
+    """Return the identity that a profile names and True if it is linked: it was before, or `sso_id` proves it.
+
+    Raise BadRequest for a proof that is used or expired, and for an identity of another account.
+    """
+    if not sso_id.startswith(LINK_PREFIX):
+        return sso_id, user.has_sso_link and sso_id == user.sso_id
+    proof = login_challenges.use(LINK, sso_id.removeprefix(LINK_PREFIX))
+    if proof is None:
+        raise BadRequest("the proof of the identity is used or expired: sign in at the identity provider again")
+    owner = users.find_by_sso_id(proof["sso_id"])
+    if owner is not None and owner.id != user.id:
+        raise BadRequest("this identity is linked to another account")
+    log_event("an identity was linked to an account", user=user.username, sso_id=proof["sso_id"])
+    return proof["sso_id"], True

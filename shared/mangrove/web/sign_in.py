@@ -1,0 +1,105 @@
+"""Single sign-on over HTTP: the way to the identity provider, and the page that hands its result to the front end."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from html import escape
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from mangrove import configuration
+from mangrove.configuration.values import Settings
+from mangrove.core.http import find_client
+from mangrove.core.limits import limits
+from mangrove.core.problems import AccessDenied, BadRequest
+from mangrove.identity import single_sign_on
+from mangrove.web.address import find_client_address, find_site_address
+
+COOKIE = "mangrove_sso"
+CALLBACK = "/api/auth/sso_callback"
+_COOKIE_FORM = re.compile(r"[\w-]{43}")
+SCRIPT = """
+const data = document.body.dataset
+const answer = JSON.parse(data.answer)
+if (data.compatible !== 'true' && window.opener) {
+  window.opener.postMessage(answer, location.origin)
+  window.close()
+} else if (answer.token) {
+  if (data.compatible === 'true') localStorage.setItem('token', answer.token)
+  else sessionStorage.setItem('mangrove.token', answer.token)
+  location.replace('/')
+} else {
+  location.replace('/@manage?' + new URLSearchParams(answer))
+}
+"""
+"""Hands the answer to the window that opened this one, which has to be of our origin; without one, to the front end
+that comes next. A token never stands in an address; what links an identity is used once."""
+PAGE = (
+    '<!doctype html><meta charset="utf-8"><title>{title}</title><body data-answer="{answer}" data-compatible="{mode}">'
+)
+_HASH = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": f"default-src 'none'; script-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "cross-origin-opener-policy": "unsafe-none",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+async def begin_single_sign_on(request: Request, method: str) -> Response:
+    """Redirect to the identity provider. Raise AccessDenied if single sign-on is off, or BadRequest."""
+    settings = await _require_settings()
+    if method not in single_sign_on.METHODS:
+        raise BadRequest("no method provided")
+    site, source = await find_site_address(request), await find_client_address(request)
+    browser = _read_cookie(request) or secrets.token_urlsafe(32)
+    callback = f"/api/auth/{method}" if settings.sso_compatibility_mode else CALLBACK
+    async with limits().remote_sign_ins.hold(find_client(source)):
+        url = await single_sign_on.begin(settings, method, f"{site}{callback}", browser, source)
+    answer = RedirectResponse(url, status_code=302, headers={"cache-control": "no-store"})
+    answer.set_cookie(
+        COOKIE, browser, max_age=single_sign_on.STATE_SECONDS, path="/", secure=site.startswith("https:"),
+        httponly=True, samesite="lax",
+    )  # fmt: skip
+    return answer
+
+
+async def finish_single_sign_on(request: Request, path: str, **parameters: str) -> Response:
+    """Return the page that hands the result to the front end. `parameters`: those of `Callback` from the query."""
+    settings = await _require_settings()
+    site, source = await find_site_address(request), await find_client_address(request)
+    callback = single_sign_on.Callback(browser=_read_cookie(request), redirect_uri=f"{site}{path}", **parameters)
+    async with limits().remote_sign_ins.hold(find_client(source)):
+        answer = await single_sign_on.finish(settings, callback, source)
+    return _make_page(settings, answer)
+
+
+async def _require_settings() -> Settings:
+    settings = (await configuration.get()).settings
+    if not settings.sso_login_enabled:
+        raise AccessDenied("Single sign-on is not enabled")
+    return settings
+
+
+def _read_cookie(request: Request) -> str:
+    """Return the secret of the browser; "" if it has none."""
+    value = request.cookies.get(COOKIE, "")
+    return value if _COOKIE_FORM.fullmatch(value) else ""
+
+
+def _make_page(settings: Settings, answer: dict[str, Any]) -> Response:
+    head = PAGE.format(
+        title=escape(settings.site_title),
+        answer=escape(orjson.dumps(answer).decode(), quote=True),
+        mode="true" if settings.sso_compatibility_mode else "false",
+    )
+    return HTMLResponse(f"{head}<script>{SCRIPT}</script>", headers=HEADERS)
