@@ -40,7 +40,7 @@ export async function call<M extends Method, P extends PathsWith<M>>(
   if (isSuccess(answer)) return answer.data as Data<Operation<M, P>>
   const kind = classify(answer.problem)
   if (kind === 'signedOut' && token && token === caller.token) caller.onSignedOut()
-  throw new Problem(kind, answer.message, answer.code)
+  throw new Problem(kind, answer.message, answer.code, answer.problem)
 }
 
 interface Success {

@@ -1,5 +1,6 @@
 import { call } from './client'
 import { encodePath, join } from './paths'
+import { asProblem } from './problem'
 import type { FileObject, FolderName, RenameObject, SingleObject } from './schema'
 
 const MAX_NAMES_PER_REQUEST = 10_000 // that one request may carry
@@ -7,6 +8,18 @@ const PER_PAGE = 1000
 
 export function get(path: string, password: string): Promise<SingleObject> {
   return call('post', '/api/fs/get', { body: { path, password } })
+}
+
+/** True if there is something at the path, as far as the service tells: the change itself will tell the rest. */
+export async function isTaken(path: string, password: string): Promise<boolean> {
+  try {
+    await get(path, password)
+    return true
+  } catch (thrown) {
+    const { kind } = asProblem(thrown)
+    if (kind === 'signedOut' || kind === 'offline') throw thrown
+    return false
+  }
 }
 
 export async function makeFolder(folder: string, name: string): Promise<void> {

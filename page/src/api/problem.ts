@@ -8,6 +8,8 @@ export class Problem extends Error {
     readonly kind: ProblemKind,
     message = '',
     readonly code = 0,
+    /** The service's own word for it; '' where it gave none. */
+    readonly word: Word | '' = '',
   ) {
     super(message)
   }

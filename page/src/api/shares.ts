@@ -1,6 +1,7 @@
 import { call } from './client'
 import { get } from './files'
-import type { ShareReq, ShareRow } from './schema'
+import { Problem } from './problem'
+import type { ShareReq, ShareRow, SingleObject } from './schema'
 import { makeSharePath } from './sharepaths'
 
 /** What whoever has the address of a share may do with it. */
@@ -115,7 +116,6 @@ function writeShare(draft: ShareDraft): ShareReq {
 /** What everybody who opens a share may know of it. */
 export interface ShareInfo {
   title: string // the name of what is shared; '' for several things
-  count: number // of the things that are shared
   owner: string
   expires: string | null
   mode: ShareMode
@@ -135,19 +135,31 @@ export function readExtensions(text: string): string[] {
     .filter(Boolean)
 }
 
-const NOTHING_TOLD = {
-  count: 1,
-  owner: '',
-  expires: null,
-  mode: 'read' as const,
-  maxFileBytes: 0,
-  maxTotalBytes: 0,
-  maxFiles: 0,
-  extensions: [],
+type SharedObject = SingleObject & { share?: SharedFacts | null }
+
+interface SharedFacts {
+  creator: string
+  expires: string | null
+  mode: ShareMode
+  max_file_size: number
+  max_total_size: number
+  max_files: number
+  extensions: string[]
 }
 
 /** Ask what a share is. Throws Problem: `folderPassword` when the password is wrong or missing. */
 export async function getShareInfo(id: string, password: string): Promise<ShareInfo> {
-  const { name, is_dir } = await get(makeSharePath(id), password)
-  return { ...NOTHING_TOLD, title: name, isFolder: is_dir }
+  const { name, is_dir, share }: SharedObject = await get(makeSharePath(id), password)
+  if (!share) throw new Problem('missing')
+  return {
+    title: name === id ? '' : name,
+    owner: share.creator,
+    expires: share.expires,
+    mode: share.mode,
+    isFolder: is_dir,
+    maxFileBytes: share.max_file_size,
+    maxTotalBytes: share.max_total_size,
+    maxFiles: share.max_files,
+    extensions: share.extensions,
+  }
 }

@@ -40,8 +40,24 @@ export function render(text: string, folder: string, id: string): Rendered {
   for (const heading of content.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
     heading.id = `${id}-${makeAnchor(heading.textContent)}`
   }
+  for (const item of content.querySelectorAll('li')) markTask(item)
   for (const link of content.querySelectorAll('a')) setTarget(link, folder, id)
   return { content, pictures: [...content.querySelectorAll('img')].flatMap((image) => holdPicture(image, folder)) }
+}
+
+/** An item of a list that begins with `[ ]` or `[x]` is a task: it has a box that cannot be changed here. */
+function markTask(item: HTMLLIElement): void {
+  const first = item.firstElementChild?.localName === 'p' ? item.firstElementChild.firstChild : item.firstChild
+  const mark = first instanceof Text ? /^\s*\[([ xX])\]\s/.exec(first.data) : null
+  if (!(first instanceof Text) || !mark) return
+  first.data = first.data.slice(mark[0].length)
+  const box = document.createElement('input')
+  box.type = 'checkbox'
+  box.disabled = true
+  box.checked = mark[1] !== ' '
+  box.setAttribute('aria-label', first.data.trim())
+  item.classList.add('task')
+  first.before(box, ' ')
 }
 
 function setTarget(link: HTMLAnchorElement, folder: string, id: string): void {

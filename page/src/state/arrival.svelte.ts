@@ -4,17 +4,17 @@ const MAX_FOLDERS = 200 // folders
  *  opened there before. */
 class Arrival {
   #target = $state.raw<{ folder: string; name: string } | null>(null)
-  #left = new Map<string, string>()
+  #left = new Map<string, { name: string; row: number }>()
 
   /** The next view of the folder, or the present one, shows this entry. */
   expect(folder: string, name: string): void {
     this.#target = { folder, name }
   }
 
-  /** Remember from which entry a folder was left. */
-  leave(folder: string, name: string): void {
+  /** Remember from which entry, in which row, a folder was left. */
+  leave(folder: string, name: string, row: number): void {
     this.#left.delete(folder)
-    this.#left.set(folder, name)
+    this.#left.set(folder, { name, row })
     const [oldest] = this.#left.keys()
     if (this.#left.size > MAX_FOLDERS && oldest !== undefined) this.#left.delete(oldest)
   }
@@ -28,10 +28,10 @@ class Arrival {
   }
 
   /** From where the folder was left, once. */
-  takeLeft(folder: string): string | null {
-    const name = this.#left.get(folder) ?? null
+  takeLeft(folder: string): { name: string; row: number } | null {
+    const left = this.#left.get(folder) ?? null
     this.#left.delete(folder)
-    return name
+    return left
   }
 }
 

@@ -1,7 +1,7 @@
 import { call } from '../api/client'
 import { join } from '../api/paths'
-import type { Problem } from '../api/problem'
-import type { FileObject, Listing } from '../api/schema'
+import { Problem } from '../api/problem'
+import type { FileObject, Listing, ListReq } from '../api/schema'
 import { PAGE_SIZE, type Page, Pages, type Range } from './pages.svelte'
 import { passwords } from './passwords'
 
@@ -17,12 +17,13 @@ export interface Order {
 /** The entries of one folder. */
 export class Folder {
   readonly path: string
-  order = $state.raw<Order | null>(null) // null: as the service lists them
+  order = $state.raw<Order | null>(null) // null: as the storage lists them
   #about = $state.raw<Omit<Listing, 'content' | 'total'> | null>(null)
   #pages = new Pages<FileObject>((page, size, signal) => this.#fetch(page, size, signal))
 
-  constructor(path: string) {
+  constructor(path: string, order: Order | null = null) {
     this.path = path
+    this.order = order
   }
 
   /** The facts of the folder itself; null until the first entries are loaded. */
@@ -89,6 +90,13 @@ export class Folder {
     return entries.findIndex((entry) => entry.name === name)
   }
 
+  /** The row of a name that was in `row` when it was seen last; -1 when it is not found. Throws Problem. */
+  async findRowNear(name: string, row: number): Promise<number> {
+    const last = Math.min(row, this.total - 1)
+    const [entry] = last < 0 ? [] : await this.entries([[last, last]])
+    return entry?.name === name ? last : this.findRow(name)
+  }
+
   pathOf(entry: FileObject): string {
     return join(this.path, entry.name)
   }
@@ -110,8 +118,20 @@ export class Folder {
       refresh,
       ...order,
     }
-    const { content, total, ...about } = await call('post', '/api/fs/list', { body, signal })
+    const { content, total, ...about } = await this.#list(body, signal)
     if (!signal.aborted) this.#about = about
     return { rows: content ?? [], total }
+  }
+
+  /** A folder that is too large to be sorted is listed as its storage does. */
+  async #list(body: ListReq, signal: AbortSignal): Promise<Listing> {
+    try {
+      return await call('post', '/api/fs/list', { body, signal })
+    } catch (thrown) {
+      if (!body.order_by || !(thrown instanceof Problem) || thrown.word !== 'TooLarge') throw thrown
+      this.order = null
+      const { order_by: _by, order_direction: _direction, ...rest } = body
+      return await call('post', '/api/fs/list', { body: rest, signal })
+    }
   }
 }

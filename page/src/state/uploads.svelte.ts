@@ -1,8 +1,9 @@
 import { asProblem } from '../api/problem'
 import { t } from '../text/language.svelte'
+import { isReachable, whenReachable } from './reachable'
 import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
-import { findFault, isReachable, isReadable, send } from './uploads/send'
+import { findFault, isReadable, send } from './uploads/send'
 import { Speed } from './uploads/speed'
 import { Telling } from './uploads/telling'
 import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
@@ -34,6 +35,7 @@ export class UploadQueue {
   #asking: Upload[] = []
   #running = new Set<Upload>()
   #telling = new Telling()
+  #reconnecting = new AbortController()
   #showing: ReturnType<typeof setTimeout> | undefined
 
   /** All of this user, in the order in which they came: read anew when something about them changed. */
@@ -57,7 +59,6 @@ export class UploadQueue {
     if (this.#owner !== session.user?.username) this.#drop()
     this.#owner = session.user?.username
     globalThis.addEventListener?.('beforeunload', warn)
-    globalThis.addEventListener?.('online', resumeOnline)
     return new Batch(folder)
   }
 
@@ -72,6 +73,7 @@ export class UploadQueue {
 
   pause(why: Pause = 'user'): void {
     this.paused = why
+    if (why === 'offline') void this.#resumeWhenReachable()
     for (const { controller } of this.#running) controller?.abort('pause')
   }
 
@@ -198,6 +200,12 @@ export class UploadQueue {
     upload.state = 'failed'
   }
 
+  async #resumeWhenReachable(): Promise<void> {
+    this.#reconnecting.abort()
+    this.#reconnecting = new AbortController()
+    if ((await whenReachable(this.#reconnecting.signal)) && this.paused === 'offline') this.resume()
+  }
+
   #drop(): void {
     this.cancel()
     this.#all = []
@@ -217,8 +225,4 @@ export const uploads = new UploadQueue()
 
 function warn(event: BeforeUnloadEvent): void {
   event.preventDefault()
-}
-
-function resumeOnline(): void {
-  if (uploads.paused === 'offline') uploads.resume()
 }

@@ -71,6 +71,7 @@ export const share = {
   readmeHelp: 'Markdown, shown below the list.',
   remark: 'Note',
   remarkHelp: 'Only you and administrators see it, in the list of links.',
+  several: 'Shared files',
   title: (what: string) => `Share ${what}`,
   until: (date: string) => `Available until ${date}`,
   verb: 'Share…',

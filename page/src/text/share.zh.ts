@@ -60,6 +60,7 @@ export const share: Texts['share'] = {
   readmeHelp: 'Markdown 格式，显示在列表下方。',
   remark: '备注',
   remarkHelp: '仅您和管理员可在链接列表中看到。',
+  several: '共享文件',
   title: (what) => `共享${what}`,
   until: (date) => `有效期至 ${date}`,
   verb: '共享…',

@@ -87,6 +87,14 @@ def test_new_folder_and_new_file_by_keyboard(page: Any, client: Client, folder: 
     page.locator("[role=row][aria-selected=true]", has_text="albums").wait_for()
 
     page.get_by_role("button", name="New", exact=True).press("Enter")
+    page.get_by_role("menuitem", name="New folder").press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.type("albums")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").get_by_text("already taken").wait_for()
+    page.keyboard.press("Escape")
+
+    page.get_by_role("button", name="New", exact=True).press("Enter")
     page.get_by_role("menuitem", name="New file").press("Enter")
     page.get_by_role("dialog").wait_for()
     page.keyboard.type("alpha")
@@ -334,7 +342,7 @@ def test_links_are_copied(page: Any, client: Client, folder: str) -> None:
     page.get_by_text("opens for people who sign in").wait_for()
     links = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert [link.partition("/@")[2] for link in links] == [
-        f"{quote_path(folder)}/{name}" for name in ("alpha.txt", "inner")
+        f"{quote_path(folder)}/{name}" for name in ("inner", "alpha.txt")
     ]
 
 

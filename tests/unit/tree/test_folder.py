@@ -31,8 +31,9 @@ def encode(entries: Sequence[Entry]) -> bytes:
     return b",".join(entry.name.encode() for entry in entries)
 
 
-def test_names_sort_naturally_and_with_case() -> None:
-    expected = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
+def test_names_sort_naturally_and_without_case() -> None:
+    expected = ["1", "2", "10", "a", "ä", "a1", "a2", "a2b", "A10", "a10b2", "a10B11", "b", "B", "Äpfel", "zoo"]
+    expected.insert(expected.index("b"), expected.pop(expected.index("Äpfel")))
     shuffled = random.sample(expected, len(expected))
     assert sorted(shuffled, key=make_natural_key) == expected
 
@@ -51,8 +52,8 @@ ENTRIES = [
 @pytest.mark.parametrize(
     ("order_by", "direction", "extract", "names"),
     [
-        ("", "", "", "b10 dir2 b9 Dir1"), ("name", "", "", "Dir1 b9 b10 dir2"),
-        ("name", "desc", "", "dir2 b10 b9 Dir1"),
+        ("", "", "", "b10 dir2 b9 Dir1"), ("name", "", "", "b9 b10 Dir1 dir2"),
+        ("name", "desc", "", "dir2 Dir1 b10 b9"),
         ("size", "asc", "", "dir2 Dir1 b10 b9"), ("modified", "desc", "", "Dir1 b10 b9 dir2"),
         ("", "desc", "front", "dir2 Dir1 b10 b9"), ("", "", "back", "b10 b9 dir2 Dir1"),
         ("name", "desc", "front", "dir2 Dir1 b10 b9"), ("size", "desc", "back", "b9 b10 dir2 Dir1"),

@@ -1,6 +1,6 @@
-import { findNameFault, get, makeFolder } from '../../api/files'
+import { findNameFault, isTaken, makeFolder } from '../../api/files'
 import { join } from '../../api/paths'
-import { asProblem, Problem } from '../../api/problem'
+import { Problem } from '../../api/problem'
 import { put } from '../../api/upload'
 import { passwords } from '../passwords'
 import { site } from '../site.svelte'
@@ -58,17 +58,6 @@ async function findFreeName(folder: string, name: string, password: string): Pro
   }
 }
 
-async function isTaken(path: string, password: string): Promise<boolean> {
-  try {
-    await get(path, password)
-    return true
-  } catch (thrown) {
-    const { kind } = asProblem(thrown)
-    if (kind === 'signedOut' || kind === 'offline') throw thrown
-    return false // the upload itself will tell
-  }
-}
-
 async function hash(file: File): Promise<string> {
   if (file.size > HASHED || !globalThis.crypto?.subtle) return ''
   const digest = await crypto.subtle.digest('SHA-256', await file.arrayBuffer())
@@ -90,15 +79,6 @@ export async function isReadable(file: File): Promise<boolean> {
   try {
     await file.slice(0, 1).arrayBuffer()
     return true
-  } catch {
-    return false
-  }
-}
-
-/** True if the service can be reached at all. */
-export async function isReachable(): Promise<boolean> {
-  try {
-    return (await fetch('/ping')).ok
   } catch {
     return false
   }

@@ -6,7 +6,7 @@ import { session } from '../../state/session.svelte'
 import { site } from '../../state/site.svelte'
 import { t } from '../../text/language.svelte'
 import { listUploadActions } from '../uploads/actions'
-import { downloadFile, report } from './links'
+import { downloadFile, downloadShared, report } from './links'
 
 /** A folder, and what its listing says about writing; null while it is not listed. A Folder is one. */
 export interface Place {
@@ -62,7 +62,11 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
   return keep([
     entry && { text: text.open, icon: entry.is_dir ? 'folder' : 'file', run: open },
     isFile && { text: text.download, icon: 'download', run: () => report(downloadFile(path)) },
-    mayPack && { text: text.download, icon: 'download', run: () => ask('download') },
+    mayPack && {
+      text: text.download,
+      icon: 'download',
+      run: () => (isInShare && entry ? downloadShared(path, entry.name) : ask('download')),
+    },
     !isInShare && session.may('share') && { text: t().share.verb, icon: 'share', run: () => ask('share') },
     !isInShare &&
       count <= MAX_LINKS && {

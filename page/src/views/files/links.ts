@@ -1,5 +1,6 @@
 import { get } from '../../api/files'
 import { asProblem } from '../../api/problem'
+import { makeShareBytesAddress } from '../../api/sharepaths'
 import { passwords } from '../../state/passwords'
 import { toasts } from '../../state/toasts.svelte'
 import { t } from '../../text/language.svelte'
@@ -15,6 +16,11 @@ export function report(work: Promise<void>): void {
 export async function downloadFile(path: string): Promise<void> {
   const { raw_url, name } = await get(path, passwords.find(path))
   save(raw_url, name)
+}
+
+/** Download a folder of a share as a ZIP. */
+export function downloadShared(path: string, name: string): void {
+  save(makeShareBytesAddress(path, passwords.find(path), true), `${name}.zip`)
 }
 
 /** Have the browser download an address. */

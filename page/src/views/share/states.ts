@@ -21,8 +21,8 @@ export function nameShare({ files }: Pick<ShareDraft, 'files'>): string {
 }
 
 /** The name of what is shared, for a visitor. */
-export function nameInfo({ title, count }: ShareInfo): string {
-  return title ? formatName(title) : t().share.manyItems(formatCount(count))
+export function nameInfo({ title }: ShareInfo): string {
+  return title ? formatName(title) : t().share.several
 }
 
 /** The address that is given away. The password is no part of it. */

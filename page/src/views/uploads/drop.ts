@@ -9,6 +9,7 @@ export function dropUploads(folder: string, name = baseName(folder)): Attachment
   return (element) => {
     const ending = new AbortController()
     const { signal } = ending
+    loadFound().catch(() => {}) // now: what is dropped during an outage waits for its end
 
     function allow(event: DragEvent) {
       if (!hasFiles(event)) return

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import combining, normalize
 
 from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
@@ -120,12 +121,21 @@ MAX_NUMBER_DIGITS = 4000  # digits; a longer one is text
 
 
 def make_natural_key(name: str) -> bytes:
-    """Return a key that sorts `a2` before `a10`; letters compare with case.
+    """Return a key that sorts `a2` before `a10`, and `alpha` before `Zeta`; case and accents decide last.
 
     A number becomes a zero byte, which comes before all text, its length and its digits; then, for equal numbers, its
     original spelling.
     """
-    return encode_name(_digits.sub(_make_number_key, name))
+    folded = _fold(name)
+    key = _digits.sub(_make_number_key, folded)
+    return encode_name(key if folded == name else f"{key}\0\0{name}")
+
+
+def _fold(name: str) -> str:
+    """Return a name without case and accents."""
+    if name.isascii():
+        return name.lower()
+    return "".join(letter for letter in normalize("NFKD", name) if not combining(letter)).casefold()
 
 
 def _make_number_key(match: re.Match[str]) -> str:
