@@ -1,6 +1,6 @@
 import { call } from './client'
 import { Problem } from './problem'
-import type { AppPasswordRow, Enrolment, SshKeyRow } from './schema'
+import type { Enrolment, SshKeyRow } from './schema'
 
 /** One's own account. */
 
@@ -41,17 +41,4 @@ export async function addOwnKey(title: string, key: string): Promise<void> {
 
 export async function removeOwnKey(id: number): Promise<void> {
   await call('post', '/api/me/sshkey/delete', { query: { id } })
-}
-
-export async function listOwnAppPasswords(): Promise<AppPasswordRow[]> {
-  return (await call('get', '/api/me/app_password/list')).content ?? []
-}
-
-/** The password, which is told this once. */
-export async function addOwnAppPassword(title: string): Promise<string> {
-  return (await call('post', '/api/me/app_password/add', { body: { title } })).password
-}
-
-export async function removeOwnAppPassword(id: number): Promise<void> {
-  await call('post', '/api/me/app_password/delete', { query: { id } })
 }

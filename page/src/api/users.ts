@@ -1,5 +1,5 @@
 import { call } from './client'
-import type { AppPasswordRow, SshKeyRow, UserRow } from './schema'
+import type { SshKeyRow, UserRow } from './schema'
 
 /** Accounts, for administrators. */
 
@@ -26,12 +26,4 @@ export async function listKeys(uid: number): Promise<SshKeyRow[]> {
 
 export async function removeKey(id: number): Promise<void> {
   await call('post', '/api/admin/user/sshkey/delete', { query: { id } })
-}
-
-export async function listAppPasswords(uid: number): Promise<AppPasswordRow[]> {
-  return (await call('get', '/api/admin/user/app_password/list', { query: { uid } })).content ?? []
-}
-
-export async function removeAppPassword(id: number): Promise<void> {
-  await call('post', '/api/admin/user/app_password/delete', { query: { id } })
 }

@@ -1,4 +1,4 @@
-import { passkeys, signInWith } from './identity.en'
+import { passkeys, signInWith, tokens } from './identity.en'
 import { manage } from './manage.en'
 import { share } from './share.en'
 
@@ -327,22 +327,6 @@ export const en = {
   },
   profile: {
     account: 'Account',
-    appPasswords: {
-      add: 'Add an application password',
-      added: (date: string) => `Added ${date}`,
-      confirm: (title: string) => `Remove the password “${title}”? Programs that use it are signed out.`,
-      explanation:
-        'For programs that sign in over WebDAV or SFTP. They need neither your password nor a two-factor code.',
-      made: 'New application password',
-      madeHelp: 'It is shown only once.',
-      neverUsed: 'Never used',
-      none: 'There are no application passwords.',
-      remove: 'Remove',
-      removeOne: (title: string) => `Remove the password ${title}`,
-      title: 'Application passwords',
-      titleField: 'Name',
-      used: (date: string) => `Last used ${date}`,
-    },
     basePath: 'Home folder',
     change: 'Change the password',
     changed: 'Password changed; all other sessions have ended.',
@@ -404,6 +388,7 @@ export const en = {
       wrong: 'The password is wrong.',
     },
     title: 'Profile',
+    tokens,
   },
   related: {
     more: 'Show more',

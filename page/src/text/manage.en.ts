@@ -6,7 +6,7 @@ export const manage = {
       bad === 0 ? `Restored all ${count} entries` : `Restored ${count} entries; ${bad} need attention`,
     download: 'Download the backup',
     explanation:
-      'The file has the settings, storages, users and rules, including the passwords of storages and the token. Keep it in a safe place. It does not have the passwords, application passwords, second factors or SSH keys of users.',
+      'The file has the settings, storages, users and rules, including the passwords of storages and the token. Keep it in a safe place. It does not have the passwords, passkeys, tokens, second factors or SSH keys of users.',
     file: 'Backup file',
     noBackup: 'This is not a backup, or it is encrypted.',
     nothing: 'Nothing differs from the backup.',
@@ -93,6 +93,9 @@ export const manage = {
     token: 'Permanent token',
     tokenCopied: 'Token copied',
     tokenHelp: 'Programs that send it act as the administrator. Keep it secret.',
+    tokenAdvice:
+      'We advise against this token: it may do everything and never expires. Give each program a token of its own, with a scope and an expiry, in your',
+    tokenAdviceLink: 'profile',
     tokenReset: 'New token created',
     undo: 'Undo',
   },

@@ -7,7 +7,7 @@ export const manage: typeof texts = {
       bad === 0 ? `恢复完成：全部 ${count} 项与备份一致` : `${count} 项与备份一致，${bad} 项需要处理`,
     download: '下载备份',
     explanation:
-      '备份文件包含设置、存储、用户和规则，其中有存储的密码和令牌，请妥善保管。用户密码、应用密码、两步验证和 SSH 密钥不在其中。',
+      '备份文件包含设置、存储、用户和规则，其中有存储的密码和令牌，请妥善保管。用户密码、通行密钥、令牌、两步验证和 SSH 密钥不在其中。',
     file: '备份文件',
     noBackup: '这不是备份文件，或者文件已加密。',
     nothing: '当前内容已与备份一致。',
@@ -94,6 +94,8 @@ export const manage: typeof texts = {
     token: '永久令牌',
     tokenCopied: '令牌已复制',
     tokenHelp: '持有它的程序等同于管理员，请妥善保密。',
+    tokenAdvice: '不建议使用此令牌：它可以做任何事且永不过期。请为每个程序单独创建带有范围和期限的令牌，位于您的',
+    tokenAdviceLink: '个人资料',
     tokenReset: '已生成新令牌',
     undo: '撤销',
   },

@@ -1,5 +1,5 @@
 import type { Texts } from './en'
-import { passkeys, signInWith } from './identity.zh'
+import { passkeys, signInWith, tokens } from './identity.zh'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
@@ -317,21 +317,6 @@ export const zh: Texts = {
   },
   profile: {
     account: '账户',
-    appPasswords: {
-      add: '添加应用密码',
-      added: (date) => `添加于 ${date}`,
-      confirm: (title) => `要移除“${title}”的密码吗？使用它登录的程序将被登出。`,
-      explanation: '供通过 WebDAV 或 SFTP 登录的程序使用：无需两步验证的验证码，也不必透露您自己的密码。',
-      made: '新密码',
-      madeHelp: '仅显示这一次。',
-      neverUsed: '从未使用',
-      none: '没有应用密码。',
-      remove: '移除',
-      removeOne: (title) => `移除 ${title} 的密码`,
-      title: '应用密码',
-      titleField: '用途',
-      used: (date) => `上次使用于 ${date}`,
-    },
     basePath: '作为您的“/”的文件夹',
     change: '修改密码',
     changed: '密码已修改，其他会话均已结束。',
@@ -392,6 +377,7 @@ export const zh: Texts = {
       wrong: '密码不正确。',
     },
     title: '个人资料',
+    tokens,
   },
   related: {
     more: '显示更多',

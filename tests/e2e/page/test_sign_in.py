@@ -1,4 +1,4 @@
-"""Ways to sign in beside the password: passkeys, with the virtual authenticator of Chromium."""
+"""Ways to sign in beside the password: passkeys, with the virtual authenticator of Chromium, and tokens of programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations
-from tests.support.service import Service
+from tests.support.service import Client, Service
 
 PASSWORD = "seven green bottles"
 
@@ -84,3 +84,36 @@ def test_a_sign_in_without_a_passkey_says_so(page: Any, service: Service) -> Non
     page.get_by_text("No passkey was used").wait_for()
     fill_sign_in(page)
     page.get_by_role("grid").wait_for()
+
+
+def test_a_token_is_made_shown_once_and_used(page: Any, service: Service, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    name = f"tom{width}"
+    admin = service.client()
+    admin.ok("/api/admin/user/create", username=name, password=PASSWORD, base_path="/files", permission=8)
+    admin.put(f"/files/tokens{width}/a.txt", b"text")
+    page.goto("/@profile")
+    fill_sign_in(page, name, PASSWORD)
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name of the token").fill("backup")
+    page.get_by_label("WebDAV").check()
+    page.get_by_label("Access").select_option("Read only")
+    page.get_by_label("Folder").fill(f"/tokens{width}")
+    page.screenshot(path=shots / f"token-dialog-{width}.png")
+    assert find_violations(page, AXE) == []
+    page.get_by_role("button", name="Create token").click()
+    text = page.get_by_label("Your new token").input_value()
+    page.get_by_text(f"Read only · in /tokens{width} · API and WebDAV · until").wait_for()
+    page.get_by_label("Your new token").scroll_into_view_if_needed()
+    page.screenshot(path=shots / f"token-{width}.png")
+    assert find_violations(page, AXE) == []
+
+    program = Client(service.address, f"Bearer {text}")
+    assert program.names("/") == ["a.txt"]
+    assert program.post("/api/fs/mkdir", path="/new")["code"] == 403
+    page.reload()
+    page.get_by_role("button", name="Remove the token backup").click()
+    assert page.get_by_label("Your new token").count() == 0
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    page.get_by_text("There are no tokens").wait_for()
+    assert program.post("/api/fs/list", path="/")["code"] == 401
