@@ -1,4 +1,4 @@
-"""Administration of users, their SSH keys and application passwords."""
+"""Administration of users and groups, their SSH keys and application passwords."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated
 
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
-from mangrove.identity import accounts, app_passwords, keys, passkeys, tokens
+from mangrove.identity import accounts, app_passwords, groups, keys, passkeys, tokens
+from mangrove.records import groups as group_records
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
@@ -134,6 +135,40 @@ def list_tokens(who: Admin, uid: UserId = "") -> Reply:
 def delete_token(who: Admin, id: RecordId = "") -> Reply:
     """Delete a token of any user; its sessions end, and its tasks fail."""
     app_passwords.delete(parse_id(id, "id format invalid"))
+    return ok()
+
+
+@api.get("/api/admin/group/list", data_model=models.Rows[account_models.GroupRow])
+def list_groups(who: Admin, page: Page) -> Reply:
+    """List all groups."""
+    rows = group_records.all()
+    return ok({"content": [account_models.format_group(group) for group in page.slice(rows)], "total": len(rows)})
+
+
+@api.get("/api/admin/group/get", data_model=account_models.GroupRow)
+def get_group(who: Admin, id: Id) -> Reply:
+    """Return a group."""
+    return ok(account_models.format_group(groups.get(id)))
+
+
+@api.post("/api/admin/group/create", data_model=account_models.GroupRow)
+def create_group(who: Admin, body: account_models.GroupReq) -> Reply:
+    """Create a group."""
+    require_fields(name=body.name)
+    return ok(account_models.format_group(groups.create(body.to_fields())))
+
+
+@api.post("/api/admin/group/update", data_model=account_models.GroupRow)
+def update_group(who: Admin, body: account_models.GroupReq) -> Reply:
+    """Replace the record of a group."""
+    require_fields(name=body.name)
+    return ok(account_models.format_group(groups.update(body.id, body.to_fields())))
+
+
+@api.post("/api/admin/group/delete")
+def delete_group(who: Admin, id: Id) -> Reply:
+    """Delete a group; rules that name it still do."""
+    groups.delete(id)
     return ok()
 
 

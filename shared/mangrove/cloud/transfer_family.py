@@ -151,8 +151,8 @@ def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
         entry,
         bucket,
         prefix,
-        may_write=may_change and caller.has(Right.WRITE),
-        may_delete=may_change and caller.has(Right.DELETE),
+        may_write=may_change and access.has(Right.WRITE),
+        may_delete=may_change and access.has(Right.DELETE),
     )
 
 

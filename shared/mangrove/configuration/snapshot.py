@@ -1,4 +1,6 @@
-"""The configuration in memory: a snapshot of storages, rules and settings as of one version. Users are in `users`.
+"""The configuration in memory: a snapshot of storages, rules, groups and settings as of one version.
+
+Users are in `users`.
 
 A file request reads it without a call to the records engine. A write to the configuration raises its version in the
 records: this process reloads before its next request, others within `config().snapshot_seconds`. Only changed records
@@ -13,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from mangrove.configuration.users import known_users
@@ -24,7 +26,8 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
-from mangrove.records import metas, settings, storages, users
+from mangrove.records import groups, metas, settings, storages, users
+from mangrove.records.groups import Group, GroupPermissions
 from mangrove.records.metas import PathRule
 from mangrove.records.storages import Storage
 from mangrove.records.store import versions
@@ -44,6 +47,10 @@ class Snapshot:
     metas: Mapping[str, PathRule]
     """Rules by path."""
     settings: Settings
+    groups: tuple[Group, ...] = ()
+    """By id."""
+    group_permissions: Mapping[int, GroupPermissions] = field(default_factory=dict)
+    """The permissions of all members of groups, by the id of the user."""
 
 
 class SnapshotStore:
@@ -98,12 +105,17 @@ class SnapshotStore:
 def _read_all() -> Snapshot:
     version = versions.get_version()
     known_users().clear()
-    return Snapshot(
+    snapshot = Snapshot(
         version,
         tuple(storages.all()),
         {meta.path: meta for meta in metas.all()},
         Settings(settings.all()),
     )
+    return _with_groups(snapshot, groups.all())
+
+
+def _with_groups(snapshot: Snapshot, all_groups: Collection[Group]) -> Snapshot:
+    return replace(snapshot, groups=tuple(all_groups), group_permissions=groups.combine(all_groups))
 
 
 def _read_changes(old: Snapshot, read_version: ReadVersion) -> Snapshot:
@@ -148,6 +160,10 @@ def _update_metas(old: Snapshot, ids: Collection[Any]) -> Snapshot:
     return replace(old, metas={meta.path: meta for meta in merged})
 
 
+def _update_groups(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+    return _with_groups(old, _merge(old.groups, ids, groups.get_many(ids)))
+
+
 def _update_settings(old: Snapshot, keys: Collection[Any]) -> Snapshot:
     return replace(old, settings=old.settings.replace(keys, settings.get_many(keys)))
 
@@ -156,6 +172,7 @@ _UPDATES: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
     users.KIND: _update_users,
     storages.KIND: _update_storages,
     metas.KIND: _update_metas,
+    groups.KIND: _update_groups,
     settings.KIND: _update_settings,
 }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
 from mangrove.core.paths import TreePath
 from mangrove.identity.scopes import TokenScope
+from mangrove.records.groups import GroupPermissions
 from mangrove.records.users import User
 
 ADMIN_PERMISSION = 0x71FF
@@ -45,19 +46,39 @@ CHANGES = (
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of a request, with the scope of the token that the request was made with."""
+    """The user of a request, with the scope of its token and the permissions of the user's groups.
+
+    `tree.callers.make_caller` makes one from the configuration.
+    """
 
     user: User
     declared_right: Right = Right.READ  # by the route; `tree.access` requires that right and no other
     source: str = field(default="", compare=False)  # the client's address; "" for work without a client
     scope: TokenScope | None = None  # None for a session, which has no narrower rights than its user
+    groups: GroupPermissions | None = None  # None for a user without groups
 
-    def has(self, right: Right) -> bool:
-        """True if the permission of the user has this right, and the scope allows it. An administrator has every
-        right."""
+    def has(self, right: Right, path: TreePath | None = None) -> bool:
+        """True if the user, or the user's groups at the path, have this right, and the scope allows it.
+
+        An administrator has every right. Without a path, permissions for folders do not count.
+        """
         if right & CHANGES and not self.may_change:
             return False
-        return self.user.role == ADMIN or self.user.permission & right == right
+        permission = self.user.permission
+        if self.groups is not None:
+            permission |= self.groups.find(path)
+        return self.user.role == ADMIN or permission & right == right
+
+    def is_named(self, user_ids: Collection[int] | None, group_ids: Collection[int] | None) -> bool:
+        """True if the user is among the users, or a member of one of the groups."""
+        if user_ids and self.user.id in user_ids:
+            return True
+        return bool(group_ids) and self.groups is not None and not self.groups.group_ids.isdisjoint(group_ids or ())
+
+    @property
+    def names_key(self) -> Hashable:
+        """A value that is equal for callers whom lists of users and groups name alike."""
+        return self.user.id, None if self.groups is None else self.groups.group_ids
 
     @property
     def base(self) -> TreePath:
@@ -67,13 +88,19 @@ class Caller:
 
     @property
     def permission(self) -> int:
-        """The permission of the user, as bits, within the scope. That of an administrator is the stored number."""
-        return self.user.permission if self.may_change else self.user.permission & ~CHANGES
+        """The permission of the user and the groups for the whole tree, as bits, within the scope.
+
+        That of an administrator is the stored number.
+        """
+        permission = self.user.permission
+        if self.groups is not None and self.user.role != ADMIN:
+            permission |= self.groups.permission
+        return permission if self.may_change else permission & ~CHANGES
 
     @property
     def rights_key(self) -> Hashable:
         """A value that is equal for callers with the same rights."""
-        return self.user.id, self.user.role, self.user.permission, self.scope
+        return self.user.id, self.user.role, self.user.permission, self.scope, self.groups
 
     @property
     def may_read(self) -> bool:

@@ -78,7 +78,7 @@ class Session:
         user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
-        if not Caller(user).has(self.reading):
+        if not callers.make_caller(user).has(self.reading):
             raise Unauthorized(ENDED)
         return user
 
@@ -86,15 +86,15 @@ class Session:
         """Return the present account with the scope of its token. Raise Unauthorized if the session has ended."""
         user, used = await self._find_user(), self.credential
         if used is None:
-            return Caller(user, right, self.source)
+            return callers.make_caller(user, right, self.source)
         if used.kind == app_passwords.name:
             scope = await callers.find_scope(user.id, used.id)
             if scope is None:
                 raise Unauthorized(ENDED)
-            return Caller(user, right, self.source, scope)
+            return callers.make_caller(user, right, self.source, scope)
         if used.id not in await users.find_credentials(used.kind, user.id):
             raise Unauthorized(ENDED)
-        return Caller(user, right, self.source)
+        return callers.make_caller(user, right, self.source)
 
     async def make_caller(self, right: Right) -> Caller:
         """Return the caller of a verb that needs `right`.
@@ -135,7 +135,7 @@ class ProtocolAccess:
         """Return the session of a user who has signed in. Raise AccessDenied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
-        if not Caller(user).has(self.reading):
+        if not callers.make_caller(user).has(self.reading):
             raise AccessDenied(f"the permission to use {self.name} is missing")
         return Session(
             self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
@@ -144,7 +144,12 @@ class ProtocolAccess:
     async def find_guest(self, username: str) -> User | None:
         """Return the guest's account if it has that name and can use the protocol. It needs no password."""
         user = await _find_user(username)
-        is_welcome = user is not None and user.role == GUEST and not user.disabled and Caller(user).has(self.reading)
+        is_welcome = (
+            user is not None
+            and user.role == GUEST
+            and not user.disabled
+            and callers.make_caller(user).has(self.reading)
+        )
         return user if is_welcome else None
 
     async def find_key(self, username: str, fingerprint: str) -> tuple[User, Credential] | None:

@@ -33,6 +33,9 @@ class PathRule:
     r_sub: bool
     header: str
     header_sub: bool
+    read_groups: list[int] | None = None
+    """Ids of groups beside `read_users`; `read_users_sub` is for both."""
+    write_groups: list[int] | None = None
 
 
 NO_USERS = [0]  # an id that no user has
@@ -63,6 +66,8 @@ class PathRuleRecord(Versioned):
     r_sub = BooleanAttribute(default=False)
     header = UnicodeAttribute(default="")
     header_sub = BooleanAttribute(default=False)
+    read_groups = JSONAttribute(null=True)
+    write_groups = JSONAttribute(null=True)
     encrypted_path = EncryptedAttribute(attr_name="sealed_path", default="")
 
     def _get_save_args(self, *args: Any, **options: Any) -> Any:

@@ -139,8 +139,10 @@ def _is_restricted(access: PathAccess) -> bool:
 
 
 def _find_special_paths(access: PathAccess) -> Iterator[str]:
-    """Yield the paths of rules and mounts, and all folders above them."""
-    for path in (*access.rules.paths, *map(TreePath, access.table.by_path)):
+    """Yield the paths of rules, mounts and folders of groups, and all folders above them."""
+    groups = access.caller.groups
+    group_folders = () if groups is None else groups.folders
+    for path in (*access.rules.paths, *map(TreePath, access.table.by_path), *group_folders):
         yield from path.ancestors()
 
 

@@ -102,6 +102,10 @@ class PathAccess:
         """Return the access of the same caller to another absolute path."""
         return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
 
+    def has(self, right: Right) -> bool:
+        """True if the caller has a right at this path."""
+        return self.caller.has(right, self.path)
+
     def may_read(self) -> bool:
         """True if the rules and the scope of the caller allow reading here."""
         return self.caller.may_read and all(decision.may_read(self.password) for decision in self.decisions)
@@ -165,7 +169,7 @@ class PathAccess:
         if self.caller.declared_right is not right:
             raise AccessDenied(f"the route declared {self.caller.declared_right!r}, the operation requires {right!r}")
         is_open = right is Right.WRITE and self.decision.is_open_for_writing
-        if not (self.caller.has(right) or is_open) or not self.may_write():
+        if not (self.has(right) or is_open) or not self.may_write():
             raise AccessDenied
 
     def find_mount(self, role: str | None = None) -> tuple[Mount, TreePath]:
@@ -229,7 +233,7 @@ class PathAccess:
             return self.child(entry.name).is_reader() if is_root or entry.name in ruled_names else shows_folders
 
         hidden_by = tuple(rule.meta.id for rule in hide_rules)
-        return VisibilityFilter((hidden_by, self.caller.user.id if has_readers else 0), test)
+        return VisibilityFilter((hidden_by, self.caller.names_key if has_readers else 0), test)
 
     def is_mount_or_ancestor(self) -> bool:
         """True for the folder of a mount or one that leads to mounts. It is never renamed, moved or removed."""
@@ -238,7 +242,7 @@ class PathAccess:
 
     def can_write(self) -> bool:
         """True if the rules and the caller's rights allow new entries here."""
-        return (self.caller.has(Right.WRITE) or self.decision.is_open_for_writing) and self.may_write()
+        return (self.has(Right.WRITE) or self.decision.is_open_for_writing) and self.may_write()
 
     def requires_signature(self) -> bool:
         """True if links to this file carry a signature; see `needs_signature`."""
@@ -262,7 +266,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     if confined:
         path = caller.base / path
     access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
-    if password and caller.source and access.rules.has_passwords and not caller.has(Right.SKIP_PASSWORD):
+    if password and caller.source and access.rules.has_passwords and not access.has(Right.SKIP_PASSWORD):
         await limit_guesses(access)
     return access
 

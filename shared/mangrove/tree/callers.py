@@ -1,20 +1,27 @@
-"""Callers: the users of requests and tasks, with the scope of the token that they use."""
+"""Callers: the users of requests and tasks, with their groups and the scope of the token that they use."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
+from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.problems import Unauthorized
 from mangrove.core.runtime import CacheKind
 from mangrove.identity import app_passwords
+from mangrove.identity.rights import Caller, Right
 from mangrove.identity.scopes import TokenProtocol, TokenScope, make_scope
 from mangrove.records.credentials import AppPassword
 from mangrove.records.credentials import app_passwords as records
 from mangrove.records.users import User
 
 LAST_USES: CacheKind[int, float] = CacheKind("last uses of tokens", 4096)  # by the monotonic clock
+
+
+def make_caller(user: User, right: Right = Right.READ, source: str = "", scope: TokenScope | None = None) -> Caller:
+    """Return the caller of a user with the permissions of the user's groups, as of the configuration in memory."""
+    return Caller(user, right, source, scope, configuration.cached().group_permissions.get(user.id))
 
 
 async def find_token(text: str, protocol: TokenProtocol) -> tuple[User, TokenScope]:

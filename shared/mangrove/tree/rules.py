@@ -51,7 +51,7 @@ class RuleDecision:
     def hide_rule(self) -> Rule | None:
         """The rule that hides names from the user in the listing of this folder, None if there is none."""
         rule = self.rule
-        if rule and rule.hides and not self.caller.has(Right.SEE_HIDDEN) and self._covers(rule.meta.h_sub):
+        if rule and rule.hides and not self.caller.has(Right.SEE_HIDDEN, self.path) and self._covers(rule.meta.h_sub):
             return rule
         return None
 
@@ -71,30 +71,32 @@ class RuleDecision:
     def password(self) -> str:
         """The password that the user needs here, "" for none."""
         rule = self.rule
-        if rule is None or self.caller.has(Right.SKIP_PASSWORD) or not self._covers(rule.meta.p_sub):
+        if rule is None or self.caller.has(Right.SKIP_PASSWORD, self.path) or not self._covers(rule.meta.p_sub):
             return ""
         return rule.meta.password
 
     @property
     def is_reader(self) -> bool:
         """True if the rule has no list of readers, or one with this user."""
-        if self.rule is None or not self.rule.meta.read_users:
-            return True
-        return self.caller.user.id in self.rule.meta.read_users or not self._covers(self.rule.meta.read_users_sub)
+        return self.rule is None or self._reads(self.rule.meta) or not self._covers(self.rule.meta.read_users_sub)
 
     @property
     def is_reader_below(self) -> bool:
         """True if the user is a reader of a folder right below that has no rule of its own."""
-        if self.rule is None or not self.rule.meta.read_users:
-            return True
-        return self.caller.user.id in self.rule.meta.read_users or not self.rule.meta.read_users_sub
+        return self.rule is None or self._reads(self.rule.meta) or not self.rule.meta.read_users_sub
+
+    def _reads(self, meta: PathRule) -> bool:
+        return not has_reader_list(meta) or self.caller.is_named(meta.read_users, meta.read_groups)
 
     @property
     def may_write(self) -> bool:
         """True if the rule has no list of writers, or one with this user."""
-        if self.rule is None or not self.rule.meta.write_users:
+        if self.rule is None:
             return True
-        return self.caller.user.id in self.rule.meta.write_users or not self._covers(self.rule.meta.write_users_sub)
+        meta = self.rule.meta
+        if not meta.write_users and not meta.write_groups:
+            return True
+        return self.caller.is_named(meta.write_users, meta.write_groups) or not self._covers(meta.write_users_sub)
 
     @property
     def is_open_for_writing(self) -> bool:
@@ -110,6 +112,11 @@ class RuleDecision:
         return meta.readme if self._covers(meta.r_sub) else "", meta.header if self._covers(meta.header_sub) else ""
 
 
+def has_reader_list(meta: PathRule) -> bool:
+    """True if a rule names its readers."""
+    return bool(meta.read_users or meta.read_groups)
+
+
 class Rules:
     """The rules of one snapshot."""
 
@@ -117,7 +124,7 @@ class Rules:
         self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
         self.paths: Sequence[TreePath] = sorted(self._by_path)
         self.is_empty = not self._by_path
-        self.has_reader_lists = any(meta.read_users for meta in metas.values())
+        self.has_reader_lists = any(map(has_reader_list, metas.values()))
         self._password_paths = sorted(rule.path for rule in self._by_path.values() if rule.meta.password)
         self.has_passwords = bool(self._password_paths)
         hides = (pattern.pattern for rule in self._by_path.values() for pattern in rule.hides)
@@ -160,7 +167,7 @@ class Rules:
             below = self._evaluate_below(decisions, path)
             if not below.may_read(password) or (changes and not below.may_write):
                 return True
-            if below.rule is not None and below.rule.hides and not below.caller.has(Right.SEE_HIDDEN):
+            if below.rule is not None and below.rule.hides and not below.caller.has(Right.SEE_HIDDEN, below.path):
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""Bodies and answers of the routes of tokens, as they are validated and documented."""
+"""Bodies and answers of the routes of tokens and groups, as they are validated and documented."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from pydantic import Field
 
 from mangrove.core.problems import BadRequest
 from mangrove.identity.app_passwords import NewToken
+from mangrove.identity.groups import (
+    MAX_FOLDERS_PER_GROUP,
+    MAX_MEMBERS_PER_GROUP,
+    MAX_NAME_LENGTH,
+    GroupFields,
+)
 from mangrove.identity.scopes import TokenMode
 from mangrove.records.credentials import AppPassword
+from mangrove.records.groups import Group
 from mangrove.web.framework import Body, Model
-from mangrove.web.models import AddedTime, LastUsedTime, NewTitle, RecordId, Title, require_in_schema
+from mangrove.web.models import AddedTime, LastUsedTime, NewTitle, Number, RecordId, Title, require_in_schema
 
 Folder = Annotated[str, Field(description="The root of the token, a folder below the user's base path.")]
 Mode = Annotated[str, Field(description="`read`, `write` or `both`.")]
@@ -83,4 +90,59 @@ def format_token(token: AppPassword) -> dict[str, Any]:
         "administration": token.is_administrative,
         "added_time": token.added,
         "last_used_time": token.last_used,
+    }
+
+
+GroupName = Annotated[str, Field(description="Name of the group.")]
+Members = Annotated[list[int], Field(description="Ids of the users in the group.")]
+GroupPermission = Annotated[int, Field(description="Rights in the whole tree, one bit each, as those of a user.")]
+FolderPath = Annotated[str, Field(description="A folder of the tree, as administrators see it.")]
+FolderPermission = Annotated[int, Field(description="Rights at and below the folder, one bit each.")]
+
+
+class GroupFolderReq(Body):
+    path: Annotated[FolderPath, Field(max_length=4096)] = ""
+    permission: Annotated[FolderPermission, Field(ge=-(2**53), le=2**53)] = 0
+
+
+class GroupReq(Body):
+    model_config = require_in_schema("name")
+
+    id: Number = Field(0, description="Id of the record.")
+    name: Annotated[GroupName, Field(max_length=MAX_NAME_LENGTH)] = ""
+    members: list[Number] = Field(
+        [], max_length=MAX_MEMBERS_PER_GROUP, description="Ids of the users in the group."
+    )  # fmt: skip
+    permission: Annotated[GroupPermission, Field(ge=-(2**53), le=2**53)] = 0
+    folders: list[GroupFolderReq] = Field(
+        [], max_length=MAX_FOLDERS_PER_GROUP, description="Folders with more rights at and below them."
+    )
+
+    def to_fields(self) -> GroupFields:
+        """Return the fields of the record."""
+        folders = [(folder.path, folder.permission) for folder in self.folders]
+        return GroupFields(self.name, self.members, self.permission, folders)
+
+
+class GroupFolder(Model):
+    path: FolderPath
+    permission: FolderPermission
+
+
+class GroupRow(Model):
+    id: RecordId
+    name: GroupName
+    members: Members
+    permission: GroupPermission
+    folders: list[GroupFolder] = Field(description="Folders with more rights at and below them.")
+
+
+def format_group(group: Group) -> dict[str, Any]:
+    """Return a group's record."""
+    return {
+        "id": group.id,
+        "name": group.name,
+        "members": group.members,
+        "permission": group.permission,
+        "folders": [{"path": path, "permission": permission} for path, permission in group.folders],
     }

@@ -48,7 +48,7 @@ class Gate:
             return None
         user, scope = await _authenticate(request)
         request.state.caller = user.username
-        caller = Caller(user, self.declared_right, await find_client_address(request), scope)
+        caller = callers.make_caller(user, self.declared_right, await find_client_address(request), scope)
         if scope is not None and not self.accepts_tokens:
             raise AccessDenied("this request needs a session: a token cannot make it")
         if self.level == "member" and caller.is_guest:

@@ -188,6 +188,8 @@ class MetaReq(Body):
     r_sub: bool = Field(False, description="Apply `readme` to subfolders.")
     header: LongText = Field("", description="Text above the listing, as Markdown.")
     header_sub: bool = Field(False, description="Apply `header` to subfolders.")
+    read_groups: UserIds = Field(None, description="Ids of groups whose members may read here, beside `read_users`.")
+    write_groups: UserIds = Field(None, description="Ids of groups whose members may write here, beside `write_users`.")
 
 
 IgnoredText = Annotated[Any, WithJsonSchema({"type": "string"})]

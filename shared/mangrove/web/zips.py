@@ -15,10 +15,11 @@ from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import NotAFolder, TooLarge, Unauthorized
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import Right
 from mangrove.tasks.compress.selections import Selection, load_selection, store_selection
 from mangrove.tasks.core import queue
 from mangrove.tree import access as tree_access
+from mangrove.tree import callers
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import links
@@ -96,7 +97,7 @@ async def serve_link(request: Request, raw: str, id: str, signature: str, source
         user = await users.find_by_id(owner)
         if user is None or user.disabled or not path.within(TreePath(user.base_path)):
             raise Unauthorized("sign revoked")
-        caller = Caller(user, Right.READ, source)
+        caller = callers.make_caller(user, Right.READ, source)
         folder = await tree_access.at(caller, path, selection.read_password(), confined=False)
         return PackedSelection.make(folder, selection.names)
 

@@ -22,7 +22,7 @@ TAKEN = (500, "the path has a rule already")
 EMPTY: dict[str, Any] = {
     "read_users": None, "read_users_sub": False, "write_users": None, "write_users_sub": False, "password": "",
     "p_sub": False, "write": False, "w_sub": False, "hide": "", "h_sub": False, "readme": "", "r_sub": False,
-    "header": "", "header_sub": False,
+    "header": "", "header_sub": False, "read_groups": None, "write_groups": None,
 }  # fmt: skip
 
 

@@ -172,3 +172,26 @@ def test_token_by_webdav_keeps_to_its_scope(scene: Scene, removed: bool) -> None
     if removed:
         owner.ok("/api/me/token/delete", params={"id": made["id"]})
         assert http.get("/dav/f.txt").status_code == 401
+
+
+def test_token_shares_only_what_it_may_reach(scene: Scene) -> None:
+    scene.reset()
+    rights = 0xFFFF
+    scene.make_user("sharer", f"{scene.root}/team", rights)
+    owner = scene.service.client(f"{scene.id}-sharer", PASSWORD)
+    inside, outside = f"{scene.root}/team/a/f.txt", f"{scene.root}/team/b/notes.txt"
+    foreign = owner.ok("/api/share/create", files=[outside])["id"]
+    client = make_token(owner, scene.service, folder="/a")
+    assert client.post("/api/share/create", files=[outside])["code"] != 200
+    assert client.post("/api/share/create", files=[inside, outside])["code"] != 200
+    id = client.ok("/api/share/create", files=[inside])["id"]
+    assert [row["id"] for row in client.get("/api/share/list")["data"]["content"]] == [id]
+    assert client.get("/api/share/get", id=foreign)["code"] == 404
+    assert client.post("/api/share/delete", params={"id": foreign})["code"] == 404
+    reader = make_token(owner, scene.service, folder="/a", mode="read")
+    assert reader.post("/api/share/create", files=[inside])["code"] == 403
+    assert reader.post("/api/share/disable", params={"id": id})["code"] == 403
+    writer = make_token(owner, scene.service, folder="/a", mode="write")
+    assert writer.post("/api/share/create", files=[inside])["code"] != 200
+    for share in (id, foreign):
+        owner.ok("/api/share/delete", params={"id": share})

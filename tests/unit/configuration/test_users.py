@@ -58,7 +58,7 @@ def count(call: Callable[[], object]) -> int:
 def test_a_snapshot_has_no_users_and_one_who_asks_costs_two_calls_once() -> None:
     ann, _ = create(), [create(f"user {number}") for number in range(5)]
     trust(None)
-    assert count(configuration.reload) == 4, "the version, storages, rules and settings"
+    assert count(configuration.reload) == 5, "the version, storages, rules, groups and settings"
     assert count(lambda: ask("ann")) == 2
     assert count(lambda: ask("ann")) == 0
     assert ask("ann") == ann

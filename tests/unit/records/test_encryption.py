@@ -15,7 +15,16 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.runtime import Runtime
-from mangrove.records import metas, settings, storages, users
+from mangrove.records import (  # noqa: F401 - each defines a protected record
+    groups,
+    login_challenges,
+    metas,
+    passkeys,
+    settings,
+    share_links,
+    storages,
+    users,
+)
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.store import encryption
 from mangrove.records.store.base import Protected, Record
@@ -71,6 +80,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "settings": (lambda: settings.save({"token": "t"}), settings.all),
     "storages": (lambda: make_storage("/s"), storages.all),
     "sshkeys": (lambda: make_key(1), ssh_keys.all),
+    "groups": (lambda: groups.create(name="g", members=[1], permission=1, folders=[["/a", 8]]), groups.all),
     "app_passwords": (lambda: make_app_password(1), app_passwords.all),
 }
 
@@ -221,6 +231,7 @@ def test_what_grants_something_is_protected() -> None:
         return {name for model in base.__subclasses__() for name in {model.__name__, *list_models(model)}}
 
     protected = {"UserRecord", "PathRuleRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
+    protected |= {"GroupRecord", "PasskeyRecord", "ChallengeRecord", "ShareLinkRecord"}
     protected |= {SchemaVersion.__name__}
     assert list_models(Protected) == protected | {"Versioned"}
 

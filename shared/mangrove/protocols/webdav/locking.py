@@ -13,7 +13,7 @@ from uuid import UUID
 from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, EntryNotFound, Problem
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import Right
 from mangrove.protocols.webdav.bodies import LockRequest
 from mangrove.protocols.webdav.errors import DavProblem, LockedResource, PreconditionFailed
 from mangrove.protocols.webdav.headers import ConditionList, decode_path, find_tokens, make_href, strip_root
@@ -21,6 +21,7 @@ from mangrove.protocols.webdav.locked_files import ROOT, CoveringFile, FileLocat
 from mangrove.records import webdav_locks
 from mangrove.records.users import User
 from mangrove.records.webdav_locks import MAX_FILES_PER_LOCK, Lock, LockConflict
+from mangrove.tree import callers
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 
@@ -304,14 +305,16 @@ class Holders:
         if lock.user_id not in self._users:
             self._users[lock.user_id] = await users.find_by_id(lock.user_id)
         user = self._users[lock.user_id]
-        if user is None or user.disabled or not Caller(user).has(WEBDAV):
+        if user is None or user.disabled or not callers.make_caller(user).has(WEBDAV):
             return None
         try:
             path = TreePath(lock.path) / rest
             if not path.within(TreePath(user.base_path)):
                 return None
             here = self.access
-            return PathAccess.make(Caller(user, Right.WRITE), path, "", here.settings, here.rules, here.table)
+            return PathAccess.make(
+                callers.make_caller(user, Right.WRITE), path, "", here.settings, here.rules, here.table
+            )
         except Problem:
             return None  # the path leads nowhere now
 

@@ -30,11 +30,11 @@ async def authorize_caller(task: Task, right: Right) -> Caller:
     if user is None or user.disabled:
         raise AccessDenied("the account that requested this does not exist any more")
     if not task.view.token:
-        return Caller(user, right)
+        return callers.make_caller(user, right)
     scope = await callers.find_scope(user.id, task.view.token)
     if scope is None:
         raise AccessDenied("the token that requested this has expired or was removed")
-    return Caller(user, right, scope=scope)
+    return callers.make_caller(user, right, scope=scope)
 
 
 async def access_path(caller: Caller, path: str, password: str = "") -> PathAccess:

@@ -181,7 +181,7 @@ async def _locate(access: PathAccess) -> StoragePath:
     Raise AccessDenied unless the caller may read archives, and may read here.
     """
     caller = access.caller
-    if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
+    if caller.declared_right is not Right.READ_ARCHIVES or not access.has(Right.READ_ARCHIVES):
         raise AccessDenied
     access.require_read()
     try:

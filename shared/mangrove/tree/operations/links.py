@@ -15,9 +15,10 @@ from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import Right
 from mangrove.records.store.encryption import derive
 from mangrove.records.users import User
+from mangrove.tree.callers import make_caller
 from mangrove.tree.mounts import Mount
 from mangrove.tree.rules import Rules
 
@@ -159,9 +160,9 @@ def require_reader(
         and path.within(TreePath(user.base_path))
         and all(
             decision.is_reader and not decision.is_hidden
-            for decision in (rules.evaluate(Caller(user), aliased) for aliased in aliased_paths)
+            for decision in (rules.evaluate(make_caller(user), aliased) for aliased in aliased_paths)
         )
-        and (purpose is not Purpose.ARCHIVE or Caller(user).has(Right.READ_ARCHIVES))
+        and (purpose is not Purpose.ARCHIVE or make_caller(user).has(Right.READ_ARCHIVES, path))
     )
     if not may_read:
         raise Unauthorized("sign revoked")

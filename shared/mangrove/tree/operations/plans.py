@@ -134,7 +134,7 @@ async def _check_request(request: TransferRequest) -> None:
     """Check everything that needs no storage."""
     if request.target_name is not None:
         is_renamed = request.target_name != request.names[0]
-        if request.right is Right.MOVE and is_renamed and not request.source_dir.caller.has(Right.RENAME):
+        if request.right is Right.MOVE and is_renamed and not request.source_dir.has(Right.RENAME):
             raise AccessDenied
         check_name(request.target_name)
     check_count(request.names)

@@ -19,6 +19,7 @@ from mangrove.records import share_links
 from mangrove.records.share_links import ShareLink
 from mangrove.records.users import User
 from mangrove.tree import mounts
+from mangrove.tree.callers import make_caller
 from mangrove.tree.rules import get_rules
 from mangrove.tree.sharing.modes import MODES, takes_uploads
 
@@ -100,6 +101,10 @@ class ShareEntry:
 
 def list_page(caller: Caller, cut: Callable[[list[str]], list[str]]) -> tuple[list[ShareEntry], int]:
     """Return one page of the caller's share links by id, of all for an administrator; and the number of all."""
+    if caller.scope is not None and not caller.is_admin:
+        own = share_links.get_many(share_links.find_ids(caller.user.id))
+        visible = {link.id: link for link in own if _is_own(caller, link)}
+        return _describe([visible[id] for id in cut(list(visible))]), len(visible)
     if not caller.is_admin:
         ids = share_links.find_ids(caller.user.id)
         return _describe(share_links.get_many(cut(ids))), len(ids)
@@ -119,9 +124,23 @@ def _describe(links: Sequence[ShareLink]) -> list[ShareEntry]:
 
 def _get_own(caller: Caller, id: str) -> ShareLink:
     link = share_links.find(id) if id and len(id) <= MAX_ID_LENGTH else None
-    if link is None or not (caller.is_admin or link.owner == caller.user.id):
+    if link is None or not (caller.is_admin or _is_own(caller, link)):
         raise ResourceNotFound("sharing not found")
     return link
+
+
+def _is_own(caller: Caller, link: ShareLink) -> bool:
+    """True for a share link of the caller, whose objects are all within the root of the caller if that is a token."""
+    if link.owner != caller.user.id:
+        return False
+    return caller.scope is None or all(TreePath(path).within(caller.base) for path in link.files)
+
+
+def _get_changeable(caller: Caller, id: str) -> ShareLink:
+    """Return a share link as `get` does. Raise AccessDenied for a token that is for reading alone."""
+    if not caller.may_change:
+        raise AccessDenied
+    return _get_own(caller, id)
 
 
 async def create(caller: Caller, id: str, creator: str, fields: ShareFields, visits: int) -> ShareEntry:
@@ -131,7 +150,7 @@ async def create(caller: Caller, id: str, creator: str, fields: ShareFields, vis
     """
     record = fields.to_record()
     owner = await asyncio.to_thread(_find_creator, caller, creator) or caller.user
-    await _check_owner(owner, record)
+    await _check_owner(caller, owner, record)
     if id:
         _check_id(caller, id)
     link = await asyncio.to_thread(_create, owner, id, record)
@@ -151,12 +170,12 @@ async def update(
     caller: Caller, id: str, new_id: str, creator: str, fields: ShareFields, visits: int | None
 ) -> ShareEntry:
     """Replace the fields of a share link, and its id unless `new_id` is empty. `visits`: None to keep their number."""
-    link = await asyncio.to_thread(_get_own, caller, id)
+    link = await asyncio.to_thread(_get_changeable, caller, id)
     record = fields.to_record()
     owner = await asyncio.to_thread(_find_creator, caller, creator) or await users.find_by_id(link.owner)
     if owner is None:
         raise BadRequest("no such a user")
-    await _check_owner(owner, record)
+    await _check_owner(caller, owner, record)
     if new_id and new_id != id:
         _check_id(caller, new_id)
     link = await asyncio.to_thread(_change, id, new_id=new_id or None, owner=owner.id, **record)
@@ -174,13 +193,13 @@ def _change(id: str, **fields: Any) -> ShareLink:
 
 def set_disabled(caller: Caller, id: str, disabled: bool) -> None:
     """Disable or enable a share link."""
-    if _get_own(caller, id).disabled != disabled:
+    if _get_changeable(caller, id).disabled != disabled:
         _change(id, disabled=disabled)
 
 
 def delete(caller: Caller, id: str) -> None:
     """Delete a share link."""
-    _get_own(caller, id)
+    _get_changeable(caller, id)
     try:
         share_links.delete(id)
     except RecordNotFound:
@@ -197,17 +216,22 @@ def _find_creator(caller: Caller, creator: str) -> User | None:
     return user
 
 
-async def _check_owner(owner: User, record: dict[str, Any]) -> None:
-    """Raise AccessDenied unless the user may share, or Problem for a path that the user may not share."""
+async def _check_owner(caller: Caller, owner: User, record: dict[str, Any]) -> None:
+    """Raise AccessDenied unless the user may share, or Problem for a path that the user may not share.
+
+    The scope of the caller applies to a share link of the caller.
+    """
     rights = Right.SHARE | (Right.WRITE if takes_uploads(record["mode"]) else 0)
-    sharer = Caller(owner)
-    if sharer.is_guest or not sharer.has(rights):
+    sharer = make_caller(owner, scope=caller.scope if owner.id == caller.user.id else None)
+    if sharer.is_guest or not all(sharer.has(rights, TreePath(path)) for path in record["files"]):
         raise AccessDenied
     table = await mounts.ready()
     rules = await get_rules(configuration.cached())
     for path in map(TreePath, record["files"]):
         decisions = (rules.evaluate(sharer, aliased) for aliased in table.find_aliased_paths(path))
-        if not path.within(TreePath(owner.base_path)) or not all(decision.may_read("") for decision in decisions):
+        if not (path.within(sharer.base) and sharer.may_read) or not all(
+            decision.may_read("") for decision in decisions
+        ):
             raise Problem(f"permission denied to share path [{path}]")
 
 
