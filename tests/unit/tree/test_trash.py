@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
@@ -23,7 +23,7 @@ from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.trash import entries, repair
 from mangrove.tree.trash.entries import TrashItem, TrashQuery
-from mangrove.tree.trash.keeping import get_path
+from mangrove.tree.trash.keeping import Keeper, get_path
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files, stream
 
 
@@ -254,9 +254,11 @@ def test_most_ids_of_a_request_are_taken() -> None:
 def change_intents(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all intents be those of a process that died."""
     monkeypatch.setattr(repair, "ABANDONED_SECONDS", -1.0)
+    monkeypatch.setattr(repair, "FINISHING_SECONDS", -1.0)
 
 
-def test_removal_that_broke_off_after_the_rename_is_finished(tree: TreeEnv) -> None:
+def test_removal_that_broke_off_after_the_rename_is_finished(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_intents(tree, monkeypatch)
     mount(tree, "a.txt")
     remove(tree, "a.txt")
     (item,) = find_items(tree)
@@ -342,6 +344,26 @@ def test_versions_of_a_file_are_kept_up_to_the_limit(tree: TreeEnv) -> None:
     assert [(root / get_path(version).lstrip("/")).read_bytes() for version in versions] == [b"2", b"1"]
     assert find_items(tree) == []
     assert len(os.listdir(root / TRASH)) == 2
+
+
+def test_write_that_fails_after_the_replacement_keeps_the_old_file(tree: TreeEnv) -> None:
+    """The storage has replaced the file, and says that it failed."""
+    root = mount(tree, "a.txt")
+    storage_id = tree.run(mounts.ready()).mounts[0].storage.id
+    driver = tree.run(tree.run(mounts.ready()).mounts[0].get_driver())
+
+    async def replace_and_fail() -> None:
+        async with Keeper(driver).replacing(TreePath("/a.txt")) as keep:
+            await keep()
+            (root / "new").write_text("new")
+            os.replace(root / "new", root / "a.txt")
+            raise Unreachable
+
+    with pytest.raises(Unreachable):
+        tree.run(replace_and_fail())
+    (entry,) = trash.list_of(storage_id, 10)
+    assert (root / get_path(entry).lstrip("/")).read_text() == "a.txt"
+    assert (root / "a.txt").read_text() == "new"
 
 
 def test_large_folder_goes_into_the_trash_in_one_rename(tree: TreeEnv) -> None:

@@ -106,14 +106,9 @@ class Keeper:
             await self.driver.makedirs(get_folder(record))
             return await self.driver.set_aside(path, get_path(record), keep=keep)
         except Problem:
-            await self._drop(record)
+            with suppress(Problem):
+                await settle(self.driver, record)
             raise
-
-    async def _drop(self, record: TrashEntry) -> None:
-        """Forget an entry that is not in the trash. Repair does so later if this fails."""
-        with suppress(Problem):
-            await self.driver.remove(get_folder(record))
-            await asyncio.to_thread(trash.forget, [record])
 
     @asynccontextmanager
     async def replacing(self, path: TreePath) -> AsyncIterator[Callable[[], Awaitable[None]]]:
@@ -150,12 +145,9 @@ class Keeper:
     async def _undo(self, path: TreePath, record: TrashEntry, has_both_paths: bool) -> None:
         with suppress(Problem):
             if not has_both_paths:
-                try:
+                with suppress(EntryExists):  # another one took its place: this one stays in the trash
                     await type(self.driver).move(self.driver, get_path(record), path, overwrite=False)
-                except EntryExists:  # another one took its place: this one stays in the trash
-                    await asyncio.to_thread(trash.finish, record)
-                    return
-            await self._drop(record)
+            await settle(self.driver, record)
 
     async def _finish_replacement(self, record: TrashEntry) -> None:
         pass_checkpoint("trash.replaced")
@@ -232,6 +224,31 @@ async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[
     async for chunk in body:
         yield chunk
     await call()
+
+
+async def settle(driver: Driver, record: TrashEntry) -> None:
+    """Bring the record of an entry in line with the storage: it is in the trash, or it is not."""
+    try:
+        await driver.stat(get_path(record))
+    except EntryNotFound:
+        await driver.remove(get_folder(record))
+        await asyncio.to_thread(trash.forget, [record])
+        return
+    if await has_both_paths(driver, record):
+        await driver.remove(get_folder(record))
+        await asyncio.to_thread(trash.forget, [record])
+    else:
+        await asyncio.to_thread(trash.finish, record)
+
+
+async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
+    """True if a file of the trash is in its place as well: it was to be replaced, and was not."""
+    if record.is_dir or not driver.capabilities.identify:
+        return False
+    try:
+        return bool(await driver.identify(get_path(record)) & await driver.identify(TreePath(record.path)))
+    except EntryNotFound:
+        return False
 
 
 async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:

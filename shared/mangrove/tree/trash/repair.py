@@ -13,14 +13,15 @@ from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import Driver
 from mangrove.records import trash
-from mangrove.records.trash import Action, Intent, TrashEntry, TrashKind
+from mangrove.records.trash import Action, Intent, TrashEntry
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
-from mangrove.tree.trash.keeping import delete, get_folder, get_path, read_option
+from mangrove.tree.trash.keeping import delete, get_folder, get_path, has_both_paths, read_option, settle
 
 MAX_INTENTS_PER_CALL = 1000
 MAX_INTENTS_PER_LISTING = 100
-ABANDONED_SECONDS = 60.0  # an intent that is older is that of a process that died
+ABANDONED_SECONDS = 900.0  # an intent that is older is that of a process that died
+FINISHING_SECONDS = 2.0  # after which a listing looks at an intent
 ROWS_PER_READ = 500
 MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
 MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are looked at
@@ -31,14 +32,16 @@ ORPHANED_VERSION_DAYS = 30  # for which the versions of a file that is gone are 
 
 async def finish_removals() -> None:
     """Make the records of entries final that are in the trash, and of which a process that died did not say so."""
-    table = await mounts.ready()
+    table, before = await mounts.ready(), time.time() - FINISHING_SECONDS
     for intent in await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_LISTING):
         mount = table.by_id.get(intent.entry.storage_id)
-        if mount is None or intent.action is not Action.MOVE or intent.entry.kind is not TrashKind.REMOVED:
+        if mount is None or intent.action is not Action.MOVE or intent.began > before:
             continue
         with suppress(Problem):
-            await (await mount.get_driver()).stat(get_path(intent.entry))
-            await asyncio.to_thread(trash.finish, intent.entry)
+            driver = await mount.get_driver()
+            await driver.stat(get_path(intent.entry))
+            if not await has_both_paths(driver, intent.entry):
+                await asyncio.to_thread(trash.finish, intent.entry)
 
 
 async def sweep() -> None:
@@ -68,27 +71,11 @@ async def _settle_intents() -> None:
 
 
 async def _settle(intent: Intent, driver: Driver) -> None:
-    """Bring the record of an entry in line with the storage."""
-    entry = intent.entry
-    if intent.action is Action.MOVE and await _is_in_trash(entry, driver):
-        await asyncio.to_thread(trash.finish, entry)
+    if intent.action is Action.MOVE:
+        await settle(driver, intent.entry)
         return
-    await driver.remove(get_folder(entry))
-    await asyncio.to_thread(trash.forget, [entry])
-
-
-async def _is_in_trash(entry: TrashEntry, driver: Driver) -> bool:
-    """True if an entry is in the trash, and not in its place as well."""
-    path = get_path(entry)
-    try:
-        await driver.stat(path)
-    except EntryNotFound:
-        return False
-    if not driver.capabilities.identify:
-        return True
-    with suppress(EntryNotFound):
-        return not await driver.identify(path) & await driver.identify(TreePath(entry.path))
-    return True
+    await driver.remove(get_folder(intent.entry))
+    await asyncio.to_thread(trash.forget, [intent.entry])
 
 
 async def _sweep_storage(mount: Mount, driver: Driver) -> None:
