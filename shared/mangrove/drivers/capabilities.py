@@ -1,4 +1,4 @@
-"""The capabilities of a driver, and the configuration of its kind of storage: each class states both once."""
+"""The capabilities of a driver, and the configuration of its kind of storage. Each class declares both once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The optional operations that a driver has.
+    """The optional operations of a driver.
 
-    A field has the name of the method of `Driver` that it announces; where it announces several, they are named there.
-    A method that is not announced raises NotSupported. One that is may do so too, for a single path.
+    A field has the name of the `Driver` method that it announces; if it announces several, they are named there. A
+    method that is not announced raises NotSupported. An announced one may do so too, for a single path.
     """
 
     write: bool = False
@@ -46,7 +46,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class DriverConfig:
-    """The configuration of a kind of storage: what the service and clients need to know before one is started."""
+    """The configuration of a kind of storage: facts that the service and clients need before a storage is started."""
 
     local_sort: bool = True
     only_proxy: bool = False
@@ -59,6 +59,6 @@ class DriverConfig:
     only_indices: bool = False
     prefer_proxy: bool = False
     proxy_range: bool = False
-    check_status: bool = False  # every operation is refused while the start-up failed
+    check_status: bool = False  # every operation is refused if the start failed
     direct_lookup: bool = False  # `stat` is a request of its own, not a search in the listing of the parent
-    is_indexed: bool = True  # its names do not change by themselves, and are finite
+    is_indexed: bool = True  # its names are finite and do not change by themselves

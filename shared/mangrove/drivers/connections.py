@@ -1,4 +1,4 @@
-"""The connections of one storage: opened when needed, shared, opened again after a drop, closed when idle."""
+"""The connections of one storage: opened on demand, shared, reopened after a drop, closed when idle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str, port: int) -> Address:
-    """Of `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`; `port` where it names none. StorageProblem."""
+    """Parse `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`; `port` is the default. Raise StorageProblem."""
     text = text.strip()
     try:
         ipaddress.IPv6Address(text)
@@ -39,12 +39,12 @@ def parse_address(text: str, port: int) -> Address:
 
 
 Connection = TypeVar("Connection")
-OPEN_TIMEOUT_SECONDS = 10.0  # that opening one may take, with the sign-in
-RETRY_AFTER_SECONDS = 1.0  # after a failure to open one, during which others fail at once
-WAIT_TIMEOUT_SECONDS = 20.0  # that a caller waits while all are in use
-IDLE_TIMEOUT_SECONDS = 300.0  # after which one that nobody uses is closed
-CHECK_AFTER_SECONDS = 5.0  # without use, after which one is checked before it is used again
-CHECK_TIMEOUT_SECONDS = 3.0  # that the check may take
+OPEN_TIMEOUT_SECONDS = 10.0  # for opening a connection, including the sign-in
+RETRY_AFTER_SECONDS = 1.0  # after a failure to open one, during which other callers fail immediately
+WAIT_TIMEOUT_SECONDS = 20.0  # for a caller to wait while all are in use
+IDLE_TIMEOUT_SECONDS = 300.0  # after which an unused connection is closed
+CHECK_AFTER_SECONDS = 5.0  # without use, after which a connection is checked before it is used again
+CHECK_TIMEOUT_SECONDS = 3.0  # for the check
 CLOSE_TIMEOUT_SECONDS = 3.0
 
 
@@ -53,7 +53,7 @@ async def _pass_check(_: object) -> bool:
 
 
 class _Slot(Generic[Connection]):
-    """One connection, which may still be opening, and how many use it."""
+    """One connection, which may still be opening, and the number of its users."""
 
     def __init__(self, opening: asyncio.Task[Connection], now: float) -> None:
         self.opening = opening
@@ -64,17 +64,17 @@ class _Slot(Generic[Connection]):
 
     @property
     def connection(self) -> Connection | None:
-        """The connection; None while it opens and when that failed."""
+        """Return the connection; None while it opens and after a failure."""
         task = self.opening
         return task.result() if task.done() and not task.cancelled() and task.exception() is None else None
 
 
 class ConnectionPool(Generic[Connection]):
-    """At most `limit` connections, each for `sharing` users at once.
+    """At most `limit` connections, each for `sharing` concurrent users.
 
-    `open` raises StorageProblem; `close` may raise anything; `is_open` says, without waiting, whether a connection is
-    fit for use; `check` asks the server whether one that nobody has used for a while still is. Used from one event
-    loop; what belongs to another one, as a function in the cloud may have had, is forgotten.
+    `open` raises StorageProblem; `close` may raise anything; `is_open` tells, without waiting, if a connection is
+    usable; `check` asks the server if one that was unused for a while still is. The pool belongs to one event loop;
+    connections of an earlier loop, as of a function, are dropped.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class ConnectionPool(Generic[Connection]):
         self._turns = asyncio.Semaphore(self._limit * self._sharing)
         self._closing: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._failure: tuple[float, StorageProblem] | None = None  # until when it stands for what is tried
+        # until when the last failure is raised without another attempt
+        self._failure: tuple[float, StorageProblem] | None = None
 
     @property
     def size(self) -> int:
@@ -110,9 +111,9 @@ class ConnectionPool(Generic[Connection]):
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
-        """A connection that was open a moment ago; what fails on it is the caller's to translate.
+        """Yield an open connection; the caller translates its failures.
 
-        Unreachable when none can be opened, or none becomes free in time.
+        Raise Unreachable if none can be opened, or none becomes free in time.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
@@ -148,7 +149,7 @@ class ConnectionPool(Generic[Connection]):
             self._leave(slot)
 
     def _find(self) -> _Slot[Connection] | None:
-        """The connection with the fewest users, if it takes another one: the last one opened of those."""
+        """Return the connection with the fewest users, if it has room for another; of several the last one opened."""
         free = [slot for slot in reversed(self._slots) if slot.users < self._sharing]
         return min(free, key=lambda slot: slot.users, default=None)
 
@@ -203,14 +204,14 @@ class ConnectionPool(Generic[Connection]):
             self._timer = loop.call_later(IDLE_TIMEOUT_SECONDS, self._close_idle, loop)
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what nobody has used for IDLE_TIMEOUT_SECONDS, and look again as long as there are connections."""
+        """Close connections that were unused for IDLE_TIMEOUT_SECONDS; repeat while there are connections."""
         self._timer = None
         self.close_unused(IDLE_TIMEOUT_SECONDS - 1)
         if self._slots:
             self._timer = loop.call_later(IDLE_TIMEOUT_SECONDS / 4, self._close_idle, loop)
 
     def close_unused(self, seconds: float = 0.0) -> None:
-        """Close the connections that nobody has used for so long."""
+        """Close the connections that were unused for so long."""
         for slot in [slot for slot in self._slots if not slot.users]:
             connection, loop = slot.connection, slot.opening.get_loop()
             if connection is not None and loop.time() - slot.used_at >= seconds:
@@ -223,7 +224,7 @@ class ConnectionPool(Generic[Connection]):
         closing.add_done_callback(self._closing.discard)
 
     async def _close_in_time(self, connection: Connection) -> None:
-        with suppress(Exception):  # whatever it is, the connection is not used any more
+        with suppress(Exception):  # after any error the connection is not used again
             async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._close(connection)
 

@@ -1,4 +1,4 @@
-"""The surroundings of a driver: its mount, the rest of the tree, and state that processes share."""
+"""The context of a driver: its mount, the rest of the tree, and state that processes share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _redirects: ContextVar[int] = ContextVar("redirects", default=0)
 
 
 class Resolver(Protocol):
-    """Access of a driver to other parts of the tree; passed in its context, never imported."""
+    """Access of a driver to other parts of the tree. It is passed in its context, never imported."""
 
     async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
-        """Return the running driver that holds `path` and the path inside it; StorageProblem when there is none."""
+        """Return the running driver of `path` and the path inside it. Raise StorageProblem if there is none."""
         ...
 
     def folders(self, path: TreePath) -> Sequence[str]:
@@ -36,20 +36,21 @@ class Redirects(Protocol):
     """The parts of the tree that a storage shows."""
 
     def find_targets(self, path: TreePath) -> Sequence[TreePath]:
-        """Return the paths of the tree that a path of the storage stands for; none if it stands for itself."""
+        """Return the paths of the tree to which a path of the storage leads; none if it leads nowhere else."""
         ...
 
     def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
-        """Return the paths of the storage that show a folder of the tree; with `below` also those that show only
-        something below it."""
+        """Return the paths of the storage that show a folder of the tree; with `below` also those that show only a
+        part of it.
+        """
         ...
 
 
 @contextmanager
 def limit_redirects() -> Iterator[None]:
-    """Count the storages that lead to each other; StorageProblem when there are too many, as in a circle.
+    """Count the storages that lead to each other. Raise StorageProblem for too many, as in a circle.
 
-    Not to be held across the `yield` of a generator.
+    Do not hold it across the `yield` of a generator.
     """
     count = _redirects.get()
     if count >= MAX_REDIRECTS:
@@ -62,14 +63,14 @@ def limit_redirects() -> Iterator[None]:
 
 
 class SharedState(Protocol):
-    """A text that all processes of a service share for one storage; it is not an option."""
+    """A text that all processes of a service share for one storage. It is not an option."""
 
     async def read(self) -> str:
         """Return the text, "" at first."""
         ...
 
     async def replace(self, old: str, new: str) -> bool:
-        """Replace the text if it is still `old`; True if it was."""
+        """Replace the text if it is still `old`. Return True if it was."""
         ...
 
 
@@ -84,7 +85,7 @@ class LocalState:
         return self._text
 
     async def replace(self, old: str, new: str) -> bool:
-        """Replace the text if it is still `old`; True if it was."""
+        """Replace the text if it is still `old`. Return True if it was."""
         if self._text == old:
             self._text = new
             return True
@@ -93,16 +94,16 @@ class LocalState:
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """The surroundings of a driver."""
+    """The context of a driver."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0  # of the storage's record: seconds since the epoch
     resolver: Resolver | None = None
     report_status: Callable[[str], Awaitable[None]] | None = None
-    """Reports what is wrong with a storage that goes on serving; "" when nothing is any more."""
+    """Reports the problem of a storage that works nevertheless; "" when it has ended."""
     save_options: Callable[[Options], Awaitable[None]] | None = None
-    proxy_range: bool = False  # of the record: bytes that pass through the service are fetched in ranges of its own
+    proxy_range: bool = False  # of the record: bytes that pass through the service are read in ranges of their own
     char_mapping: Mapping[str, str] = field(default_factory=dict)
-    """The shown text for text that a name of the storage may have and a path cannot."""
+    """The displayed text by the text in names of the storage that a path cannot contain."""
     storage_id: int = 0  # of the record
     state: SharedState = field(default_factory=LocalState)

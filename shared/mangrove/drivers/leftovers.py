@@ -1,6 +1,6 @@
-"""Unfinished files that a storage did not remove when it was asked to: they are removed when it answers again.
+"""Unfinished files that a storage did not remove when requested: they are removed when it answers again.
 
-Their names are random and of files that were given up, so that to remove one again, or in two processes, harms nothing.
+Their names are random and belong to abandoned files, so removing one again, or in two processes, is harmless.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ MAX_LEFTOVERS = 500  # names of one storage
 REMOVAL_CONCURRENCY = 8
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
-MAX_MISSING_ATTEMPTS = 2  # at a file that is not there, though a request of a connection that broke may still make it
+MAX_MISSING_ATTEMPTS = 2  # at a missing file, though a request of a broken connection may still create it
 MAX_ATTEMPTS = 5  # to store the names while other processes store theirs
 
 
 class Leftovers:
     """The unfinished files of one storage that wait for their removal, also after a restart.
 
-    `remove` removes one; True if it is known to be gone for good. Unreachable: the storage does not answer.
+    `remove` removes one, and returns True if it is certainly gone for good. Unreachable: the storage does not answer.
     """
 
     def __init__(self, state: SharedState, remove: Callable[[TreePath], Awaitable[bool]]) -> None:
         self._state = state
         self._remove = remove
-        self._looks: dict[TreePath, int] = {}  # left for each name
+        self._looks: dict[TreePath, int] = {}  # remaining for each name
         self._recorded: set[TreePath] = set()
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Go on with what an earlier process could not remove."""
+        """Continue with the files that an earlier process could not remove."""
         self._run_soon(is_start=True)
 
     async def stop(self) -> None:
-        """End what goes on; the names that are recorded wait for the next start."""
+        """Stop; the recorded names wait for the next start."""
         running, self._running = self._running, None
         if running is not None and running.get_loop() is asyncio.get_running_loop():
             running.cancel()
             await asyncio.wait([running])
 
     async def discard(self, part: TreePath) -> None:
-        """Remove an unfinished file, now or when the storage answers again; never raises a Problem."""
+        """Remove an unfinished file, now or when the storage answers again. Never raises a Problem."""
         try:
             if not await finish_despite_cancel(self._remove(part)):
                 self._remember(part)
         except Problem as problem:
             self._remember(part)
             await self._record(part)
-            log_warning("an unfinished file is removed later", name=part.name, reason=problem.message)
+            log_warning("unfinished file will be removed later", name=part.name, reason=problem.message)
 
     def _remember(self, part: TreePath) -> None:
         self._looks[part] = MAX_MISSING_ATTEMPTS
         while len(self._looks) > MAX_LEFTOVERS:
             dropped = next(iter(self._looks))
             del self._looks[dropped]
-            log_warning("an unfinished file stays: there are too many", name=dropped.name)
+            log_warning("unfinished file not removed: there are too many", name=dropped.name)
         self._run_soon()
 
     def _run_soon(self, *, is_start: bool = False) -> None:
@@ -90,7 +90,7 @@ class Leftovers:
         self._looks |= dict.fromkeys(names, 1)
 
     async def _remove_all(self) -> bool:
-        """Remove what can be removed; False when the storage does not answer."""
+        """Remove the files that can be removed. Return False if the storage does not answer."""
         parts = [*self._looks]
         for start in range(0, len(parts), REMOVAL_CONCURRENCY):
             batch = parts[start : start + REMOVAL_CONCURRENCY]
@@ -104,16 +104,16 @@ class Leftovers:
         return True
 
     async def _try_to_remove(self, part: TreePath) -> bool:
-        """Remove a file and count the attempt; False when the storage does not answer."""
+        """Remove a file and count the attempt. Return False if the storage does not answer."""
         looks = self._looks.get(part, 1)
         try:
             looks = 0 if await self._remove(part) else looks - 1
         except Unreachable:
             return False
         except InUse:
-            pass  # the server has not noticed yet that the connection of the upload is gone
+            pass  # the server has not noticed yet that the connection of the upload is closed
         except Problem as problem:
-            log_warning("an unfinished file stays", name=part.name, reason=problem.message)
+            log_warning("unfinished file not removed", name=part.name, reason=problem.message)
             looks = 0
         self._looks[part] = looks
         return True
@@ -137,7 +137,7 @@ class Leftovers:
                 ):
                     return
         except Problem:
-            pass  # the records do not answer: this process knows the names all the same
+            pass  # the records do not answer: this process knows the names nevertheless
 
 
 def parse_names(text: str) -> list[TreePath]:

@@ -1,4 +1,4 @@
-"""The reachability of a storage, as its ordinary use shows it."""
+"""The reachability of a storage, as its use shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OBSERVED = ("stat", "makedirs", "remove")  # and `list`; bodies may fail because
 
 
 def observe(driver: Driver, note: Note) -> None:
-    """Have `note` called with each failure of the driver to reach its storage, and with None for each answer."""
+    """Call `note` with each failure of the driver to reach its storage, and with None for each answer."""
     for name in OBSERVED:
         setattr(driver, name, _observe_call(driver, name, note))
     setattr(driver, "list", _observe_list(driver.list, note))  # noqa: B010  # mypy takes no method for a variable

@@ -1,4 +1,4 @@
-"""A driver's options, which are its form: typed, validated, described; and the options that all drivers share."""
+"""A driver's options and its form: typed, validated, described; and the options that all drivers share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FormItem(NamedTuple):
 
 
 class OptionMeta(NamedTuple):
-    """The facts of an option in the form, beside its annotation. `type` "": the one that the annotation gives."""
+    """The facts of an option in the form, in addition to its annotation. `type` "": the type of the annotation."""
 
     default: Default = None
     type: str = ""
@@ -41,25 +41,25 @@ class OptionMeta(NamedTuple):
 def option(
     default: Default = None, *, help: str = "", required: bool = False, type: str = "", secret: bool = False
 ) -> Any:
-    """A driver option: `default` None shows as `""`; `type` overrides the one derived from the annotation."""
+    """Declare a driver option. `default` None shows as `""`; `type` overrides the type derived from the annotation."""
     meta = OptionMeta(default, type, required, help, secret)
     return field(default=default, metadata={OptionMeta: meta})
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(option,))
 class Options:
-    """Base of every driver's options; the field order is the form's order.
+    """Base of every driver's options; the order of the fields is that of the form.
 
-    Missing keys take the type's zero value, not the form's default; unknown keys are dropped. A field's
-    annotation is `str`, `int`, `bool` or a `Literal` of strings (`select`).
+    Missing keys get the type's zero value, not the form's default; unknown keys are dropped. A field's annotation is
+    `str`, `int`, `bool` or a `Literal` of strings (`select`).
     """
 
     def __init_subclass__(cls) -> None:
-        dataclass(kw_only=True, repr=False)(cls)  # not what is secret
+        dataclass(kw_only=True, repr=False)(cls)  # without secrets
 
     @classmethod
     def parse(cls, addition: str) -> Self:
-        """The options in the JSON text `addition`; BadRequest names the option that does not fit."""
+        """Return the options in the JSON text `addition`. Raise BadRequest with the name of an invalid option."""
         try:
             values = orjson.loads(addition or "{}")
         except orjson.JSONDecodeError as error:
@@ -70,24 +70,24 @@ class Options:
         return cls(**{item.name: item.read(set_values) for item in _list_options(cls)})
 
     def read_redirects(self) -> Redirects | None:
-        """Return the parts of the tree that the storage shows, whose rules count too; None if it holds its own files.
+        """Return the parts of the tree that the storage shows, whose rules apply too; None if it has its own files.
 
-        To be called in a thread: there may be very many.
+        Call it in a thread: there may be very many.
         """
         return None
 
     def format(self) -> str:
-        """The JSON text that `parse` reads."""
+        """Return the JSON text that `parse` reads."""
         return dump(self).decode()
 
     @classmethod
     def list_form_items(cls) -> list[FormItem]:
-        """The options as the form shows them, in its order."""
+        """Return the options as the form shows them, in order."""
         return [item.make_form_item() for item in _list_options(cls)]
 
     @classmethod
     def list_secrets(cls) -> frozenset[str]:
-        """Names of the options that must never be logged."""
+        """Return the names of the options that must never be logged."""
         return frozenset(item.name for item in _list_options(cls) if item.meta.secret)
 
 
@@ -99,7 +99,7 @@ class _Option(NamedTuple):
     meta: OptionMeta
 
     def read(self, set_values: Mapping[str, Any]) -> bool | int | str:
-        """Its value, the zero of its kind where none is given; BadRequest."""
+        """Return its value, the zero of its kind if it is missing. Raise BadRequest."""
         zero = self.kind() if self.kind in (bool, int) else ""
         try:
             value: bool | int | str = structure(self.kind, set_values.get(self.name, zero))
@@ -114,7 +114,8 @@ class _Option(NamedTuple):
         return FormItem(self.name, type, default, ",".join(choices), self.meta.required, self.meta.help)
 
 
-TYPES: Mapping[type, str] = {bool: "bool", int: "number", str: "string"}  # of an option's annotation → of a form
+# the type in a form, by the type of an option's annotation
+TYPES: Mapping[type, str] = {bool: "bool", int: "number", str: "string"}
 
 
 class TrashOptions(Options):
@@ -147,26 +148,36 @@ def _format_default(default: Default) -> str:
 
 
 def list_common_items(config: DriverConfig) -> list[FormItem]:
-    """The options that every driver shares, as its `config` makes them."""
+    """Return the options that every driver shares, adapted to its `config`."""
     items = [
         FormItem(
             "mount_path",
             "string",
             required=True,
-            help="The path you want to mount to, it is unique and cannot be repeated",
+            help="The path of the storage in the tree; each storage has its own.",
         ),
-        FormItem("order", "number", help="use to sort"),
+        FormItem("order", "number", help="Position of the storage among all storages."),
         FormItem("remark", "text"),
     ]
     if not config.no_cache:
         items += [
-            FormItem("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage"),
-            FormItem("custom_cache_policies", "text", help="The cache expiration rules for this storage"),
+            FormItem(
+                "cache_expiration",
+                "number",
+                "30",
+                required=True,
+                help="Minutes for which listings of this storage are cached; 0 disables the cache.",
+            ),
+            FormItem(
+                "custom_cache_policies",
+                "text",
+                help="Lines `glob:minutes`; the first that matches a path replaces the time above.",
+            ),
         ]
     items += [
         *_list_proxy_items(config),
         FormItem("down_proxy_url", "text"),
-        FormItem("disable_proxy_sign", "bool", "false", help="Disable sign for Download proxy URL"),
+        FormItem("disable_proxy_sign", "bool", "false", help="Leave out the signature in links to the download proxy."),
     ]
     if config.local_sort:
         items += [
@@ -182,7 +193,7 @@ def list_common_items(config: DriverConfig) -> list[FormItem]:
 
 
 def _list_proxy_items(config: DriverConfig) -> list[FormItem]:
-    """Return the choices of how clients get bytes: through the service, or from the storage itself if it can."""
+    """Return the choices of how clients get bytes: through the service, or directly from the storage if it can."""
     if config.only_proxy:
         return [FormItem("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", required=True)]
     web_proxy, policy = ("true", "native_proxy") if config.prefer_proxy else ("", "302_redirect")
@@ -191,5 +202,6 @@ def _list_proxy_items(config: DriverConfig) -> list[FormItem]:
         FormItem("webdav_policy", "select", policy, "302_redirect,use_proxy_url,native_proxy", required=True),
     ]
     if config.proxy_range:
-        items.append(FormItem("proxy_range", "bool", help="Need to enable proxy"))
+        help = "Request ranges of a file one by one. It applies to downloads through this service."
+        items.append(FormItem("proxy_range", "bool", help=help))
     return items

@@ -8,18 +8,18 @@ from mangrove.core.paths import TRASH as TRASH
 from mangrove.core.paths import TreePath, is_trash_name
 from mangrove.core.problems import StorageForbidden
 
-PART = ".mangrove-"  # names of files that are not whole, or not to be seen, begin so
+PART = ".mangrove-"  # prefix of names of unfinished or internal files
 TRASH_FOLDER = TreePath(f"/{TRASH}")
 """The folder of a storage that holds what was removed. No listing shows it; `tree.mounts` lets nobody into it."""
 
 
 def make_part_name() -> str:
-    """A new name for a file that is not whole."""
+    """Return a new name for an unfinished file."""
     return f"{PART}{token_hex(12)}.part"
 
 
 def is_part(name: str) -> bool:
-    """Return True if a name of a listing is not to be seen."""
+    """True if a name of a listing must not be shown."""
     return name.startswith(PART)
 
 
@@ -38,4 +38,4 @@ def leads_to_trash(path: str) -> bool:
 def refuse_part_name(path: TreePath) -> None:
     """Refuse the names of unfinished files, which listings leave out."""
     if has_part(path):
-        raise StorageForbidden(f"names that begin with {PART} are kept for unfinished files")
+        raise StorageForbidden(f"names that begin with {PART} are reserved for unfinished files")

@@ -19,7 +19,7 @@ Stat = Callable[[TreePath], Awaitable[Entry]]
 
 
 async def refuse_existing(stat: Stat, path: TreePath, *, but_files: bool = False) -> None:
-    """EntryExists when anything has this name, or anything but a file."""
+    """Raise EntryExists if the name is taken, or taken by anything but a file."""
     try:
         entry = await stat(path)
     except EntryNotFound:
@@ -29,19 +29,19 @@ async def refuse_existing(stat: Stat, path: TreePath, *, but_files: bool = False
 
 
 def refuse_inside_itself(path: TreePath, target: TreePath) -> None:
-    """StorageProblem when a folder would be moved or copied into itself."""
+    """Raise StorageProblem if a folder would be moved or copied into itself."""
     if target.within(path):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
 
 
 def refuse_other_size(size: int, announced: int | None) -> None:
-    """BadRequest when a body has another size than was announced."""
+    """Raise BadRequest if a body has another size than announced."""
     if announced is not None and size != announced:
         raise BadRequest(f"the body has {size} bytes instead of the announced {announced}")
 
 
 def refuse_changed(entry: Entry, shown: Entry | None) -> None:
-    """EntryChanged when a file is another one than was shown, as far as etag, size and time tell."""
+    """Raise EntryChanged if a file was replaced, as far as etag, size and time show it."""
     if shown is None:
         return
     if entry.etag and shown.etag:

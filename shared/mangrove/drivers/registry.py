@@ -1,4 +1,4 @@
-"""The names of all drivers; a driver's module is imported when it is first needed."""
+"""The names of all drivers; a driver's module is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mangrove.drivers.base import Driver, DriverContext, Redirects
 
 
 class DriverModule(NamedTuple):
-    """The facts of a driver that are known without the import of its module, which may be costly."""
+    """The facts of a driver that are known without the import of its module, which may take long."""
 
     path: str  # below this package
     shows_others: bool = False  # its capability `find_others`
@@ -51,12 +51,12 @@ _INTERNAL = ("proxy_range", "check_status", "direct_lookup", "is_indexed")  # wh
 
 
 def list_names() -> list[str]:
-    """All driver names, sorted."""
+    """Return all driver names, sorted."""
     return sorted(DRIVERS)
 
 
 def load(name: str) -> type[Driver]:
-    """The class of a driver; ResourceNotFound when there is none of that name."""
+    """Return the class of a driver. Raise ResourceNotFound if there is none of that name."""
     if name not in DRIVERS:
         raise ResourceNotFound(f"driver [{name}] not found")
     kind: type[Driver] = getattr(import_module(f"mangrove.drivers.{DRIVERS[name].path}"), name)
@@ -64,18 +64,19 @@ def load(name: str) -> type[Driver]:
 
 
 def shows_others(name: str) -> bool:
-    """Return True if storages of that driver hold nothing themselves."""
+    """True if storages of that driver have no files of their own."""
     return name in DRIVERS and DRIVERS[name].shows_others
 
 
 def needs_disk(name: str) -> bool:
-    """Return True if storages of that driver are folders of this machine."""
+    """True if storages of that driver are folders of this machine."""
     return name in DRIVERS and DRIVERS[name].needs_disk
 
 
 def find_redirects(name: str, addition: str) -> Redirects | None:
     """Return the targets of the paths of a storage; None for one with files of its own, or whose options cannot be
-    read."""
+    read.
+    """
     if name not in DRIVERS or not DRIVERS[name].redirects:
         return None
     try:
@@ -86,8 +87,8 @@ def find_redirects(name: str, addition: str) -> Redirects | None:
 
 
 def build_template(name: str) -> dict[str, Any]:
-    """`{common, additional, config}`: the form of a driver."""
-    from mangrove.drivers.options import list_common_items  # where a form is asked for, and nowhere else
+    """Return `{common, additional, config}`: the form of a driver."""
+    from mangrove.drivers.options import list_common_items  # imported here, because only forms need it
 
     kind = load(name)
     config = {"name": name} | {key: value for key, value in asdict(kind.config).items() if key not in _INTERNAL}
@@ -99,7 +100,7 @@ def build_template(name: str) -> dict[str, Any]:
 
 
 async def start_own_storage(folder: str, bucket_variable: str) -> Driver:
-    """The storage `<data>/<folder>`, or the bucket that a variable names; Problem where there is neither."""
+    """Return the storage `<data>/<folder>`, or the bucket that a variable names. Raise Problem if there is neither."""
     name, options = platform().describe_own_storage(folder, bucket_variable)
     kind = load(name)
     made = kind(kind.Options.parse(json.dumps(options)), DriverContext())

@@ -1,7 +1,7 @@
-"""Names of a storage that are shown as others, by the setting `filename_char_mapping`.
+"""Names of a storage that are shown differently, by the setting `filename_char_mapping`.
 
 A name is shown as the mapping makes it, unless another entry of the folder would have the same name then: such names
-are shown as they are. An entry is found by the name that is shown, and by no other: rules of the tree name what people
+are shown unchanged. An entry is found by its displayed name only, because rules of the tree use the names that people
 see. A new name that the mapping would change is refused.
 """
 
@@ -19,14 +19,14 @@ from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder
 from mangrove.drivers.base import ROOT, Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 
-CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are known without listing it again
-MAX_KNOWN_FOLDERS = 256  # whose changed names are known
-# methods of a driver: the first argument is a path of something that is there
+CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are cached
+MAX_KNOWN_FOLDERS = 256  # whose changed names are cached
+# methods of a driver: the first argument is a path of an existing entry
 _EXISTING = [
     "discard", "get_change_token", "get_checksums", "identify", "link", "list_parts", "make_thumbnail", "open_file",
     "read", "remove", "remove_empty", "remove_unchanged", "set_modified", "stat", "sync",
 ]  # fmt: skip
-# … of something that may be there
+# … of an entry that may exist
 _NEW = [
     "abort", "abort_by_key", "begin", "finish", "makedirs", "open_staged", "put_url", "sign_part", "sign_upload",
     "stream_part", "write", "write_part",
@@ -35,11 +35,11 @@ _PAIRS = ["copy", "move", "rename", "set_aside"]  # the first two arguments, one
 _WITHOUT_PATH = [
     "can_refuse_existing", "get_space", "offers_direct_uploads", "predict_etag", "proves_reads", "proves_writes",
 ]  # fmt: skip
-# Other operations of the driver do without names that are shown as others: whole listings and single files remain.
+# Other operations of the driver are not offered under displayed names: whole listings and single files remain.
 
 
 class NameMapping:
-    """The mapping as far as it concerns names that a path can hold."""
+    """The mapping, limited to names that a path can contain."""
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._mapping = {old: new for old, new in mapping.items() if "/" not in old and "\\" not in old and old != new}
@@ -52,11 +52,11 @@ class NameMapping:
         return map_characters(name, self._mapping)
 
     def may_show(self, shown: str) -> bool:
-        """True if the mapping may make `shown` of another name."""
+        """True if the mapping may make `shown` from another name."""
         return any(new in shown for new in self._mapping.values())
 
     def show(self, names: Iterable[str], plain: Collection[str]) -> dict[str, str]:
-        """Return the shown name → the name for names that the mapping changes; `plain`: those it does not change."""
+        """Return the names that the mapping changes by displayed name; `plain`: those that it does not change."""
         shown = {name: _choose(name, self.apply(name)) for name in names}
         while True:
             counts = Counter(shown.values())
@@ -67,13 +67,13 @@ class NameMapping:
 
 
 def _choose(name: str, shown: str) -> str:
-    """Return the shown name where a path can hold it, else the name itself."""
+    """Return the displayed name if a path can contain it, otherwise the name itself."""
     is_name = shown not in ("", ".", "..") and not set("/\\\0") & set(shown) and len(shown.encode()) <= MAX_NAME_BYTES
     return shown if is_name else name
 
 
 class ShownNames(Driver):
-    """A driver under the names that are shown. `_make_class` gives a class the operations of the driver behind."""
+    """A driver under displayed names. `_make_class` gives a class the operations of the driver behind."""
 
     def __init__(self, driver: Driver, mapping: NameMapping) -> None:
         super().__init__(driver.options, driver.context)
@@ -82,7 +82,7 @@ class ShownNames(Driver):
         self._known: OrderedDict[TreePath, tuple[float, dict[str, str]]] = OrderedDict()
 
     def get_unmapped(self) -> Driver:
-        """Return the driver behind, which has the names of the storage."""
+        """Return the driver behind, with the names of the storage."""
         return self.driver
 
     async def start(self) -> None:
@@ -115,9 +115,9 @@ class ShownNames(Driver):
         return names
 
     async def find(self, path: TreePath) -> TreePath:
-        """Return the storage's path of what is shown at a path; EntryNotFound when nothing is shown there.
+        """Return the storage's path of an existing entry by its displayed path. Raise EntryNotFound if there is none.
 
-        A name that the mapping leaves alone may be of nothing: the storage says so.
+        A name that the mapping does not change may not exist: the storage reports that.
         """
         if path.within(TRASH_FOLDER):
             return path
@@ -127,7 +127,10 @@ class ShownNames(Driver):
         return folder
 
     async def find_new(self, path: TreePath) -> TreePath:
-        """Return the storage's path of what is, or is to be, shown at a path; BadRequest for a name that would not."""
+        """Return the storage's path of an entry, existing or new, by its displayed path.
+
+        Raise BadRequest for a name that would be displayed differently.
+        """
         try:
             return await self.find(path)
         except EntryNotFound:
@@ -156,7 +159,7 @@ class ShownNames(Driver):
         return True
 
     async def _read_changed_names(self, folder: TreePath) -> dict[str, str]:
-        """Return the shown name → the name of all that the mapping changes in a folder; none where there is none."""
+        """Return all names that the mapping changes in a folder by displayed name; none for a missing folder."""
         read_at, names = self._known.get(folder, (0.0, {}))
         if read_at and time.monotonic() - read_at < CHANGED_NAMES_SECONDS:
             return names
@@ -170,18 +173,18 @@ class ShownNames(Driver):
         return self._remember(folder, changed, plain - changed)
 
     def find_known(self, path: TreePath) -> TreePath:
-        """Return the storage's path of what is shown at a path, as far as that is known without asking it."""
+        """Return the storage's path of a displayed path, as far as it is known without calling the storage."""
         folder = ROOT
         for shown in path.split("/")[1:] if path != ROOT else ():
             folder = folder / self._known.get(folder, (0.0, {}))[1].get(shown, shown)
         return folder
 
     def show_path(self, path: TreePath) -> TreePath:
-        """Return a path of the storage as it is shown unless names clash."""
+        """Return a path of the storage as it is displayed, unless names clash."""
         return TreePath("/".join(_choose(name, self.mapping.apply(name)) for name in path.split("/")))
 
     def forget(self, folder: TreePath) -> None:
-        """Forget the changed names of a folder and those below."""
+        """Drop the cached names of a folder and those below."""
         for known in [known for known in self._known if known.within(folder)]:
             del self._known[known]
 
@@ -195,7 +198,7 @@ class ShownNames(Driver):
 
 
 def show_names(driver: Driver, mapping: Mapping[str, str]) -> Driver:
-    """Return the driver under the names that the mapping shows: itself where it changes none that it can have."""
+    """Return the driver under displayed names: itself if the mapping changes no name that it can have."""
     effective = NameMapping(mapping)
     if driver.maps_names or not effective:
         return driver
@@ -204,7 +207,7 @@ def show_names(driver: Driver, mapping: Mapping[str, str]) -> Driver:
 
 
 def _make_class(kind: type[Driver]) -> type[ShownNames]:
-    """Return the class of drivers under shown names that has the operations of `kind`, as far as they are known."""
+    """Return the class of drivers under displayed names with the operations of `kind`, as far as they are known."""
     body = {
         "__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config,
         "capabilities": replace(
@@ -223,7 +226,7 @@ def _make_existing(name: str) -> Method:
             inner = await self.find(path)
         except EntryNotFound:
             if name in ("discard", "remove", "remove_unchanged"):
-                return None  # as a driver does for what is not there
+                return None  # as a driver does for a missing entry
             raise
         try:
             return await getattr(self.driver, name)(inner, *args, **options)

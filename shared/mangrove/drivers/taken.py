@@ -11,12 +11,12 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import Driver
 
-MAX_PAGES_PER_FOLDER = 3  # of a folder, that are read to know what is in it
+MAX_PAGES_PER_FOLDER = 3  # of a folder, read to learn its content
 LOOKUP_CONCURRENCY = 8  # folders, or names
 
 
 async def find_taken(driver: Driver, targets: Sequence[TreePath]) -> set[TreePath]:
-    """At which of these paths there is something: listed for each folder, and of a large one asked one by one."""
+    """Return the paths that exist: from a listing of each folder, or of a large folder by individual lookups."""
     folders: dict[TreePath, list[str]] = {}
     for path in targets:
         folders.setdefault(path.parent, []).append(path.name)

@@ -1,14 +1,14 @@
-"""The threads of one storage: what blocks in them, for however long, holds up no other storage and no end.
+"""The threads of one storage: a call that blocks, for however long, delays no other storage and no shutdown.
 
-A call that hangs in the kernel cannot be interrupted, only given up: who waits for it gets Unreachable, and its
-thread is replaced. The one system call that hung may still happen when the storage answers again, so a rename or the
-last step of an upload that was answered with Unreachable may have been done after all: then the whole file is there.
-A call that has not begun when it is given up never begins.
+A call that hangs in the kernel cannot be interrupted, only given up: its caller gets Unreachable, and its thread is
+replaced. The one system call that hung may still complete when the storage answers again, so a rename or the last step
+of an upload that was answered with Unreachable may have been done after all: then the whole file exists. A call that
+has not started when it is given up never starts.
 
-A call is given up when its thread stood still for STILL_TIMEOUT_SECONDS, that is, when the kernel did not run it. A
-listing of a million names, the removal of a large tree or a copy to a slow disk move, however long they take. While a
-call stands still a probe asks the storage for a sign of life. As long as the probe hangs, further calls are refused at
-once; when it ends they go through again.
+A call is given up if its thread stood still for STILL_TIMEOUT_SECONDS, that is, if the kernel did not run it. A listing
+of a million names, the removal of a large tree or a copy to a slow disk make progress, however long they take. While a
+call stands still, a probe asks the storage for a sign of life. As long as the probe hangs, further calls are refused
+immediately; when it ends they are accepted again.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from mangrove.core.telemetry import log_event
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-MAX_THREADS = 16  # that work at once, unless a storage takes more
-MAX_LOST_THREADS = 48  # that may hang beside them
+MAX_THREADS = 16  # concurrent, unless a storage uses more
+MAX_LOST_THREADS = 48  # that may hang in addition
 IDLE_TIMEOUT_SECONDS = 20.0  # after which a thread without work ends
 CHECK_INTERVAL_SECONDS = 1.0
-PROBE_AFTER_SECONDS = 2.0  # that a call stands still
-PROBE_TIMEOUT_SECONDS = 4.0  # that the probe may take
-STILL_TIMEOUT_SECONDS = 7.0  # that a call may stand still
-LONG_STILL_TIMEOUT_SECONDS = 600.0  # the same where it said so and the storage answers the probe
+PROBE_AFTER_SECONDS = 2.0  # for which a call stands still
+PROBE_TIMEOUT_SECONDS = 4.0  # for the probe
+STILL_TIMEOUT_SECONDS = 7.0  # for which a call may stand still
+LONG_STILL_TIMEOUT_SECONDS = 600.0  # the same if the call has announced it and the storage answers the probe
 
 
 class _Call:
-    """A function that is to run in a thread; `future` is None when nobody waits and it has to run all the same."""
+    """A function that is to run in a thread. `future` is None if no caller waits and it has to run nevertheless."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop | None) -> None:
         self._function: Callable[[], Any] | None = function
@@ -54,24 +54,24 @@ class _Call:
         self._still_since = time.monotonic()
 
     def execute(self) -> None:
-        """Run the function in this thread and hand over what comes of it."""
+        """Run the function in this thread and pass on its result."""
         function, self._function = self._function, None
         if function is None or (self.future is not None and self.future.done()):
-            return  # nobody waits any more
+            return  # no caller waits any more
         self._still_since, self._thread = time.monotonic(), threading.get_native_id()
         result: Any = None
         error: BaseException | None = None
         try:
             result = function()
-        except BaseException as raised:  # whatever it is, it belongs to who waits
+        except BaseException as raised:  # any error belongs to the caller
             error = raised
-        function = None  # what it refers to is let go of in this thread
+        function = None  # its references are released in this thread
         if self._loop is None:
             return
         try:
             self._loop.call_soon_threadsafe(self._settle, result, error)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: no caller waits any more
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if self.future is None or self.future.done():
@@ -82,7 +82,9 @@ class _Call:
             self.future.set_exception(error)
 
     def measure_stillness(self, now: float) -> float:
-        """Seconds since the thread was last seen to move; those since the call began where the system does not tell."""
+        """Return the seconds since the thread was last seen to move; those since the call started if the system
+        does not report it.
+        """
         mark = _read_mark(self._thread)
         if mark != self._mark:
             self._mark, self._still_since = mark, now
@@ -90,19 +92,19 @@ class _Call:
 
     @property
     def patience(self) -> float:
-        """Seconds that it may stand still while the storage answers the probe."""
+        """Return the seconds that it may stand still while the storage answers the probe."""
         if not self._mark:
             return math.inf
         return LONG_STILL_TIMEOUT_SECONDS if self.may_wait_long else STILL_TIMEOUT_SECONDS
 
     def give_up(self) -> None:
-        """Fail for who waits, whatever comes of the function."""
+        """Fail for the caller, whatever the result of the function is."""
         self.is_given_up = True
         self._settle(None, Unreachable())
 
 
 def _read_mark(thread: int) -> bytes:
-    """Return a value that changes whenever the kernel runs a thread; empty if the kernel does not tell."""
+    """Return a value that changes whenever the kernel runs a thread; empty if the kernel does not report it."""
     try:
         return Path(f"/proc/self/task/{thread}/schedstat").read_bytes()
     except OSError:
@@ -110,7 +112,10 @@ def _read_mark(thread: int) -> bytes:
 
 
 class _Worker(threading.Thread):
-    """A thread that runs calls until it has been idle for a while. As a daemon it holds up no end of the process."""
+    """A thread that runs calls until it has been idle for a while.
+
+    As a daemon it does not delay the end of the process.
+    """
 
     def __init__(self, pool: _Pool) -> None:
         super().__init__(name=pool.name, daemon=True)
@@ -132,8 +137,10 @@ def _get_current_call() -> _Call | None:
 
 @contextmanager
 def allow_long_wait() -> Iterator[None]:
-    """A place in a call where it may stand still for minutes, since one system call does it all: `fsync` of gigabytes
-    answers when they are written, `copy_file_range` on some file systems when the server has copied."""
+    """A section of a call in which it may stand still for minutes, since one system call does all the work: `fsync`
+    of gigabytes returns when they are written, `copy_file_range` on some file systems when the server has
+    copied.
+    """
     call = _get_current_call()
     if call is not None:
         call.may_wait_long = True
@@ -145,13 +152,13 @@ def allow_long_wait() -> Iterator[None]:
 
 
 def is_given_up() -> bool:
-    """Return True if the call of this thread has been answered as failed: no further step of it must follow."""
+    """True if the call of this thread was given up: it must not go on."""
     call = _get_current_call()
     return call is not None and call.future is not None and call.is_given_up
 
 
 class _Pool:
-    """Threads that come with the calls and end when they are idle; those that hang are replaced."""
+    """Threads that start with calls and end when they are idle; those that hang are replaced."""
 
     def __init__(self, name: str, threads: int) -> None:
         self.name = name
@@ -160,7 +167,7 @@ class _Pool:
         self._waiting: deque[_Call] = deque()
         self._threads = 0
         self._idle = 0
-        self._lost = 0  # threads that hang in a call which was given up
+        self._lost = 0  # threads that hang in a call that was given up
         self._changed = threading.Condition()  # its lock may be taken again by a destructor that closes a file
 
     @property
@@ -175,7 +182,7 @@ class _Pool:
             self._staff()
 
     def _staff(self) -> None:
-        """See that the calls that wait find a thread."""
+        """Provide a thread for the waiting calls."""
         if len(self._waiting) > self._idle and self._threads < self._most + min(self._lost, MAX_LOST_THREADS):
             self._threads += 1
             _Worker(self).start()
@@ -183,7 +190,7 @@ class _Pool:
             self._changed.notify()
 
     def take(self) -> _Call | None:
-        """The next call for a thread; None when the thread is not needed any more."""
+        """Return the next call for a thread; None if the thread is not needed any more."""
         with self._changed:
             if not self._waiting:
                 self._idle += 1
@@ -197,22 +204,22 @@ class _Pool:
             return call
 
     def end(self, call: _Call) -> None:
-        """A call has ended; its thread is free."""
+        """Record that a call has ended; its thread is free."""
         with self._changed:
             self._running.remove(call)
             self._lost -= call.is_given_up
 
     def get_running(self) -> list[_Call]:
-        """The calls that have a thread and were not given up."""
+        """Return the calls that have a thread and were not given up."""
         with self._changed:
             return [call for call in self._running if not call.is_given_up]
 
     def has_calls(self) -> bool:
-        """Return True if any call runs or waits."""
+        """True if any call runs or waits."""
         return bool(self._running or self._waiting)
 
     def give_up(self, call: _Call) -> None:
-        """Let a call that runs fail, and replace its thread."""
+        """Fail a running call, and replace its thread."""
         with self._changed:
             if call in self._running:
                 call.give_up()
@@ -220,7 +227,7 @@ class _Pool:
                 self._staff()
 
     def give_up_waiting(self) -> None:
-        """Let the calls fail that have no thread yet, but for those that have to run."""
+        """Fail the calls that have no thread yet, except those that have to run."""
         with self._changed:
             for call in self._waiting:
                 if call.future is not None:
@@ -229,17 +236,17 @@ class _Pool:
 
 
 class _Probe:
-    """Asks a storage for a sign of life, one question at a time, in a thread of its own."""
+    """A probe that asks a storage for a sign of life, one question at a time, in a thread of its own."""
 
     def __init__(self, name: str, ask: Callable[[], object]) -> None:
         self._name = name
         self._ask = ask
-        self._asked_at = 0.0  # when, while the answer is awaited
-        self._hung = -1.0  # the value of `_asked_at` for want of whose answer calls were given up
+        self._asked_at = 0.0  # the time, while the answer is awaited
+        self._hung = -1.0  # the value of `_asked_at` when calls were given up because of the missing answer
 
     @property
     def is_hung(self) -> bool:
-        """True if calls were given up for want of the answer, which is still awaited."""
+        """True if calls were given up because of the answer, which is still awaited."""
         return self._hung == self._asked_at
 
     def ask(self) -> None:
@@ -251,29 +258,29 @@ class _Probe:
     def _run(self) -> None:
         try:
             self._ask()
-        except Exception:  # whatever it is, it is an answer too: the next call gets it at first hand
+        except Exception:  # any error is an answer too: the next call gets its own
             pass
         was_hung, self._asked_at = self.is_hung, 0.0
         if was_hung:
-            log_event("a storage answers again", storage=self._name)
+            log_event("storage answers again", storage=self._name)
 
     def is_overdue(self, now: float) -> bool:
-        """Return True if the answer has been awaited for PROBE_TIMEOUT_SECONDS."""
+        """True if the answer has been awaited for PROBE_TIMEOUT_SECONDS."""
         asked_at = self._asked_at
         return asked_at > 0.0 and now - asked_at >= PROBE_TIMEOUT_SECONDS
 
     def report_hung(self) -> None:
-        """Calls were given up for want of the answer."""
+        """Record that calls were given up because of the missing answer."""
         if not self.is_hung:
             self._hung = self._asked_at or self._hung
-            log_event("a storage does not answer", storage=self._name)
+            log_event("storage does not answer", storage=self._name)
 
 
 class StorageThreads:
     """Runs blocking calls of one storage.
 
-    `probe` is a blocking function that asks the storage itself, not a cache of the system, for something small;
-    without one a call is judged by its own stillness alone. `threads`: that work at once.
+    `probe` is a blocking function that asks the storage itself, not a cache of the system, for little data; without it
+    a call is judged only by its own progress. `threads`: the number of concurrent calls.
     """
 
     def __init__(self, name: str, probe: Callable[[], object] = bool, threads: int = MAX_THREADS) -> None:
@@ -282,7 +289,10 @@ class StorageThreads:
         self._watching: asyncio.AbstractEventLoop | None = None
 
     async def run(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """Run a blocking function in a thread; Unreachable when it hangs, and at once while the storage does."""
+        """Run a blocking function in a thread.
+
+        Raise Unreachable if it hangs, and immediately while the storage hangs.
+        """
         if self._probe.is_hung or self._pool.has_lost_all:
             raise Unreachable
         loop = asyncio.get_running_loop()
@@ -296,16 +306,17 @@ class StorageThreads:
         return result
 
     async def run_to_completion(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """As `run`; when cancelled, first waits for the function to end or to be given up."""
+        """Run as `run`. On cancellation, first wait for the function to end or to be given up."""
         return await finish_despite_cancel(self.run(function, *args))
 
     def run_later(self, function: Callable[[Unpack[Arguments]], object], *args: *Arguments) -> None:
-        """Run a blocking function when there is a thread for it, while the storage hangs too, and wait for nothing:
-        what a call that was given up leaves behind is closed so. From any thread, and from a destructor."""
+        """Run a blocking function when there is a thread for it, also while the storage hangs, without waiting: so
+        are the resources of a call closed that was given up. Any thread may call it, and a destructor.
+        """
         self._pool.submit(_Call(partial(function, *args), None))
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look every CHECK_INTERVAL_SECONDS for calls that hang, as long as there are calls."""
+        """Check every CHECK_INTERVAL_SECONDS for calls that hang, as long as there are calls."""
         if self._watching is not loop:
             return
         if not self._pool.has_calls():
@@ -316,7 +327,7 @@ class StorageThreads:
         if hanging and self._probe.is_overdue(now):
             self._probe.report_hung()
         if self._probe.is_hung or self._pool.has_lost_all:
-            self._pool.give_up_waiting()  # before a thread is replaced: none of them begins
+            self._pool.give_up_waiting()  # before a thread is replaced: none of them starts
         for call in hanging:
             self._pool.give_up(call)
         loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)

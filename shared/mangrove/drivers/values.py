@@ -23,8 +23,8 @@ class Entry(NamedTuple):
     created: float = 0.0  # 0.0: same as modified
     hashes: Mapping[str, str] | None = None  # md5, sha1, sha256 in lower-case hex
     thumb: bool = False  # the driver can make a thumbnail of it
-    etag: str = ""  # the storage's own strong validator, without quotes; "" when it has none
-    provider: str = ""  # the driver that the bytes really come from, when it is another one
+    etag: str = ""  # the storage's own strong validator, without quotes; "" if it has none
+    provider: str = ""  # the driver that really has the bytes, if it is another one
     url: str = ""  # a public address of the bytes that needs no link call
     is_link: bool = False  # a link: a walk that changes the tree does not enter it
 
@@ -33,7 +33,7 @@ class EntriesPage(NamedTuple):
     """Some entries of a folder."""
 
     entries: Sequence[Entry]
-    next_start: str  # where the next page begins; "" at the end
+    next_start: str  # the start of the next page; "" at the end
 
 
 class PageSource(NamedTuple):
@@ -81,35 +81,36 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The facts that are known of a body before it is read."""
+    """The facts of a body that are known before it is read."""
 
     size: int | None  # bytes; None: unknown
     modified: float  # seconds since the epoch
     mime: str = "application/octet-stream"
     overwrite: bool = True
-    """False: a file at the target is not replaced but refused with EntryExists (see `Driver.can_refuse_existing`)."""
+    """False: an existing file at the target is refused with EntryExists instead of being replaced (see
+    `Driver.can_refuse_existing`).
+    """
     durable: bool = False  # the file survives a power cut once the call has returned
-    staged: StagedFile | None = None  # holds the whole body; the driver commits it or reads the body as usual
+    staged: StagedFile | None = None  # has the whole body; the driver commits it or reads the body as usual
     is_free: bool = False
-    """The caller has seen that the name is free and keeps others from it where the storage does not: the driver need
-    not look."""
+    """The caller has checked that the name is free and locks it if the storage does not: the driver need not check."""
 
 
 class StagedFile(Protocol):
-    """A file of a storage that has no name yet and takes bytes in any order."""
+    """A file of a storage that has no name yet and accepts bytes in any order."""
 
-    is_committed: bool  # a `write` has made it the file that it was opened for
+    is_committed: bool  # a `write` has made it the file for which it was opened
 
     async def write(self, offset: int, content: bytes) -> None:
-        """Put bytes at an offset. A gap before it is filled with zeros."""
+        """Write bytes at an offset. A gap before it is filled with zeros."""
         ...
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Return bytes from `offset`, fewer than `size` only at the end."""
+        """Return bytes from `offset`. Fewer than `size` are returned only at the end."""
         ...
 
     async def truncate(self, size: int) -> None:
-        """Cut to `size`, or fill up with zeros."""
+        """Truncate the file to `size`, or extend it with zeros."""
         ...
 
     def close(self) -> None:
@@ -122,7 +123,7 @@ class CopyRequest(NamedTuple):
 
     source: TreePath
     target: TreePath
-    size: int  # that the source must still have, as its time and, if it is not "", its etag
+    size: int  # required of the source, by its time and, if it is not "", its etag
     modified: float
     overwrite: bool  # a file at the target may be replaced
     etag: str = ""
@@ -130,7 +131,7 @@ class CopyRequest(NamedTuple):
 
 
 class SignedRequest(NamedTuple):
-    """A request that the client sends unchanged; the storage signs no headers but these."""
+    """A request that the client sends unchanged; the storage signs only these headers."""
 
     method: str
     url: str
@@ -150,9 +151,9 @@ class SendableFile(Protocol):
     """An open file that the kernel sends to a socket (sendfile(2)). It is closed with its last reference, too."""
 
     async def send_to(self, socket: int, offset: int, count: int) -> int:
-        """Send a part of the file to a non-blocking socket; return the number of bytes, 0 at the end of the file.
+        """Send a part of the file to a non-blocking socket. Return the number of bytes, 0 at the end of the file.
 
-        BlockingIOError: the socket takes no bytes now. ConnectionError: it is closed.
+        Raise BlockingIOError if the socket accepts no bytes now, ConnectionError if it is closed.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""A file that appears whole or not at all, on a storage that stores what arrives: another name until it is whole."""
+"""A file that appears completely or not at all, on a storage that stores bytes as they arrive: it has another name
+until it is complete.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from mangrove.drivers.refusals import refuse_other_size
 
 
 class CountedBody:
-    """A body whose bytes are counted as they pass; BadRequest as soon as there are more than were announced."""
+    """A body whose bytes are counted in transit. It raises BadRequest as soon as there are more than announced."""
 
     def __init__(self, body: AsyncIterator[bytes], announced: int | None) -> None:
         self._body = body
@@ -29,7 +31,7 @@ class CountedBody:
             yield block
 
     def refuse_shorter(self) -> None:
-        """BadRequest when fewer bytes have passed than were announced."""
+        """Raise BadRequest if fewer bytes have passed than announced."""
         refuse_other_size(self.size, self._announced)
 
 
@@ -42,11 +44,11 @@ async def write_whole(
     publish: Callable[[TreePath], Awaitable[object]],
     discard: Callable[[TreePath], Awaitable[None]],
 ) -> int:
-    """Store a body at `path`; the bytes that it had.
+    """Store a body at `path` and return its size.
 
     `store` writes a new file of another name in the same folder, `publish` gives it the name of `path`, `discard`
-    removes it if it is there. When anything fails or this is cancelled, the file is discarded. A cancellation during
-    `publish` waits for its end, so that what was answered is what is there.
+    removes it if it exists. After any failure or cancellation, the file is discarded. A cancellation during `publish`
+    waits for its end, so that the answer matches the result.
     """
     refuse_part_name(path)
     part, counted = path.parent / make_part_name(), CountedBody(body, upload.size)
@@ -55,7 +57,7 @@ async def write_whole(
         counted.refuse_shorter()
         await finish_despite_cancel(publish(part))
     except BaseException:
-        with suppress(Problem):  # the reason for the end is what counts
+        with suppress(Problem):  # the reason of the end is raised
             await finish_despite_cancel(discard(part))
         raise
     return counted.size

@@ -73,7 +73,7 @@ def test_a_url_tree_refuses_what_is_too_deep_and_goes_on(admin: Client) -> None:
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": f"a:{URL}", "writable": True}) as path:
         for depth in (120, 250):
             answer = admin.post("/api/fs/mkdir", path=path + "/x" * depth)
-            assert answer["message"] == "this name or address cannot be written down in a UrlTree"
+            assert answer["message"] == "this name or address cannot be stored in a UrlTree"
         admin.ok("/api/fs/mkdir", path=path + "/x" * 90)
         assert admin.names(path) == ["a", "x"]
 

@@ -30,7 +30,10 @@ from mangrove.drivers.context import limit_redirects
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path of the alias in one of the storages behind it. `source`: which of the folders of its name."""
+    """A path of the alias in one of the storages behind it.
+
+    `source`: the index of the folder among those of its name.
+    """
 
     source: int
     driver: Driver
@@ -70,17 +73,17 @@ class Alias(Driver):
 
     @property
     def _is_flat(self) -> bool:
-        """True if there is one name only, whose content is then the root's."""
+        """True if there is only one name; its content is then that of the root."""
         return len(self._sources) == 1
 
     def _find_folders(self, path: TreePath) -> Sequence[TreePath]:
-        """As `find_folders`, of the sources it started with."""
+        """Return the targets as `find_folders`, from the sources at the start."""
         if not self._sources:
             raise StorageProblem("storage not init")
         return find_folders(self._sources, path)
 
     async def _find_locations(self, path: TreePath) -> list[Location]:
-        """Every storage that may hold `path`, in the order of the lines; those that are not mounted are left out."""
+        """Return every mounted storage that may have `path`, in the order of the lines."""
         assert self.context.resolver is not None
         locations: list[Location] = []
         problem: StorageProblem = EntryNotFound()
@@ -94,7 +97,7 @@ class Alias(Driver):
         return locations
 
     async def _find_existing(self, path: TreePath) -> list[tuple[Location, Entry]]:
-        """The locations that exist, with their entries; EntryNotFound when there is none."""
+        """Return the existing locations with their entries. Raise EntryNotFound if there is none."""
         existing: list[tuple[Location, Entry]] = []
         problem: StorageProblem = EntryNotFound()
         with limit_redirects():
@@ -157,7 +160,7 @@ class Alias(Driver):
         return entry._replace(provider=entry.provider or driver.name) if self.options.provider_pass_through else entry
 
     async def find_paged(self, path: TreePath) -> PageSource | None:
-        """Of a folder that stands for one other, in which nothing else is mounted."""
+        """Return the folder that this one leads to, if it is a single one without other mounts in it."""
         assert self.context.resolver is not None
         try:
             folders = self._find_folders(path)
@@ -167,7 +170,7 @@ class Alias(Driver):
                 driver, inner = await self.context.resolver.resolve(folders[0])
                 return await driver.find_paged(inner)
         except StorageProblem:
-            return None  # a listing tells why
+            return None  # a listing reports the reason
 
     async def stat(self, path: TreePath) -> Entry:
         if path == "/" or (not self._is_flat and path.parent == "/" and path.name in self._sources):
@@ -182,7 +185,7 @@ class Alias(Driver):
         return self._add_provider(entry._replace(name=path.name), location.driver)
 
     async def _choose_source(self, path: TreePath) -> Location:
-        """The location that a file is read from, by the read policy."""
+        """Return the location from which a file is read, by the read policy."""
         candidates = await self._find_existing(path)
         if self.options.file_consistency_check:
             candidates = [candidate for candidate in candidates if candidate[1].size == candidates[0][1].size]
@@ -214,7 +217,7 @@ class Alias(Driver):
         return await location.driver.get_space()
 
     async def can_refuse_existing(self) -> bool:
-        """Only where each name stands for one folder: of several, each refuses for itself alone."""
+        """True if each name leads to one folder: several would refuse separately."""
         if any(len(folders) > 1 for folders in self._sources.values()):
             return False
         return await self._ask_all(lambda driver: driver.can_refuse_existing())
@@ -223,7 +226,7 @@ class Alias(Driver):
         return await self._ask_all(lambda driver: driver.proves_writes())
 
     async def _ask_all(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
-        """Return True if all storages behind this say yes; not when one does not run or others are mounted below."""
+        """True if all storages behind this guarantee it; False if one does not run or others are mounted below."""
         assert self.context.resolver is not None
         folders = [folder for folders in self._sources.values() for folder in folders]
         if any(self.context.resolver.folders(folder) for folder in folders):
@@ -236,11 +239,11 @@ class Alias(Driver):
             return False
 
     def _is_locked(self, path: TreePath) -> bool:
-        """Return True if this is the root or one of the names, which only the options can change."""
+        """True for the root and the names in it, which only the options can change."""
         return path == "/" or (not self._is_flat and path.parent == "/")
 
     async def _choose_targets(self, path: TreePath, policy: str) -> Sequence[Location]:
-        """The locations of `path` that a change goes to, by a write policy."""
+        """Return the locations of `path` that a change affects, by a write policy."""
         if policy in ("", "disabled"):
             raise StorageForbidden
         locations = [location for location, _ in await self._find_existing(path)]
@@ -283,7 +286,7 @@ class Alias(Driver):
         return True
 
     async def _check_free(self, path: TreePath, overwrite: bool) -> None:
-        """EntryExists when one of the storages has it, unless it may be replaced: then none is changed."""
+        """Raise EntryExists if one of the storages has the entry, unless it may be replaced. Then none is changed."""
         if not overwrite and await self._exists(path):
             raise EntryExists
 
@@ -331,9 +334,9 @@ class Alias(Driver):
             await location.driver.copy(location.path, new, overwrite=overwrite, durable=durable)
 
     async def _pair_with_targets(self, path: TreePath, folder: TreePath) -> Sequence[tuple[Location, Location]]:
-        """Each location of `path` with the one of `folder` in the same source folder.
+        """Yield each location of `path` with the location of `folder` in the same source folder.
 
-        NotSupported when they do not match one to one, each pair in one storage: that is work for a task.
+        Raise NotSupported if they do not match one to one, each pair in one storage: that requires a task.
         """
         if self._is_locked(path):
             raise StorageForbidden
@@ -362,7 +365,10 @@ class Alias(Driver):
         return await writing.write_all(targets, body, upload)
 
     async def _check_at_end(self, body: AsyncIterator[bytes], path: TreePath) -> AsyncIterator[bytes]:
-        """The body; EntryExists at its end when one of the storages has the name by then, so that none stores it."""
+        """Yield the body.
+
+        Raise EntryExists at its end if one of the storages has the name then, so that none stores it.
+        """
         async for chunk in body:
             yield chunk
         await self._check_free(path, overwrite=False)

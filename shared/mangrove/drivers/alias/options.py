@@ -18,14 +18,17 @@ class AliasOptions(Options):
     paths: str = option(required=True, type="text")
     read_conflict_policy: Literal["", "first", "random", "all"] = option("first")
     write_conflict_policy: WritePolicy = option(
-        "disabled", help="Which of several folders of one name a rename, remove or new folder goes to"
+        "disabled", help="The folders that a rename, a removal or a new folder changes, if several have the same name."
     )
     put_conflict_policy: PutPolicy = option(
-        "disabled", help="Which of several folders of one name an upload, copy, move or decompression goes to"
+        "disabled",
+        help="The folders that receive uploaded, copied, moved or unpacked files, if several have the same name.",
     )
     file_consistency_check: bool = option(False)
-    download_concurrency: int = option(0, help="Need to enable proxy")
-    download_part_size: int = option(0, help="Need to enable proxy. Unit: KB")
+    download_concurrency: int = option(
+        0, help="Number of concurrent ranges of a file. It applies to downloads through this service."
+    )
+    download_part_size: int = option(0, help="Size of a range, in KiB. It applies to downloads through this service.")
     provider_pass_through: bool = option(False)
     details_pass_through: bool = option(False)
 

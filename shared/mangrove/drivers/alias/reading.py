@@ -1,4 +1,4 @@
-"""A file fetched in ranges, several at once, and passed on as one body."""
+"""A file that is read in concurrent ranges and passed on as one body."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import BLOCK, Driver, Entry
 
-PART = 10 << 20  # bytes of a range where its size is not given
+PART = 10 << 20  # bytes of a range if its size is not configured
 MIN_PART_BYTES = 64 << 10
-HELD = 64 << 20  # bytes of one body that are in memory at most
+HELD = 64 << 20  # maximum bytes of one body in memory
 
 Range = tuple[int, int | None]  # offset and length; None: to the end
 
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """`concurrency` ranges of `part` bytes at once; both at least 1."""
+    """A plan: `concurrency` concurrent ranges of `part` bytes; both at least 1."""
 
     concurrency: int
     part: int
 
 
 def make_plan(concurrency: int, part_kibibytes: int, is_enabled: bool) -> RangePlan | None:
-    """The plan that options ask for, where 0 stands for what is usual; None when one request is to fetch all."""
+    """Return the plan for the options, in which 0 means the default; None if one request reads everything."""
     if not is_enabled and concurrency <= 1 and part_kibibytes <= 0:
         return None
     concurrency = min(max(concurrency, 1), HELD // BLOCK)
@@ -38,7 +38,7 @@ def make_plan(concurrency: int, part_kibibytes: int, is_enabled: bool) -> RangeP
 
 
 class _RangedRead:
-    """The ranges of one read, in their order; all but the one that is passed on are kept in memory when they arrive."""
+    """The ranges of one read, in order. All but the one that is passed on are kept in memory when they arrive."""
 
     def __init__(self, driver: Driver, path: TreePath, version: Entry, plan: RangePlan, ranges: Iterator[Range]):
         self._driver = driver
@@ -49,7 +49,7 @@ class _RangedRead:
         self._running: deque[asyncio.Task[list[bytes]]] = deque()
 
     async def open(self, byte_range: Range) -> Any:
-        """The bytes of a range, which is one of the version; EntryChanged when there is another by now."""
+        """Return the bytes of a range of the same version. Raise EntryChanged if the file was replaced."""
         return await self._driver.read(self._path, *byte_range, self._version)
 
     async def _fetch(self, byte_range: Range) -> list[bytes]:
@@ -60,16 +60,16 @@ class _RangedRead:
                 blocks.append(block)
                 left -= len(block)
                 if left < 0:
-                    break  # more than there should be: whoever reads this notices
+                    break  # an additional byte, which the caller notices
         return blocks
 
     def _begin(self) -> None:
-        """Have as many ranges under way as the plan says, beside the one that is passed on."""
+        """Start as many ranges as the plan allows, in addition to the one that is passed on."""
         for byte_range in islice(self._ranges, self._plan.concurrency - 1 - len(self._running)):
             self._running.append(asyncio.ensure_future(self._fetch(byte_range)))
 
     async def pass_on(self, first: Any) -> AsyncIterator[bytes]:
-        """The bytes of all ranges, of which the first is open."""
+        """Yield the bytes of all ranges; the first is open."""
         body = first
         try:
             while body is not None:
@@ -101,9 +101,9 @@ def _split(offset: int, end: int, part: int, is_open: bool) -> Iterator[Range]:
 async def read(
     driver: Driver, path: TreePath, offset: int, length: int | None, version: Entry, plan: RangePlan
 ) -> AsyncIterator[bytes]:
-    """As `Driver.read` with `if_match`, of a file whose size is known: the first range is opened here.
+    """Read as `Driver.read` with `if_match`, for a file of known size: the first range is opened here.
 
-    The last range has no end where `length` is None, so that more bytes than there should be are noticed.
+    The last range has no end if `length` is None, so that additional bytes are noticed.
     """
     end = (version.size or 0) if length is None else offset + length
     ranges = _split(offset, end, plan.part, length is None)

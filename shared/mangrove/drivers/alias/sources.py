@@ -9,7 +9,7 @@ from mangrove.core.problems import EntryNotFound, Problem
 
 
 def parse(text: str) -> dict[str, list[TreePath]]:
-    """Name → folders, of lines `name:/path` or `/path`; a colon counts only before the first slash."""
+    """Return folders by name, from lines `name:/path` or `/path`. A colon counts only before the first slash."""
     sources: dict[str, list[TreePath]] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, path = line.partition(":")
@@ -21,7 +21,7 @@ def parse(text: str) -> dict[str, list[TreePath]]:
 
 
 def index_folders(sources: Mapping[str, Sequence[TreePath]]) -> dict[TreePath, list[TreePath]]:
-    """Folder of the tree → the paths of the alias that it is shown at."""
+    """Return the paths of the alias by the folder of the tree that they show."""
     shown_paths: dict[TreePath, list[TreePath]] = {}
     for name, folders in sources.items():
         shown = TreePath() if len(sources) == 1 else TreePath(name)
@@ -31,8 +31,9 @@ def index_folders(sources: Mapping[str, Sequence[TreePath]]) -> dict[TreePath, l
 
 
 def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath, below: bool) -> list[TreePath]:
-    """Return the paths at which an alias shows a folder of the tree, by what `index_folders` says; `below`: or
-    something below it."""
+    """Return the paths at which an alias shows a folder of the tree, from the result of `index_folders`; with
+    `below`, or anything below it.
+    """
     sources = [path / target.below(folder) for folder in target.ancestors() for path in shown.get(folder, ())]
     if below:
         sources += [path for folder, paths in shown.items() if folder.within(target) for path in paths]
@@ -40,9 +41,9 @@ def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath,
 
 
 def find_folders(sources: Mapping[str, Sequence[TreePath]], path: TreePath) -> Sequence[TreePath]:
-    """The tree paths that `path` stands for; EntryNotFound for an unknown name, empty for the list of names.
+    """Return the tree paths of `path`. Raise EntryNotFound for an unknown name; empty for the list of names.
 
-    Where there is one name only, its content is the root's.
+    If there is only one name, its content is that of the root.
     """
     if len(sources) == 1:
         return [source / path for source in next(iter(sources.values()))]
@@ -65,12 +66,12 @@ class AliasRedirects:
         self._shown = index_folders(self._sources)
 
     def find_targets(self, path: TreePath) -> Sequence[TreePath]:
-        """The tree paths that `path` stands for; none for the list of names, or below a name that is none."""
+        """Return the tree paths of `path`; none for the list of names, or below an unknown name."""
         try:
             return find_folders(self._sources, path)
         except EntryNotFound:
             return ()
 
     def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
-        """The paths of the alias at which a folder of the tree is shown."""
+        """Return the paths of the alias at which a folder of the tree is shown."""
         return find_sources(self._shown, target, below)

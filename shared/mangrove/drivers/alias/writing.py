@@ -1,4 +1,4 @@
-"""One body into several storages at once, or into the one of them that has room."""
+"""One body written to several storages concurrently, or to the one of them with free space."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry, Upload
 
-MAX_WAITING_CHUNKS = 4  # chunks of a body by which the slowest of several targets may lag behind
+MAX_WAITING_CHUNKS = 4  # chunks of a body that the slowest of several targets may lag behind
 
 
 async def write_all(targets: Sequence[tuple[Driver, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
-    """Store the same file everywhere; when one storage refuses the body, the others store nothing either."""
+    """Store the same file in all storages. If one of them refuses the body, the others store nothing either."""
     queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(MAX_WAITING_CHUNKS) for _ in targets]
 
     async def feed() -> None:
@@ -41,8 +41,10 @@ async def write_all(targets: Sequence[tuple[Driver, TreePath]], body: AsyncItera
 
 
 async def choose_by_free_space(drivers: Sequence[Driver], strict: bool) -> int:
-    """The position of one of them at random, weighted by the bytes that are free there; StorageProblem when none has
-    any, or, if `strict`, when one of them has none."""
+    """Return the index of a random storage, weighted by its free bytes.
+
+    Raise StorageProblem if none has any or, if `strict`, if one of them has none.
+    """
     free: list[int] = []
     for driver in drivers:
         try:

@@ -27,9 +27,9 @@ from mangrove.drivers.refusals import refuse_changed
 
 OWN_OPTIONS = {"root_folder_path", "sign_url_expire"}  # not of opendal
 LISTING_BATCH_ENTRIES = 1000
-ANSWER_TIMEOUT_SECONDS = 8.0  # for the beginning of an answer, with all attempts
+ANSWER_TIMEOUT_SECONDS = 8.0  # for the first byte of an answer, including all attempts
 COPY_TIMEOUT_SECONDS = 600.0  # for copies; uploads have a limit by their size
-EXIT_DELAY_SECONDS = 0.2  # for opendal's threads to end their work
+EXIT_DELAY_SECONDS = 0.2  # for opendal's threads to finish
 
 # The threads abort the process if they return to an interpreter that has ended.
 atexit.register(time.sleep, EXIT_DELAY_SECONDS)
@@ -50,7 +50,7 @@ class Cloud(Driver):
     has_etags: ClassVar[bool] = False
     """True if the service has a strong validator, the same in listings and in single answers."""
     reads_if_match: ClassVar[bool] = False
-    """True if a read takes that validator as its condition."""
+    """True if a read accepts that validator as its condition."""
 
     def __init__(self, options: Options, context: DriverContext) -> None:
         super().__init__(options, context)
@@ -58,11 +58,11 @@ class Cloud(Driver):
         self._patient: AsyncOperator | None = None
 
     def build_arguments(self) -> dict[str, str]:
-        """Return the options as opendal takes them; StorageProblem names a missing one."""
+        """Return the options as opendal accepts them. Raise StorageProblem with the name of a missing one."""
         return build_arguments(self.options, self.credentials, self.settings)
 
     def build_operator(self) -> AsyncOperator:
-        """Return an operator without time limits; nothing is sent."""
+        """Return an operator without time limits, without sending a request."""
         arguments = self.build_arguments()
         try:
             return AsyncOperator(self.scheme, **arguments)
@@ -82,7 +82,7 @@ class Cloud(Driver):
 
     @property
     def quick(self) -> AsyncOperator:
-        """The operator for requests that are answered at once."""
+        """The operator for requests with a short answer."""
         assert self._quick is not None
         return self._quick
 
@@ -93,7 +93,7 @@ class Cloud(Driver):
         return self._patient
 
     def get_key(self, path: TreePath) -> str:
-        """Return the key of a file in opendal; StorageProblem for a name that opendal would change or not show."""
+        """Return the key of a file in opendal. Raise StorageProblem for a name that opendal would change or hide."""
         key = path[1:]
         if not key:
             raise NotAFile
@@ -133,7 +133,7 @@ class Cloud(Driver):
                         batch = []
         except EntryNotFound:
             if path == "/":
-                raise StorageProblem("what the storage is to show does not exist") from None
+                raise StorageProblem("the root of the storage does not exist") from None
         yield batch
         if not exists and not (await self.stat(path)).is_dir:
             raise NotAFolder
@@ -159,7 +159,7 @@ class Cloud(Driver):
         return self.make_entry(path.name, metadata)
 
     async def is_file(self, path: TreePath) -> bool:
-        """Return True if `path` is a file."""
+        """True if `path` is a file."""
         try:
             with translate_errors():
                 return (await self.quick.stat(self.get_key(path))).is_file
@@ -167,7 +167,7 @@ class Cloud(Driver):
             return False
 
     async def is_folder(self, path: TreePath) -> bool:
-        """Return True if `path` is a folder."""
+        """True if `path` is a folder."""
         try:
             with translate_errors():
                 return (await self.quick.stat(self.get_prefix(path))).is_dir
@@ -199,16 +199,16 @@ class Cloud(Driver):
 
 
 def is_valid_name(name: str) -> bool:
-    """Return True if the tree can show an entry of this name."""
+    """True if the tree can show an entry of this name."""
     return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)
 
 
 def build_arguments(
     options: Options, credentials: Sequence[Sequence[str]], settings: Sequence[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the arguments of an operator; StorageProblem names a missing option.
+    """Return the arguments of an operator. Raise StorageProblem with the name of a missing option.
 
-    `credentials` are sets of options, of which the first complete one is used.
+    `credentials` are sets of options; the first complete one is used.
     """
     items = options.list_form_items()
     option_values = {item.name: getattr(options, item.name) for item in items}

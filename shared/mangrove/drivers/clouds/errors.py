@@ -61,9 +61,9 @@ def make_problem(text: str) -> StorageProblem:
     if kind in MEANINGS:
         return MEANINGS[kind]()
     if kind == "RateLimited":
-        return Unreachable("the service takes no more requests at the moment")
+        return Unreachable("the service accepts no more requests at the moment")
     if kind == "ConfigInvalid":
-        return StorageProblem("the service does not take the options of the storage")
+        return StorageProblem("the service rejects the options of the storage")
     if answer is None:
         fails = "does not answer" if persistence != "permanent" else "gives an unexpected answer"
         return Unreachable(f"the service {fails}")

@@ -1,4 +1,4 @@
-"""Kinds of services by the capabilities that they have beside reading."""
+"""Kinds of services, by their capabilities besides reading."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WritableCloud(Cloud):
         try:
             await store(self.patient, key, body, upload)
         except EntryNotFound:
-            raise StorageProblem("the folder, or what the storage is to show, does not exist") from None
+            raise StorageProblem("the folder, or the root of the storage, does not exist") from None
         except StorageProblem as problem:
             raise problem if type(problem) is not StorageProblem else problem.with_prefix(path.name) from None
         try:
@@ -114,7 +114,7 @@ class WritableCloud(Cloud):
         return True
 
     async def keep_folder(self, path: TreePath) -> None:
-        """Keep a folder after its last entry was removed; services with folders do it themselves."""
+        """Keep a folder after its last entry was removed. Services with folders do that themselves."""
 
     async def check_target(self, path: TreePath, target: TreePath, overwrite: bool) -> Entry:
         """Return the entry of `path` if it may be copied or moved to `target`."""
@@ -127,7 +127,7 @@ class WritableCloud(Cloud):
         return entry
 
     async def list_below(self, path: TreePath) -> FolderContent:
-        """Return all files and folders below a folder; NotSupported for more than MAX_ENTRIES_WITHOUT_TASK."""
+        """Return all files and folders below a folder. Raise NotSupported for more than MAX_ENTRIES_WITHOUT_TASK."""
         prefix = self.get_prefix(path)
         files: dict[str, Entry] = {}
         folders = {prefix}
@@ -150,7 +150,7 @@ class WritableCloud(Cloud):
                 await self.quick.create_dir(key)
 
     async def remove_folders(self, path: TreePath) -> None:
-        """Remove a folder without files and its folders; EntryChanged without any change if there are files."""
+        """Remove a folder without files and its folders. If there are files, raise EntryChanged and change nothing."""
         content = await self.list_below(path)
         if content.files:
             raise EntryChanged
@@ -199,17 +199,17 @@ class CopyingCloud(WritableCloud):
 
 
 class ObjectStore(CopyingCloud):
-    """A service without folders: a folder exists while there is a file below it, or an empty object of its name."""
+    """A service without folders: a folder exists while there is a file below it, or an empty object with its name."""
 
     capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
     deletes_if_match: ClassVar[bool] = False
-    """True if a removal takes the validator as its condition."""
+    """True if a removal accepts the validator as its condition."""
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Copy files, then remove them; EntryChanged, and a file stays, if it changed while it was copied."""
+        """Copy files, then remove them. If a file changes while it is copied, keep it and raise EntryChanged."""
         if path == target:
             return
         copied = await self.copy_all(path, target, overwrite)
@@ -280,10 +280,10 @@ class LinkingCloud(Cloud):
 
     capabilities = replace(Cloud.capabilities, link=True)
     names_downloads: ClassVar[bool] = False
-    """True if a signed address has the name under which a browser saves the file."""
+    """True if a signed address contains the name under which a browser saves the file."""
 
     def has_link(self, key: str) -> bool:
-        """Return True if opendal signs the address of a file of this name correctly."""
+        """True if opendal signs the address of a file of this name correctly."""
         return True
 
     async def link(self, path: TreePath) -> Link:

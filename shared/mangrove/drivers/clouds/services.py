@@ -1,4 +1,4 @@
-"""The services of opendal that are offered as drivers: one declaration for each."""
+"""The services of opendal that are offered as drivers, with one declaration each."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _GCS(LinkingCloud, ObjectStore):
         return arguments
 
     def has_link(self, key: str) -> bool:
-        """Return False for a name that opendal signs without the required escapes."""
+        """False for a name that opendal signs without the required escapes."""
         return quote(key, safe="/-_.~") == key
 
 
@@ -98,17 +98,17 @@ def _endpoint(help: str = "") -> Any:
 
 
 def _hours() -> Any:
-    """Return the option that bounds the life of links."""
+    """Return the option that limits the life of links."""
     return int, option(4)
 
 
 def _tokens() -> dict[str, Any]:
-    """Return the options of a drive that a person has signed in to."""
+    """Return the options of a drive to which a person has signed in."""
     return {
         "refresh_token": _secret(),
         "client_id": option(),
         "client_secret": _secret(),
-        "access_token": _secret(help="in place of the three above; it ends soon"),
+        "access_token": _secret(help="Instead of the three options above. It expires soon."),
     }
 
 
@@ -131,14 +131,14 @@ AzureBlob = make_service(
         "endpoint": _endpoint("https://ACCOUNT.blob.core.windows.net"),
         "account_name": option(),
         "account_key": _secret(),
-        "sas_token": _secret(help="in place of the account's key"),
+        "sas_token": _secret(help="Instead of the account's key."),
     },
     credentials=(("account_name", "account_key"), ("sas_token",)),
     location_options=("endpoint", "container"),
     deletes_if_match=True,
     **IF_MATCH,
 )
-B2 = make_service(  # without links: a signature is valid for every file whose name begins with the file's
+B2 = make_service(  # without links: a signature is valid for every file whose name starts with the file's
     "B2",
     "b2",
     [ObjectStore],
@@ -173,8 +173,8 @@ GCS = make_service(
     [_GCS],
     {
         "bucket": _line(),
-        "credential": _secret(type="text", help="the JSON key of a service account"),
-        "token": _secret(help="an access token, in place of the key"),
+        "credential": _secret(type="text", help="The JSON key of a service account."),
+        "token": _secret(help="An access token, instead of the key."),
         "endpoint": option(),
         "sign_url_expire": _hours(),
     },
@@ -209,7 +209,7 @@ OSS = make_service(
         "access_key_id": _line(),
         "access_key_secret": _line(secret=True),
         "security_token": _secret(),
-        "presign_endpoint": option(help="where links lead, when not to the endpoint"),
+        "presign_endpoint": option(help="Host of links, if it is not the endpoint."),
         "sign_url_expire": _hours(),
     },
     location_options=BUCKET,
@@ -231,7 +231,7 @@ Swift = make_service(  # without etags: that of a large file differs between lis
         "container": _line(),
         "endpoint": _endpoint("https://HOST/v1/AUTH_ACCOUNT"),
         "token": _line(secret=True),
-        "temp_url_key": _secret(help="links need it"),
+        "temp_url_key": _secret(help="Required for links."),
         "temp_url_hash_algorithm": (Literal["sha256", "sha512", "sha1", ""], option("sha256")),
         "sign_url_expire": _hours(),
     },

@@ -68,7 +68,7 @@ def find_max_upload(capability: Capability) -> int | None:
 
 
 def refuse_too_large(size: int | None, limit: int | None) -> None:
-    """Raise a StorageProblem for more bytes than the service may be sent."""
+    """Raise a StorageProblem for more bytes than the service accepts."""
     if limit is not None and size is not None and size > limit:
         raise StorageProblem(f"this service takes a file in one piece: at most {limit >> 20} MiB can be stored in it")
 
@@ -79,10 +79,10 @@ def plan_part_size(size: int | None) -> int:
 
 
 async def store(operator: AsyncOperator, key: str, body: AsyncIterator[bytes], upload: Upload) -> None:
-    """Store a body at `key`; an existing file is unchanged after a failure.
+    """Store a body at `key`; after a failure an existing file is unchanged. Raise EntryExists if the file must not be
+    replaced and the service refuses it.
 
-    EntryExists if the service refuses to replace a file and is asked not to. A file that is not closed never appears:
-    opendal cannot abort an upload, and leaves its bytes to the service.
+    A file that is not closed never appears: opendal cannot abort an upload, and leaves its bytes to the service.
     """
     capability = operator.capability()
     limit = find_max_upload(capability)
@@ -98,7 +98,7 @@ async def store(operator: AsyncOperator, key: str, body: AsyncIterator[bytes], u
 
 @asynccontextmanager
 async def _reserve_memory(size: int) -> AsyncIterator[None]:
-    """Reserve memory for a body while the context lasts; Unreachable if there is none in time."""
+    """Reserve memory for a body for the duration of the context. Raise Unreachable if there is none in time."""
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(limits().whole_body_bytes.hold("", size))

@@ -24,7 +24,7 @@ _MEMORY = 64 << 20  # bytes that OpenSSL may use; it needs a quarter
 
 
 class Keys(NamedTuple):
-    """32 bytes for data, 32 for names, and the 16 of the tweak for names."""
+    """The keys: 32 bytes for data, 32 for names, and the 16 of the tweak for names."""
 
     data: bytes
     names: bytes
@@ -32,7 +32,7 @@ class Keys(NamedTuple):
 
 
 def derive_keys(password: str, salt: str) -> Keys:
-    """In some 40 ms of CPU; without a password all zero, as in rclone."""
+    """Derive the keys in about 40 ms of CPU; without a password all zero, as in rclone."""
     material = bytes(_BYTES)
     if password:
         material = hashlib.scrypt(
@@ -51,7 +51,7 @@ def _apply(iv: bytes, text: bytes) -> bytes:
 
 
 def obscure(plain: str) -> str:
-    """A password as the options keep it; one that has the prefix stays."""
+    """Return a password in the form of the options; one that already has the prefix stays as it is."""
     if plain.startswith(PREFIX):
         return plain
     iv = os.urandom(_IV_BYTES)
@@ -59,7 +59,7 @@ def obscure(plain: str) -> str:
 
 
 def reveal(obscured: str) -> str:
-    """The password; ValueError for what follows the prefix and was not obscured."""
+    """Return the password. Raise ValueError if the text after the prefix was not obscured."""
     if not obscured.startswith(PREFIX):
         return obscured
     sealed = decode_base64(obscured.removeprefix(PREFIX))
@@ -76,7 +76,7 @@ _REDUCTION = 0x87
 
 
 def _double(block: int) -> int:
-    """The product with x in GF(2^128)."""
+    """Return the product with x in GF(2^128)."""
     return (block << 1) & _MASK ^ (_REDUCTION if block >> (_BITS - 1) else 0)
 
 
@@ -85,7 +85,7 @@ def _to_int(data: bytes) -> int:
 
 
 class Eme:
-    """For texts of 1 to 128 blocks. Not to be used by two threads at once."""
+    """EME for texts of 1 to 128 blocks. It is not thread-safe."""
 
     def __init__(self, key: bytes, tweak: bytes) -> None:
         cipher = Cipher(AES(key), ECB())  # noqa: S305 - the part of EME that is applied to single blocks
@@ -96,11 +96,11 @@ class Eme:
         self._pads = [0]  # by the number of blocks
 
     def encrypt(self, text: bytes) -> bytes:
-        """Of whole blocks."""
+        """Encrypt whole blocks."""
         return self._transform(text, self._encrypt)
 
     def decrypt(self, text: bytes) -> bytes:
-        """Of whole blocks."""
+        """Decrypt whole blocks."""
         return self._transform(text, self._decrypt)
 
     def _get_pad(self, count: int) -> int:
@@ -133,18 +133,18 @@ NONCE = 24  # bytes
 HEADER = len(MAGIC) + NONCE
 PLAIN = 64 << 10  # bytes of a block
 SEALED = PLAIN + 16
-GROUP = 15  # blocks that are sealed or opened at once: together less than what drivers pass on at once
+GROUP = 15  # blocks that are encrypted or decrypted together: less than drivers pass on in one piece
 _NONCES = 1 << 8 * NONCE
-_MAX_BYTES_WITHOUT_THREAD = PLAIN + 16  # bytes that are not worth a thread
+_MAX_BYTES_WITHOUT_THREAD = PLAIN + 16  # bytes below which a thread does not pay off
 
 
 def encrypt_size(size: int | None) -> int | None:
-    """Bytes of a file in the remote."""
+    """Return the bytes of an encrypted file."""
     return None if size is None else HEADER + size + 16 * -(-size // PLAIN)
 
 
 def decrypt_size(size: int | None) -> int | None:
-    """Bytes of the file that is in so many; ValueError when that can be none."""
+    """Return the bytes of the file in an encrypted file of that size. Raise ValueError for an impossible size."""
     if size is None:
         return None
     blocks, rest = divmod(size - HEADER, SEALED)
@@ -182,14 +182,14 @@ class Blocks:
         return await compute_pools().secretbox.run(self._seal, first, content)
 
     async def open(self, first: int, content: bytes) -> bytes:
-        """Decrypt blocks from number `first` on; nacl's CryptoError when one is not what was sealed."""
+        """Decrypt blocks from number `first` on. Raise nacl's CryptoError for a modified block."""
         if len(content) <= _MAX_BYTES_WITHOUT_THREAD:
             return self._open(first, content)
         return await compute_pools().secretbox.run(self._open, first, content)
 
 
 async def encrypt_body(key: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """A file for the remote, under a nonce of its own: no two bodies ever share one."""
+    """A file for the remote, under a nonce of its own: no two bodies ever share a nonce."""
     nonce = random(NONCE)
     yield MAGIC + nonce
     blocks, first = Blocks(key, nonce), 0

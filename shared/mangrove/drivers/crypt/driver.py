@@ -48,7 +48,7 @@ class Crypt(Driver):
         self._remote: Remote | None = None
 
     async def start(self) -> None:
-        """The remote is not asked: it may start later, or lead here."""
+        """Check the options. The remote is not called: it may start later, or lead here."""
         self.options.check()
         root, here = TreePath(self.options.remote_path), self.context.mount_path
         if root == here or (here != "/" and root.within(here)):
@@ -63,7 +63,7 @@ class Crypt(Driver):
         try:
             password, salt = reveal(self.options.password), reveal(self.options.salt)
         except ValueError:
-            raise StorageProblem("the password or the salt is not an obscured one: give it anew") from None
+            raise StorageProblem("the password or the salt is not obscured: enter it again") from None
         keys = derive_keys(password, salt)
         return keys, Names(self.options, keys)
 
@@ -80,7 +80,7 @@ class Crypt(Driver):
 
     @property
     def remote(self) -> Remote:
-        """The place of the encrypted files."""
+        """The location of the encrypted files."""
         if self._remote is None:
             raise StorageProblem("storage not init")
         return self._remote
@@ -92,7 +92,7 @@ class Crypt(Driver):
         return self.remote.find_sources(target, below)
 
     async def identify(self, path: TreePath) -> Set[str]:
-        """Not what the remote calls the same file, whose bytes are others."""
+        """Return nothing: the remote's identity of the file is that of other bytes."""
         place = await self.remote.locate_root() if path == "/" else (await self.remote.find(path)).place
         names: Set[str] = set()
         if place.driver.capabilities.identify:
@@ -101,17 +101,19 @@ class Crypt(Driver):
         return {f"crypt:{name}" for name in names or {str(self.remote.get_tree_path(path, True))}}
 
     async def can_refuse_existing(self) -> bool:
-        """Not where a file and a folder of one name have different names in the remote."""
+        """False if a file and a folder of one name have different names in the remote."""
         return self.remote.names.are_alike and await self._ask_remote(lambda driver: driver.can_refuse_existing())
 
     async def proves_writes(self) -> bool:
         return await self._ask_remote(lambda driver: driver.proves_writes())
 
     async def proves_reads(self) -> bool:
-        return True  # each block carries a code that only who has the key can make
+        return True  # each block has an authenticator that only the holder of the key can make
 
     async def _ask_remote(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
-        """Return True if the storage that has it all says yes; not when it does not run or others are mounted below."""
+        """True if the storage of the whole folder guarantees it; False if it does not run or others are mounted
+        below.
+        """
         if self.remote.has_mounts_below():
             return False
         try:
@@ -183,7 +185,7 @@ class Crypt(Driver):
         return written._replace(size=counted.size)
 
     async def _make_root(self) -> None:
-        """Make the remote's folder when there is none yet, as rclone does."""
+        """Make the remote's folder if it does not exist, as rclone does."""
         place = await self.remote.locate_root()
         if place.path != "/" and place.driver.capabilities.makedirs:
             with limit_redirects():
@@ -193,8 +195,7 @@ class Crypt(Driver):
                     await place.driver.makedirs(place.path)
 
     async def _refuse_other_kind(self, path: TreePath, is_dir: bool) -> None:
-        """EntryExists when a folder has the name of a new file, or the other way round, unless the remote sees to
-        that."""
+        """Raise EntryExists if a folder has the name of a new file, or the reverse, unless the remote checks that."""
         if self.remote.names.is_alike(path.name):
             return
         if await self.remote.find_kind(path, not is_dir) is not None:
@@ -211,7 +212,7 @@ class Crypt(Driver):
             await place.driver.makedirs(place.path)
 
     async def _refuse_files(self, path: TreePath) -> None:
-        """EntryExists when the folder, or one above it that is missing, has the name of a file."""
+        """Raise EntryExists if the folder, or a missing parent, has the name of a file."""
         for step in path.ancestors()[:-1]:
             try:
                 existing = await self.remote.find(step)
@@ -245,8 +246,10 @@ class Crypt(Driver):
             await driver.copy(existing.place.path, new, overwrite=overwrite, durable=durable)
 
     async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
-        """Return the entry to rename, move or copy, its driver, and the new path in that driver; EntryExists if that is
-        taken."""
+        """Return the entry to rename, move or copy, its driver, and the new path in that driver.
+
+        Raise EntryExists if that is taken.
+        """
         existing = await self._find_to_change(path)
         is_dir = existing.entry.is_dir
         self.remote.names.check_length(target, is_dir)
@@ -281,7 +284,7 @@ class Crypt(Driver):
             await existing.place.driver.remove_unchanged(existing.place.path, existing.stored)
 
     async def remove_empty(self, path: TreePath) -> bool:
-        """A folder that holds what does not decrypt is not empty."""
+        """Remove the folder if it is empty. A folder with names that do not decrypt is not empty."""
         if path == "/":
             return False
         existing = await self.remote.find_kind(path, True)

@@ -1,4 +1,4 @@
-"""Encrypted names as text: the three encodings that rclone knows. Decoding raises ValueError."""
+"""Encrypted names as text: the three encodings of rclone. Decoding raises ValueError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _encode_base64(data: bytes) -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Of the URL alphabet, without padding."""
+    """Base64 with the URL alphabet, without padding."""
     if "+" in text or "/" in text:
         raise ValueError("not the URL alphabet")
     standard = text.replace("-", "+").replace("_", "/")
@@ -54,7 +54,7 @@ def _list_letters(runs: Sequence[tuple[int, int]]) -> str:
 
 
 class _Base32768:
-    """15 bits a letter; what is left is filled up with ones to 7 or 15."""
+    """15 bits per letter; the rest is padded with ones to 7 or 15 bits."""
 
     def __init__(self) -> None:
         self._long, self._short = _list_letters(_LONG_RUNS), _list_letters(_SHORT_RUNS)
@@ -82,12 +82,12 @@ class _Base32768:
             value, size = value << bits | part, size + bits
         rest = size % 8
         if value & (1 << rest) - 1 != (1 << rest) - 1:
-            raise ValueError("not filled up with ones")
+            raise ValueError("not padded with ones")
         return (value >> rest).to_bytes(size // 8)
 
 
 def make_encoding(name: str) -> Encoding:
-    """The encoding `base64` (also ""), `base32` or `base32768`."""
+    """Return the encoding `base64` (also ""), `base32` or `base32768`."""
     if name == "base32":
         return Encoding(_encode_base32, _decode_base32)
     if name == "base32768":

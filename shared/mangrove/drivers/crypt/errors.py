@@ -12,7 +12,7 @@ from mangrove.core.problems import StorageProblem
 
 @contextmanager
 def translate_errors(name: str) -> Iterator[None]:
-    """StorageProblem for bytes of the file `name` that are not what was encrypted with these keys."""
+    """Return the StorageProblem for bytes of the file `name` that were not encrypted with these keys."""
     try:
         yield
     except CryptoError:
@@ -20,5 +20,5 @@ def translate_errors(name: str) -> Iterator[None]:
 
 
 def refuse_ended(name: str) -> None:
-    """The remote sent less, or more, of the file than it has."""
+    """The remote sent fewer or more bytes of the file than its size."""
     raise StorageProblem(f"{name} does not have the size that its storage shows")

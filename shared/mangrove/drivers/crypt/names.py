@@ -25,20 +25,20 @@ _PAGE = 0x100  # code points of a block in which those above Latin-1 stay
 
 
 class Obfuscation:
-    """`<n>.` and the rotated text, where n is the sum of the code points modulo 256."""
+    """Return `<n>.` and the rotated text, where n is the sum of the code points modulo 256."""
 
     def __init__(self, key: bytes) -> None:
         self._shift = sum(key)
 
     def encrypt(self, name: str) -> str:
-        """The rotated name."""
+        """Return the rotated name."""
         if not name:
             return ""
         number = sum(map(ord, name)) % 256
         return f"{number}." + "".join(_quote(letter, self._shift + number) for letter in name)
 
     def decrypt(self, text: str) -> str:
-        """The name; ValueError for a text that is none."""
+        """Return the name. Raise ValueError for a text that is not obfuscated."""
         if not text:
             return ""
         number, point, rotated = text.partition(".")
@@ -66,7 +66,7 @@ def _unquote(text: str, shift: int) -> Iterator[str]:
 
 
 def _rotate(letter: str, shift: int) -> str:
-    """`shift` negative: back."""
+    """Return the rotated character; a negative `shift` reverses it."""
     code = ord(letter)
     if letter in _DIGITS:
         return _DIGITS[(int(letter) + _reduce(shift, 9)) % 10]
@@ -80,7 +80,7 @@ def _rotate(letter: str, shift: int) -> str:
 
 
 def _reduce(shift: int, most: int) -> int:
-    """A rotation by 1 to `most` places, in the direction of `shift`."""
+    """A rotation by 1 to `most` positions, in the direction of `shift`."""
     return shift % most + 1 if shift >= 0 else -(-shift % most + 1)
 
 
@@ -90,17 +90,17 @@ _WITHOUT_CONTROLS = frozenset({"FTP", "SMB"})
 
 
 def spell_symbols(name: str) -> str:
-    """A name as the ciphers know it."""
+    """Return a name in the form for the ciphers."""
     return name if name.isprintable() else name.translate(_TO_SYMBOLS)
 
 
 def spell_controls(path: TreePath) -> TreePath:
-    """A path as rclone has it in most storages."""
+    """Return a path as rclone writes it in most storages."""
     return TreePath(path.translate(_TO_CONTROLS))
 
 
 def list_spellings(driver: Driver, path: TreePath) -> tuple[TreePath, ...]:
-    """The path as rclone would make it in this storage, then the other spelling if there is one."""
+    """Return the path as rclone writes it in this storage, then the other spelling if there is one."""
     other = spell_controls(path)
     if other == path:
         return (path,)
@@ -113,7 +113,7 @@ _MILLISECONDS = 4  # characters at the end of a version
 
 
 class SegmentCipher(Protocol):
-    """Encrypts one name; `decrypt` raises ValueError for a text that it cannot have made."""
+    """A cipher for one name. `decrypt` raises ValueError for a text that it cannot have made."""
 
     def encrypt(self, name: str) -> str: ...
     def decrypt(self, text: str) -> str: ...
@@ -149,10 +149,10 @@ class StandardNames:
 
 
 class Names:
-    """Names of the tree to names of the remote and back, by the options.
+    """Names of the tree and names of the remote, converted by the options.
 
-    `are_alike`: a file and a folder of one name have one name there, too; but see `is_alike`. `makes_symbols`: what it
-    makes may have symbols for control characters, see `spelling`.
+    `are_alike`: a file and a folder of one name have one name there, too; but see `is_alike`. `makes_symbols`:
+    encrypted names may have symbols for control characters, see `spelling`.
     """
 
     def __init__(self, options: CryptOptions, keys: Keys) -> None:
@@ -168,7 +168,10 @@ class Names:
         self.makes_symbols = options.filename_encryption == "standard"
 
     def encrypt(self, name: str, is_dir: bool) -> str:
-        """The name in the remote; ValueError for one that is too long to be encrypted. The version stays outside."""
+        """Return the name in the remote. Raise ValueError for one that is too long to be encrypted.
+
+        The version is not encrypted.
+        """
         cipher = self._folder_cipher if is_dir else self._cipher
         if cipher is None:
             return name if is_dir else name + self._suffix
@@ -176,7 +179,7 @@ class Names:
         return _add_version(cipher.encrypt(rest), version)
 
     def decrypt(self, name: str, is_dir: bool) -> str | None:
-        """The name in the tree; None for what is not encrypted so, or can have no name there."""
+        """Return the name in the tree; None for a name that is not encrypted in this way, or not valid in the tree."""
         try:
             plain = self._decrypt(name, is_dir)
             check_existing_name(plain)
@@ -185,14 +188,14 @@ class Names:
         return plain
 
     def is_alike(self, name: str) -> bool:
-        """Return True if a file and a folder of this name have one name in the remote.
+        """True if a file and a folder of this name have one name in the remote.
 
-        Only a file's version stays outside, as rclone stores what is in a folder of such a name.
+        Only a file's version is not encrypted, as rclone stores the content of a folder with such a name.
         """
         return self.are_alike and not _remove_version(name)[1]
 
     def tells_keys(self, is_dir: bool) -> bool:
-        """Return True if names of files or folders fit these options only."""
+        """True if names of files or folders match only these options."""
         return not is_dir or self._folder_cipher is not None
 
     def _decrypt(self, name: str, is_dir: bool) -> str:
@@ -208,7 +211,7 @@ class Names:
         return name.removesuffix(self._suffix)
 
     def encrypt_path(self, path: TreePath, is_dir: bool) -> TreePath:
-        """A path of the tree as the remote has it; StorageProblem for one that it cannot have."""
+        """Return a path of the tree as the remote has it. Raise StorageProblem for one that it cannot have."""
         if path == "/":
             return path
         folders = [self.encrypt(name, True) for name in path.parent.split("/") if name] if self.are_alike else []
@@ -219,7 +222,7 @@ class Names:
             raise StorageProblem(f"the path of {path.name} is too long once it is encrypted") from None
 
     def check_length(self, path: TreePath, is_dir: bool) -> None:
-        """StorageProblem when a name on the way is, once encrypted, longer than file systems take."""
+        """Raise StorageProblem if a name of the path, once encrypted, is longer than file systems allow."""
         for step in path.ancestors()[:-1]:
             length = len(self.encrypt_path(step, is_dir or step != path).name.encode())
             if length > MAX_NAME_BYTES:
@@ -234,7 +237,7 @@ def _split_extension(name: str) -> tuple[str, str]:
 
 
 def _remove_version(name: str) -> tuple[str, str]:
-    """The name without rclone's version, `-v2006-01-02-150405-000` before the extension, and the version."""
+    """Return the name without rclone's version, `-v2006-01-02-150405-000` before the extension, and the version."""
     base, extension = _split_extension(name)
     match = _VERSION.search(base, max(len(base) - 23, 0))
     if match is None or match.end() != len(base):

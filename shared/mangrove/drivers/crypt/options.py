@@ -14,20 +14,20 @@ _SUFFIX = re.compile(r"[.][A-Za-z0-9_-]{2,}")
 class CryptOptions(Options):
     filename_encryption: Literal["off", "standard", "obfuscate", ""] = option("off", required=True)
     directory_name_encryption: Literal["false", "true", ""] = option("false", required=True)
-    remote_path: str = option(required=True, help="This is where the encrypted data stores")
-    password: str = option(required=True, help="the main password", secret=True)
-    salt: str = option(help="A second password; not required, but better to have one", secret=True)
+    remote_path: str = option(required=True, help="The folder of the tree that contains the encrypted files.")
+    password: str = option(required=True, help="The main password.", secret=True)
+    salt: str = option(help="A second password; optional, but recommended.", secret=True)
     encrypted_suffix: str = option(
-        ".bin", required=True, help="for advanced user only! encrypted files will have this suffix"
+        ".bin", required=True, help="Suffix of encrypted files. Change it only to match existing files."
     )
     filename_encoding: Literal["base64", "base32", "base32768", ""] = option(
-        "base64", required=True, help="for advanced user only!"
+        "base64", required=True, help="Encoding of encrypted names. Change it only to match existing files."
     )
-    thumbnail: bool = option(False, required=True, help="enable thumbnail which pre-generated under .thumbnails folder")
-    show_hidden: bool = option(True, help="show hidden directories and files")
+    thumbnail: bool = option(False, required=True, help="Show thumbnails that exist in the folder .thumbnails.")
+    show_hidden: bool = option(True, help="Show hidden files and folders.")
 
     def check(self) -> None:
-        """StorageProblem for values that no storage can have."""
+        """Raise StorageProblem for values that no storage can have."""
         if not self.remote_path:
             raise StorageProblem("remote_path is required")
         if _SUFFIX.fullmatch(self.encrypted_suffix) is None:

@@ -1,4 +1,4 @@
-"""A range of an encrypted file: only the blocks that hold it are fetched, and every one is proven."""
+"""A range of an encrypted file: only the blocks that contain it are fetched, and each is authenticated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from mangrove.drivers.crypt.errors import refuse_ended, translate_errors
 
 
 class Range(NamedTuple):
-    """Bytes of a file from `offset` to `stop` (None: as many as there are). `end`: where the last block that holds some
-    of them ends; None when that is not known."""
+    """Bytes of a file from `offset` to `stop` (None: to the end).
+
+    `end`: the end of the last block with some of them; None if unknown.
+    """
 
     offset: int
     stop: int | None
@@ -24,7 +26,7 @@ class Range(NamedTuple):
 
 
 class EncryptedFile:
-    """A file of the remote, as its entry shows it. `name`: what it is called in messages."""
+    """A file of the remote, as its entry shows it. `name`: its name in messages."""
 
     def __init__(self, driver: Driver, path: TreePath, entry: Entry, key: bytes, name: str) -> None:
         self._driver = driver
@@ -34,7 +36,7 @@ class EncryptedFile:
         self._name = name
 
     async def read(self, offset: int, length: int | None) -> AsyncIterator[bytes]:
-        """As `Driver.read`."""
+        """Read as `Driver.read`."""
         size = decrypt_size(self._entry.size)
         stop = size if length is None else offset + length
         if size is not None:
@@ -44,7 +46,7 @@ class EncryptedFile:
             return stream(b"")
         first, is_whole = offset // PLAIN, stop == size
         end = size if is_whole or stop is None or size is None else min(-(-stop // PLAIN) * PLAIN, size)
-        # never two reads at once: others may wait for the second one with their first one open
+        # never two concurrent reads: others may wait for the second one with their first one open
         header = await self._read_header() if first else b""
         source: Any = await self._open(first, None if is_whole else stop)
         rest: AsyncIterator[bytes] = source
@@ -58,8 +60,9 @@ class EncryptedFile:
         return self._decrypt(blocks, rest, source, Range(offset, stop, end))
 
     async def _open(self, first: int, stop: int | None) -> Any:
-        """The remote's bytes from block `first` on, with the header when that is the first, up to byte `stop` of the
-        file (None: to the end)."""
+        """Return the remote's bytes from block `first` on, with the header if that is the first, up to byte `stop`
+        of the file (None: to the end).
+        """
         begin = HEADER + first * SEALED if first else 0
         length = None
         if stop is not None:
@@ -80,7 +83,7 @@ class EncryptedFile:
     async def _decrypt(
         self, blocks: Blocks, rest: AsyncIterator[bytes], source: Any, byte_range: Range
     ) -> AsyncIterator[bytes]:
-        """The range, of blocks that begin with the one of its offset."""
+        """Yield the range from decrypted blocks; the first block contains its offset."""
         at = byte_range.offset - byte_range.offset % PLAIN
         async with aclosing(source):
             async for chunk in split_chunks(rest, GROUP * SEALED):
@@ -96,7 +99,7 @@ class EncryptedFile:
 
 
 async def _take(source: AsyncIterator[bytes], count: int) -> tuple[bytes, AsyncIterator[bytes]]:
-    """The first bytes of a body, fewer if it has no more, and all the others."""
+    """Return the first bytes of a body, fewer if it has no more, and the rest."""
     head = b""
     async for block in source:
         head += block

@@ -1,4 +1,4 @@
-"""The storage that holds the encrypted files: finds, locates and lists them."""
+"""The storage of the encrypted files: finds, locates and lists them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mangrove.drivers.crypt.names import Names, list_spellings, spell_controls
 
 
 class Place(NamedTuple):
-    """A path inside the storage that holds it."""
+    """A path inside the storage that contains it."""
 
     driver: Driver
     path: TreePath
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file or folder: where it is, what its storage says of it, and what it is once it is decrypted."""
+    """A file or folder: its location, the entry of its storage, and the decrypted entry."""
 
     place: Place
     stored: Entry
@@ -33,7 +33,7 @@ class Found:
 
 
 class Remote:
-    """The content below `root`, a path of the tree, under the names that `names` makes."""
+    """The content below `root`, a path of the tree, with names converted by `names`."""
 
     def __init__(self, resolver: Resolver, root: TreePath, names: Names) -> None:
         self.names = names
@@ -45,20 +45,20 @@ class Remote:
         return self.root / self.names.encrypt_path(path, is_dir)
 
     async def locate(self, path: TreePath, is_dir: bool) -> Place:
-        """The storage of a file or folder, there or not; NotMounted when there is none."""
+        """Return the storage of a file or folder, existing or not. Raise NotMounted if there is none."""
         driver, inner = await self._resolve(path, is_dir)
         return Place(driver, self._list_spellings(driver, inner)[0])
 
     async def _resolve(self, path: TreePath, is_dir: bool) -> Place:
         with limit_redirects():
             driver, inner = await self._resolver.resolve(self.get_tree_path(path, is_dir))
-            return Place(driver.get_unmapped(), inner)  # a name that is shown as another one would not decrypt
+            return Place(driver.get_unmapped(), inner)  # a mapped name would not decrypt
 
     def _list_spellings(self, driver: Driver, inner: TreePath) -> Sequence[TreePath]:
         return list_spellings(driver, inner) if self.names.makes_symbols else (inner,)
 
     async def find(self, path: TreePath) -> Found:
-        """A file or folder; EntryNotFound when there is none, or one that does not decrypt."""
+        """Return a file or folder. Raise EntryNotFound if there is none, or one that does not decrypt."""
         if path == "/":
             raise NotSupported
         first = "." not in path.name
@@ -70,7 +70,7 @@ class Remote:
         raise EntryNotFound
 
     async def find_kind(self, path: TreePath, is_dir: bool) -> Found | None:
-        """A file, or a folder, where the two have different names in the remote; None when there is none."""
+        """Return a file, or a folder, if the two have different names in the remote; None if there is none."""
         try:
             return await self._find(path, is_dir)
         except EntryNotFound:
@@ -82,7 +82,7 @@ class Remote:
         except (EntryNotFound, NotMounted):
             raise EntryNotFound from None
         except StorageProblem:
-            self.names.check_length(path, is_dir)  # which may be all that is wrong
+            self.names.check_length(path, is_dir)  # which may be the only problem
             raise
         if stored.is_dir != is_dir and not self.names.is_alike(path.name):
             raise EntryNotFound
@@ -107,7 +107,9 @@ class Remote:
         return [*{place, spell_controls(place)}] if self.names.makes_symbols else [place]
 
     def find_sources(self, target: TreePath, below: bool) -> list[TreePath]:
-        """The decrypted path of a folder of the tree, when it is the remote or lies in it; `below`: or above it."""
+        """Return the decrypted path of a folder of the tree, if it is the remote or inside it; with `below`, or
+        above it.
+        """
         if not target.within(self.root):
             return [ROOT] if below and self.root.within(target) else []
         path = ROOT
@@ -119,9 +121,9 @@ class Remote:
         return [path]
 
     async def locate_beside(self, existing: Found, path: TreePath, target: TreePath) -> Place:
-        """Return the place of `target` in the same storage as `path`: balanced ones hold the same.
+        """Return the path of `target` in the same storage as `path`: balanced storages have the same content.
 
-        NotSupported when it is mounted elsewhere.
+        Raise NotSupported if it is mounted elsewhere.
         """
         is_dir = existing.entry.is_dir
         new = self.get_tree_path(target, is_dir)
@@ -138,7 +140,7 @@ class Remote:
         return [name for encrypted_name in names if (name := self.names.decrypt(encrypted_name, True)) is not None]
 
     def has_mounts_below(self) -> bool:
-        """Return True if not all of it lies in one storage."""
+        """True if parts of it are in other storages."""
         return bool(self._resolver.folders(self.root))
 
     async def locate_root(self) -> Place:
@@ -159,8 +161,7 @@ Report = Callable[[str], Awaitable[None]]
 
 
 class FolderListing:
-    """One listing of a folder. `thumbnails`: the name of the folder with the pictures of this one's files; "" for
-    none."""
+    """One listing of a folder. `thumbnails`: the name of the folder with the thumbnails of its files; "" for none."""
 
     def __init__(
         self, remote: Remote, path: TreePath, modified: float, show_hidden: bool, thumbnails: str = ""
@@ -170,10 +171,13 @@ class FolderListing:
         self._modified = modified
         self._show_hidden = show_hidden
         self._thumbnails = thumbnails
-        self._foreign = self._own = 0  # names that these options could not have made, and that they made
+        self._foreign = self._own = 0  # names that these options cannot have made, and names that they made
 
     async def read(self, report: Report | None) -> AsyncIterator[Sequence[Entry]]:
-        """The batches; EntryNotFound, or NotAFolder. `report` is told at the end when no name decrypts, or else ""."""
+        """Yield the batches. Raise EntryNotFound or NotAFolder.
+
+        `report` is called at the end: with a message if no name decrypts, otherwise with "".
+        """
         pictures = await self._list_pictures() if self._thumbnails else frozenset[str]()
         mounts = {name: Entry(name, 0, self._modified, True) for name in self._remote.list_mounts(self._path)}
         try:

@@ -35,7 +35,7 @@ class Account:
 
     address: Address
     user: str
-    """As it stands in a command, like the password."""
+    """The name in the encoding of a command, like the password."""
     password: str
     is_utf8: bool
     tls: ssl.SSLContext | None
@@ -47,7 +47,7 @@ class Connection(aioftp.Client):
 
     def __init__(self, account: Account) -> None:
         super().__init__(encoding="latin-1")
-        self.features: frozenset[str] = frozenset()  # the first words of the lines of FEAT, in capitals
+        self.features: frozenset[str] = frozenset()  # the first words of the lines of FEAT, in upper case
         self.is_answer_pending = False
         self._account = account
         self._peer = ""
@@ -91,9 +91,9 @@ class Connection(aioftp.Client):
         await self.request("PROT P", "200")
 
     async def _open_connection(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a control or data connection; aioftp calls this.
+        """Open a control or data connection for aioftp.
 
-        TLS begins later: servers start it after they have confirmed the transfer.
+        TLS starts later: servers start it after they have confirmed the transfer.
         """
         reader, writer = await asyncio.open_connection(self._peer or host, port, limit=MAX_READAHEAD_BYTES)
         if self._peer:
@@ -115,7 +115,7 @@ class Connection(aioftp.Client):
         wait_codes: str | tuple[str, ...] = (),
         censor_after: int | None = None,
     ) -> tuple[aioftp.Code, list[str]]:
-        """Send a command as aioftp does. `is_answer_pending` is true until the answer is complete."""
+        """Send a command as aioftp does. `is_answer_pending` is True until the answer is complete."""
         self.is_answer_pending, self._lines = True, 0
         answer = await super().command(command, ANY_CODE, wait_codes, censor_after)
         assert answer is not None
@@ -126,7 +126,7 @@ class Connection(aioftp.Client):
         return code, lines
 
     async def request(self, command: str, *expected: str) -> list[str]:
-        """Return the lines of the answer; StatusCodeError if its code is not one of `expected`."""
+        """Return the lines of the answer. Raise StatusCodeError if its code is not one of `expected`."""
         async with asyncio.timeout(REPLY_TIMEOUT_SECONDS):
             return (await self.command(command, expected))[1]
 
@@ -136,7 +136,7 @@ class Connection(aioftp.Client):
         return not (self.is_answer_pending or self.stream.writer.is_closing() or _has_unread(self.stream.reader))
 
     async def check(self) -> bool:
-        """Return True if the server still answers."""
+        """True if the server still answers."""
         try:
             await self.request("NOOP", "200")
         except (aioftp.AIOFTPException, OSError, ValueError):
@@ -159,9 +159,9 @@ class Connection(aioftp.Client):
                 abort(writer)
 
     async def begin(self, command: str, offset: int = 0) -> Transfer:
-        """Begin a transfer at `offset` of the file.
+        """Start a transfer at `offset` of the file.
 
-        The offset is sent right before the command: some servers forget it if another command comes between.
+        The offset is sent right before the command, because some servers forget it after another command.
         """
         self._data = None
         try:
@@ -196,7 +196,7 @@ class Connection(aioftp.Client):
             raise
 
     async def finish(self, transfer: Transfer) -> None:
-        """End a transfer after its last byte; raise the server's answer unless it is a success."""
+        """End a transfer after its last byte. Raise the server's answer unless it is a success."""
         transfer.close()
         async with asyncio.timeout(STORE_TIMEOUT_SECONDS):
             await self.command(None, "2xx", "1xx")
@@ -236,13 +236,13 @@ class Connection(aioftp.Client):
 
 
 def abort(writer: asyncio.StreamWriter) -> None:
-    """Close at once and drop unsent bytes."""
+    """Close immediately and drop unsent bytes."""
     with suppress(AttributeError):  # of asyncio, for a transport that has closed after the last byte was sent
         writer.transport.abort()
 
 
 def _has_unread(reader: asyncio.StreamReader) -> bool:
-    """Return True if there are bytes to read, or the end of the stream, without waiting."""
+    """True if there are bytes to read, or the end of the stream, without waiting."""
     reading = reader.read(1)
     try:
         reading.send(None)

@@ -1,7 +1,7 @@
 """FTP: a server's folders over passive connections, plain or with explicit TLS.
 
-Commands and transfers have separate connections, so that slow readers do not delay listings and changes. The time of
-a file is everywhere the one of the server's listing: to the second by MLSD, to the minute or the day by LIST.
+Commands and transfers have separate connections, so that slow readers do not delay listings and changes. The time of a
+file is always that of the server's listing: to the second by MLSD, to the minute or the day by LIST.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_in
 from mangrove.drivers.whole_files import write_whole
 
 MAX_COMMAND_CONNECTIONS = 4
-MAX_READ_CONNECTIONS, MAX_WRITE_CONNECTIONS = 32, 16  # apart, since a copy within the storage takes one of each
+MAX_READ_CONNECTIONS, MAX_WRITE_CONNECTIONS = 32, 16  # separate, since a copy within the storage needs one of each
 LISTING_BATCH_ENTRIES = 1000
-CONNECTION_WAIT_SECONDS = 10.0  # while a server takes no further connection and another one of ours may end
+CONNECTION_WAIT_SECONDS = 10.0  # while a server accepts no further connection and another one of this storage may end
 CONNECTION_RETRY_SECONDS = 0.25
-MAX_RESTORE_ATTEMPTS = 5  # while other clients take the name and give it up again
+MAX_RESTORE_ATTEMPTS = 5  # while other clients create and remove the name
 
 
 class FTP(Driver):
@@ -116,7 +116,7 @@ class FTP(Driver):
     async def _connect(self, pool: ConnectionPool[Connection]) -> AsyncIterator[Connection]:
         """Take a connection of a pool.
 
-        While the server takes no further connection, close unused ones of other pools and try again.
+        If the server accepts no further connection, close unused ones of other pools and try again.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONNECTION_WAIT_SECONDS
@@ -204,7 +204,7 @@ class FTP(Driver):
     async def _read_blocks(
         self, path: TreePath, offset: int, size: int | None, is_exact: bool
     ) -> AsyncGenerator[bytes, None]:
-        """Yield an empty block once the file is open, then its bytes, `size` at most.
+        """Yield an empty block once the file is open, then at most `size` of its bytes.
 
         With `is_exact`, fewer bytes are a failure.
         """
@@ -227,7 +227,7 @@ class FTP(Driver):
                     with translate_errors():
                         await connection.finish(transfer)
                 if size and is_exact:
-                    raise Unreachable("the file ended before its end")
+                    raise Unreachable("the file ended too early")
             finally:
                 await connection.settle(transfer)
 
@@ -257,7 +257,10 @@ class FTP(Driver):
                 raise Unreachable(f"the server stored {stored} of {size} bytes")
 
     async def _discard(self, part: TreePath) -> bool:
-        """Remove an unfinished file; False if it is not there, though a broken connection may still make it."""
+        """Remove an unfinished file.
+
+        Return False if it does not exist, although a broken connection may still create it.
+        """
         name = self._names.encode(part)
         for pause in (0.0, 0.1, 0.4):
             await asyncio.sleep(pause)
@@ -276,7 +279,7 @@ class FTP(Driver):
 
     @asynccontextmanager
     async def _explain(self, folder: TreePath) -> AsyncIterator[None]:
-        """Raise EntryNotFound for what the server refuses because the folder does not exist."""
+        """Raise EntryNotFound if the server refuses a command because the folder does not exist."""
         try:
             yield
         except Refused:
@@ -285,7 +288,7 @@ class FTP(Driver):
             raise
 
     async def _rename(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
-        """Rename an entry and replace a file if `overwrite`; EntryExists."""
+        """Rename an entry and replace a file if `overwrite`. Raise EntryExists."""
         source, new = self._names.encode(path), self._names.encode(target)
         async with self._explain(target.parent), self._connect_for_commands() as connection:
             existing = await entries.find(connection, new, needs_time=False)
@@ -300,9 +303,9 @@ class FTP(Driver):
         await self._replace_in_steps(source, new, self._names.encode(target.parent / make_old_name(target.name)))
 
     async def _replace_in_steps(self, source: str, target: str, old: str) -> None:
-        """Replace a file where the server does not: the file is renamed to `old` first, and back if the rest fails.
+        """Replace a file if the server cannot: the file is renamed to `old` first, and back if the rest fails.
 
-        `old` is visible, so that the file is not lost if this process ends in between.
+        `old` is visible, so that the file is not lost if this process dies in between.
         """
         await self._rename_on_server(target, old)
         try:
@@ -315,7 +318,7 @@ class FTP(Driver):
             await entries.try_command(connection, f"DELE {old}", "2xx")
 
     async def _restore(self, old: str, target: str) -> None:
-        """Give a file its name again, or remove it if another file has taken the name."""
+        """Give a file its name back, or remove it if another file has taken the name."""
         for _ in range(MAX_RESTORE_ATTEMPTS):
             with suppress(Refused):
                 await self._rename_on_server(old, target)

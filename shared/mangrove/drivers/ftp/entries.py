@@ -1,4 +1,6 @@
-"""Entries of folders on an FTP server: by MLSD and MLST if the server offers them, else by LIST and CWD; changes."""
+"""Entries of folders on an FTP server: by MLSD and MLST if the server supports them, otherwise by LIST and CWD;
+changes.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ from mangrove.drivers.ftp.lines import (
     parse_facts,
 )
 
-PATTERN_LETTERS = frozenset("*?[]{}\\~")  # LIST takes a name with one of these for a pattern
+PATTERN_LETTERS = frozenset("*?[]{}\\~")  # LIST treats a name with one of these as a pattern
 MAX_LINE_BYTES = 16 << 10
-REMOVAL_BATCH_ENTRIES = 100  # that are removed before other callers get their turn with the connection
+REMOVAL_BATCH_ENTRIES = 100  # removed before other callers get their turn with the connection
 MAX_PATH_DEPTH = 256
 _DOTS = frozenset({b".", b".."})
 _FOLDER = Line(b"", Kind.FOLDER, None, 0.0)
@@ -36,7 +38,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class Listing:
-    """The lines that a server sent of a folder."""
+    """The lines of a folder that a server sent."""
 
     def __init__(self, spool: IO[bytes], parse: ParseLine) -> None:
         self._spool = spool
@@ -63,7 +65,7 @@ class Listing:
 
 
 async def is_folder(connection: Connection, path: str) -> bool:
-    """Return True for a folder or a link to one."""
+    """True for a folder or a link to one."""
     try:
         await connection.request(f"CWD {path}", "2xx")
     except aioftp.StatusCodeError:
@@ -72,7 +74,7 @@ async def is_folder(connection: Connection, path: str) -> bool:
 
 
 async def find_size(connection: Connection, path: str) -> int | None:
-    """Return the size of a file in bytes; None if the server does not tell."""
+    """Return the size of a file in bytes; None if the server does not report it."""
     try:
         (*_, text) = await connection.request(f"SIZE {path}", "213")
     except aioftp.StatusCodeError:
@@ -81,7 +83,7 @@ async def find_size(connection: Connection, path: str) -> int | None:
 
 
 def has_facts(connection: Connection) -> bool:
-    """Return True if the server offers MLSD and MLST; FEAT shows MLST for both."""
+    """True if the server supports MLSD and MLST. FEAT shows MLST for both."""
     return "MLST" in connection.features
 
 
@@ -123,7 +125,7 @@ async def _request_facts(connection: Connection, path: str) -> Line | None:
 
 
 def _refuse_other_form(requested: str, shown: str) -> None:
-    """Raise a StorageProblem if the server takes a name for one in another form of Unicode: NFC for NFD or reverse."""
+    """Raise a StorageProblem if the server does not distinguish Unicode forms of a name: NFC and NFD."""
     if requested == shown or requested.isascii():
         return
     try:
@@ -135,7 +137,7 @@ def _refuse_other_form(requested: str, shown: str) -> None:
 
 
 async def _find_in_lists(connection: Connection, path: str) -> Line | None:
-    """Return a file or link by LIST of its path, or by LIST of its folder if the path may be taken for a pattern."""
+    """Return a file or link by LIST of its path, or by LIST of its folder if the path may be a pattern."""
     name = path.rpartition("/")[2].encode("latin-1")
     if not PATTERN_LETTERS & set(path):
         lines = await _read_lines(connection, path)
@@ -178,7 +180,7 @@ async def _read_lines(connection: Connection, path: str) -> Sequence[Line] | Non
 async def _fetch_list(connection: Connection, path: str) -> Listing:
     """Return the LIST of a path, or of the current folder for an empty path.
 
-    Names with a dot in front need the option `-a` of Unix, which not every server knows.
+    Names with a leading dot need the option `-a` of Unix, which not every server supports.
     """
     parse = make_list_parser(datetime.now(UTC))
     try:
@@ -193,7 +195,7 @@ async def _fetch_list(connection: Connection, path: str) -> Listing:
 
 
 async def fetch_folder(connection: Connection, path: str, enter: bool) -> Listing:
-    """Return the entries of a folder, with `enter` by CWD to it; EntryNotFound, NotAFolder."""
+    """Return the entries of a folder, with `enter` after CWD to it. Raise EntryNotFound or NotAFolder."""
     if enter and not await is_folder(connection, path):
         await _refuse_other(connection, path)
     try:
@@ -257,9 +259,9 @@ async def set_time(connection: Connection, path: str, modified: float) -> None:
 
 
 async def make_folders(connection: Connection, paths: list[str]) -> Line | None:
-    """Make the missing folders of a path and its parents, which `paths` lists from the deepest on.
+    """Make the missing folders of a path and its parents, which `paths` lists from the deepest up.
 
-    Return an entry that is in the way.
+    Return an entry that has one of the paths.
     """
     missing: list[str] = []
     for path in paths:
@@ -291,7 +293,7 @@ class Remover:
     async def remove(self, path: str, depth: int = 0) -> None:
         """Remove a path if it exists; of a link only the link.
 
-        A server may show a link to a folder as a folder, so that removal as a file is tried first.
+        A server may show a link to a folder as a folder, so removal as a file is tried first.
         """
         if depth > MAX_PATH_DEPTH:
             raise StorageProblem("the folder is too deep to be removed")
@@ -332,7 +334,7 @@ class Remover:
 
 
 async def remove_empty(connection: Connection, path: str, enter: bool) -> bool:
-    """Remove a folder without any content; True if it is removed."""
+    """Remove an empty folder. Return True if it is removed."""
     with suppress(EntryNotFound, NotAFolder), closing(await fetch_folder(connection, path, enter)) as listing:
         return not listing.read_batch(1) and await try_command(connection, f"RMD {path}", "2xx")
     return False

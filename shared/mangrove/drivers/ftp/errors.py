@@ -14,11 +14,11 @@ MAX_ANSWER_CHARACTERS = 200  # of the server, in a message
 
 
 class TooManyConnections(Unreachable):
-    """The server takes no further connection; one that ends makes room."""
+    """The server accepts no further connection; one that ends makes room."""
 
 
 class Refused(StorageForbidden):
-    """The server refuses, for a reason that its code does not tell: no such file, no right, or a name in use."""
+    """The server refuses, for a reason that its code does not show: no such file, no permission, or a name in use."""
 
 
 def get_code(error: aioftp.StatusCodeError) -> str:
@@ -57,7 +57,7 @@ def make_sign_in_problem(error: aioftp.StatusCodeError, password: str) -> Storag
     if password and password in text:
         text = "…"
     if get_code(error) == "421":
-        return TooManyConnections(f"the server takes no further connection: {text}")
+        return TooManyConnections(f"the server accepts no further connection: {text}")
     if get_code(error).startswith("5"):
         return StorageForbidden(f"the server refuses the sign-in: {text}")
     return Unreachable(f"the server does not sign in: {text}")

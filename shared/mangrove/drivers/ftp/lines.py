@@ -1,7 +1,7 @@
-"""Lines of listings as entries, and names as they stand in commands.
+"""Lines of listings as entries, and names in the form of commands.
 
 Lines are the facts of MLSD and MLST (RFC 3659), or the output of LIST on Unix and on Windows. A name in a command is
-the bytes of the storage's charset, one letter of Latin-1 for each.
+the bytes of the storage's charset, one letter of Latin-1 per byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MONTHS = {
         (b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"), 1
     )
 }
-MAX_CLOCK_DIFFERENCE = timedelta(hours=36)  # by which a server's clock, in any time zone, may be ahead of ours
+MAX_CLOCK_DIFFERENCE = timedelta(hours=36)  # by which a server's clock, in any time zone, may be ahead
 UNSENDABLE = {
     "\r": "a carriage return",
     "\n": "a line feed",
@@ -126,13 +126,13 @@ _ISO = re.compile(
 
 
 def make_list_parser(now: datetime) -> ParseLine:
-    """Return a parser for the lines of a LIST. Times are taken as UTC; `now` (UTC) gives the year if it is missing."""
+    """Return a parser for the lines of a LIST. Times are read as UTC; `now` (UTC) gives the year if it is missing."""
 
     latest = (now + MAX_CLOCK_DIFFERENCE).timestamp()
 
     def guess_time(month: bytes, day: bytes, hour: bytes, minute: bytes) -> float:
         moment = (MONTHS.get(month.lower(), 0), int(day), int(hour), int(minute))
-        years = range(now.year + 1, now.year - 5, -1)  # one of them has a 29th of February
+        years = range(now.year + 1, now.year - 5, -1)  # one of them has February 29
         return next((time for year in years if 0 < (time := _make_time(year, *moment)) <= latest), 0.0)
 
     def parse(line: bytes) -> Line | None:
@@ -185,7 +185,7 @@ class Names:
         self._decode = codecs.getdecoder(encoding)
 
     def encode(self, path: TreePath) -> str:
-        """Return a path of the storage as it stands in a command; StorageProblem if no command can hold it."""
+        """Return a path of the storage in the form of a command. Raise StorageProblem if no command can contain it."""
         text = self.encode_text(str(self._root / str(path)), path.name)
         for letter, meaning in UNSENDABLE.items():
             if letter in text:
@@ -195,7 +195,7 @@ class Names:
         return text
 
     def encode_text(self, text: str, name: str) -> str:
-        """Return a text as it stands in a command; `name` describes the text in a problem."""
+        """Return a text in the form of a command; `name` describes the text in a problem."""
         try:
             return text.encode(self._encoding).decode("latin-1")
         except UnicodeEncodeError:
@@ -204,7 +204,8 @@ class Names:
     def decode(self, name: bytes) -> str | None:
         """Return a name of a listing.
 
-        None for an unfinished file, for bytes that are not of the charset, and for names that a path cannot hold.
+        Return None for an unfinished file, for bytes that are not of the charset, and for names that a path cannot
+        contain.
         """
         try:
             text = self._decode(name)[0]
@@ -216,10 +217,10 @@ class Names:
 
 
 def join(folder: str, name: bytes) -> str:
-    """Return the path of an entry as it stands in a command, whatever its bytes are."""
+    """Return the path of an entry in the form of a command, whatever its bytes are."""
     return f"{folder.rstrip('/')}/{name.decode('latin-1')}"
 
 
 def is_sendable(text: str) -> bool:
-    """Return True if a command can hold the text."""
+    """True if a command can contain the text."""
     return not any(letter in text for letter in UNSENDABLE)

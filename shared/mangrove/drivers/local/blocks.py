@@ -1,4 +1,4 @@
-"""Files read and written in blocks, and staged files that have no name yet."""
+"""Files that are read and written in blocks, and staged files that have no name yet."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mangrove.drivers.local.rooted import check_wanted, translate_errors
 from mangrove.drivers.threads import StorageThreads
 
 SMALL_BLOCK = 96 << 10  # bytes
-SWALLOWED = 8 << 20  # bytes that the buffers of a connection may hold though nobody reads them
-MAX_SEND_SECONDS = 0.005  # that a thread sends to a client which makes room again and again
+SWALLOWED = 8 << 20  # bytes that the buffers of a connection may hold although the client does not read them
+MAX_SEND_SECONDS = 0.005  # that a thread sends to a client that makes room again and again
 MAX_CHUNKS_PER_WRITE = 1024  # that one call of the kernel writes
-SLOW_BLOCK_SECONDS = 0.5  # a block that is taken this late
+SLOW_BLOCK_SECONDS = 0.5  # after which a block was taken late
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
@@ -27,7 +27,7 @@ Arguments = TypeVarTuple("Arguments")
 class FileHandle:
     """An open file, closed with its last reference: an async generator that is never iterated runs no `finally`.
 
-    It is closed in a thread of its storage, later: where the storage hangs that may take for ever.
+    It is closed later, in a thread of its storage: if the storage hangs, that may take forever.
     """
 
     def __init__(self, number: int, threads: StorageThreads) -> None:
@@ -44,13 +44,13 @@ class FileHandle:
             try:
                 self._threads.run_later(os.close, number)
             except RuntimeError:
-                pass  # the process ends, and starts no thread any more
+                pass  # the process ends and cannot start a thread
 
     __del__ = close
 
 
 def _send(socket: int, handle: int, offset: int, count: int) -> int:
-    """Send what a fast client takes: it makes room in less time than another thread needs to begin."""
+    """Send to a fast client, which makes room in less time than another thread needs to start."""
     done, end = 0, time.monotonic() + MAX_SEND_SECONDS
     while done < count:
         try:
@@ -73,7 +73,7 @@ def _send(socket: int, handle: int, offset: int, count: int) -> int:
 
 
 def _wait_for_room(socket: int, seconds: float) -> bool:
-    """Return True if the socket takes bytes again before that."""
+    """True if the socket accepts bytes again before that time."""
     waiting = select.poll()
     waiting.register(socket, select.POLLOUT)
     return bool(waiting.poll(seconds * 1000))
@@ -82,10 +82,10 @@ def _wait_for_room(socket: int, seconds: float) -> bool:
 async def read_blocks(
     threads: StorageThreads, handle: FileHandle, offset: int, length: int | None
 ) -> AsyncIterator[bytes]:
-    """The file's bytes; closes the handle at the end or when the iterator is closed.
+    """Yield the file's bytes. Close the handle at the end or when the iterator is closed.
 
-    They come in small blocks until so many were taken that the buffers of a connection cannot have swallowed them, and
-    after one that was taken late: two blocks are held for each reader, and slow ones may be many.
+    Blocks are small until the buffers of a connection cannot have absorbed the bytes so far, and after a block that was
+    taken late: two blocks are in memory for each reader, and there may be many slow ones.
     """
     left = length
     pace = Pace()
@@ -106,14 +106,14 @@ async def read_blocks(
 
 
 class Pace:
-    """The speed at which a reader takes its bytes. `block`: bytes to give it next."""
+    """The speed at which a reader takes its bytes. `block`: bytes to send it next."""
 
     def __init__(self) -> None:
         self.block = SMALL_BLOCK
         self._taken = 0
 
     def note(self, size: int, seconds: float) -> None:
-        """So many bytes were taken so late."""
+        """Record that so many bytes were taken so late."""
         self._taken = self._taken + size if seconds < SLOW_BLOCK_SECONDS else 0
         self.block = BLOCK if self._taken >= SWALLOWED else SMALL_BLOCK
 
@@ -121,9 +121,9 @@ class Pace:
 async def write_body(
     threads: StorageThreads, body: AsyncIterator[bytes], handle: int, offset: int = 0, *, is_own: bool = False
 ) -> int:
-    """Write a body from `offset` on in blocks, gathering the next one while one is written; its size in bytes.
+    """Write a body from `offset` on in blocks, gathering the next one while one is written. Return its size in bytes.
 
-    `is_own`: the service keeps the file for itself.
+    `is_own`: it is an internal file of the service.
     """
     size, chunks, gathered = 0, list[bytes](), 0
     writing: asyncio.Future[Any] | None = None
@@ -146,12 +146,12 @@ async def write_body(
 
 
 def write_chunks(handle: int, chunks: Sequence[bytes], offset: int, is_own: bool = False) -> None:
-    """Write them one behind the other; blocks. DataDiskFull, StorageFull."""
+    """Write the blocks in order; blocks. Raise DataDiskFull or StorageFull."""
     platform().require_space(handle, is_own=is_own)
     left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MAX_CHUNKS_PER_WRITE else [b"".join(chunks)]))
     with translate_errors():
         while left:
-            check_wanted()  # the handle of a call that was given up may be another file's by now
+            check_wanted()  # the handle of a call that was given up may belong to another file now
             done = os.pwritev(handle, left, offset)
             offset += done
             while left and done >= len(left[0]):
@@ -180,7 +180,7 @@ class LocalStagedFile:
             await self.threads.run_to_completion(os.ftruncate, self.handle.number, size)
 
     async def get_size(self) -> int:
-        """Bytes that it has."""
+        """The number of bytes that it has."""
         with translate_errors():
             return (await self.threads.run(os.fstat, self.handle.number)).st_size
 

@@ -1,4 +1,4 @@
-"""Copies between folders of this machine that are done at once: clones, ranges, and files that are small enough."""
+"""Copies between folders of this machine within a request: clones, ranges, and files that are small enough."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ FICLONE = 0x40049409  # Linux: share the blocks of another file
 _NO_CLONE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.ENOSYS)  # of two file systems, whatever the files
 _NOT_THESE = (errno.EINVAL, errno.EBADF, errno.EPERM)  # of two files; others of the same file systems may be cloned
 _CANNOT = (
-    errno.EXDEV,  # Linux before 5.3, and since 5.19 unless both file systems are of one type that can
+    errno.EXDEV,  # Linux before 5.3, and since 5.19 unless both file systems are of one type that supports it
     errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL,  # the file system or the kernel cannot
-    errno.EBADF,  # an old answer of file systems that cannot
-    errno.EPERM,  # a sandbox refuses the call; where the file is immutable the next means fails as well
+    errno.EBADF,  # an older answer of file systems that cannot
+    errno.EPERM,  # a sandbox refuses the call; if the file is immutable the next means fails as well
     errno.ENOTSOCK,  # sendfile of systems that send to sockets only
 )  # fmt: skip
 Devices = tuple[int, int]
@@ -67,19 +67,22 @@ MEANS = (*([_copy_in_kernel] if hasattr(os, "copy_file_range") else []), _send, 
 
 
 class RangeCopier:
-    """Copies between open files; remembers of each two file systems what works between them."""
+    """A copier between open files. It remembers for each pair of file systems which means works."""
 
     def __init__(self) -> None:
         self._means: dict[Devices, int] = {}  # the first of MEANS that worked
         self._no_clones: set[Devices] = set()
 
     def copy(self, source: int, copied: int, offset: int, length: int) -> int:
-        """Copy a range to the same offset; the bytes copied, fewer where the source ends."""
+        """Copy a range to the same offset. Return the copied bytes, fewer if the source ends."""
         return self._copy(source, copied, offset, length, _find_devices(source, copied))
 
     def copy_whole(self, source: int, copied: int, size: int, largest: int, devices: Devices) -> int | None:
-        """Copy a file into an empty one; the bytes copied. None when it is larger than `largest` and no clone.
-        `devices`: those that the two lie on."""
+        """Copy a file into an empty one.
+
+        Return the copied bytes, None if it is larger than `largest` and cannot be cloned. `devices`: those of the two
+        files.
+        """
         if self._clone(source, copied, devices):
             return size
         return self._copy(source, copied, 0, size, devices) if size <= largest else None
@@ -100,11 +103,11 @@ class RangeCopier:
             elif means == len(MEANS) - 1:
                 break
             else:
-                means += 1  # also after 0 bytes, which Linux before 5.19 answers for files of the kernel's own
+                means += 1  # also after 0 bytes, which Linux before 5.19 returns for files of the kernel's own
         return length - left
 
     def _clone(self, source: int, copied: int, devices: Devices) -> bool:
-        """Make an empty file share the bytes of another one; whether that is possible."""
+        """Make an empty file share the bytes of another one. Return True if that is possible."""
         if devices in self._no_clones:
             return False
         try:
@@ -118,10 +121,10 @@ class RangeCopier:
         return True
 
 
-PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
+PART = 128 << 20  # bytes that one call copies: the work that a killed worker may have to repeat
 MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
 MAX_BATCH = 512  # files that are copied before the first gets its name, so that they are flushed together
-DESCRIPTORS_PER_FILE = 6  # of a batch: the copy, the folders at both ends; as much again for another thread
+DESCRIPTORS_PER_FILE = 6  # of a batch: the copy, the folders at both ends; as many again for another thread
 
 
 @contextmanager
@@ -136,7 +139,7 @@ def open_file(root: Root, path: TreePath) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A whole copy that is to be `name` in its open folder; it has no name there yet, or `part`."""
+    """A complete copy that will be `name` in its open folder. It has no name there yet, or `part`."""
 
     handle: int
     folder: OpenFolder
@@ -146,7 +149,7 @@ class CopiedFile:
 
 
 class FileCopier:
-    """Copies files into one root. All methods block; they are called in threads."""
+    """A copier of files into one root. All methods block; they are called in threads."""
 
     def __init__(self, root: Root, durability: Durability) -> None:
         self._root = root
@@ -154,7 +157,7 @@ class FileCopier:
         self.ranges = RangeCopier()
 
     def copy(self, path: TreePath, target: TreePath, overwrite: bool, durable: bool) -> None:
-        """Copy a file, or a folder without content; NotSupported for what needs a task. Never follows a link."""
+        """Copy a file, or an empty folder. Raise NotSupported if it needs a task. Links are never followed."""
         mode = self._root.stat(path).st_mode
         if stat.S_ISDIR(mode):
             self._copy_empty_folder(path, target)
@@ -175,9 +178,9 @@ class FileCopier:
             self._durability.sync_names([target])
 
     def copy_from(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
-        """Copy small files from another root; return the problem of each, or None.
+        """Copy small files from another root. Return the problem of each, or None.
 
-        Each folder is opened once for a batch, which has as many files as there are free descriptors for.
+        Each folder is opened once per batch, which has as many files as there are free descriptors for.
         """
         results: list[StorageProblem | None] = []
         while len(results) < len(files):
@@ -209,14 +212,14 @@ class FileCopier:
     def _commit_durably(
         self, files: Sequence[CopyRequest], copies: Mapping[int, CopiedFile], results: list[StorageProblem | None]
     ) -> None:
-        """First all bytes, then all names, then the folders: so few flushes are enough for many files."""
+        """Write first all bytes, then all names, then the folders: so few flushes are enough for many files."""
         try:
             self._sync_bytes(copies.values())
         except OSError as error:
             for index in copies:
                 results[index] = make_problem(error)
             return
-        named: dict[int, TreePath] = {}  # by the handles of folders, one in each
+        named: dict[int, TreePath] = {}  # by the handles of folders, one file in each
         for index, copied in copies.items():
             try:
                 self._commit(copied)
@@ -232,7 +235,7 @@ class FileCopier:
                 results[index] = results[index] or problem
 
     def _sync_bytes(self, copies: Collection[CopiedFile]) -> None:
-        """Make the bytes of copies survive; without that, all are dropped."""
+        """Make the bytes of copies survive; if that fails, drop all of them."""
         try:
             self._durability.sync_files({copied.handle: copied.folder.device for copied in copies})
         except BaseException:
@@ -241,7 +244,7 @@ class FileCopier:
             raise
 
     def _copy_request(self, origin: OpenFolders, target: OpenFolders, file: CopyRequest) -> CopiedFile:
-        """A copy of the file that is asked for; EntryChanged when it is another one by now."""
+        """Return a copy of the requested file. Raise EntryChanged if it was replaced."""
         handle, status = origin.open_file(file.source)
         try:
             if not is_same(status, file):
@@ -262,8 +265,7 @@ class FileCopier:
     def _copy_open_file(
         self, root: Root, source: int, status: os.stat_result, folder: OpenFolder, name: str, overwrite: bool
     ) -> CopiedFile:
-        """Copy an open file of `root` with its times; refused when it is no longer what `status` says once it is
-        copied."""
+        """Copy an open file of `root` with its times. Refuse it if it no longer matches `status` once it is copied."""
         mode = self._root.limit_mode(root.extend_mode(stat.S_IMODE(status.st_mode)))
         part, handle = "", tmpfile.create_nameless(folder.handle, mode)
         if handle is None:
@@ -290,7 +292,7 @@ class FileCopier:
             raise EntryChanged("the file became shorter while it was copied")
 
     def _commit(self, copied: CopiedFile) -> None:
-        """Give a copy its name; without one, it is removed."""
+        """Give a copy its name; without one, remove it."""
         handle, folder, part = copied.handle, copied.folder.handle, copied.part
         try:
             check_wanted()
@@ -304,14 +306,14 @@ class FileCopier:
         os.close(handle)
 
     def copy_range(self, source: Root, path: TreePath, copied: int, offset: int, length: int) -> int:
-        """Copy a range of a file of another root to the same offset of an open file; the bytes copied."""
+        """Copy a range of a file of another root to the same offset of an open file. Return the copied bytes."""
         platform().require_space(copied)
         with open_file(source, path) as handle, translate_errors():
             return self.ranges.copy(handle, copied, offset, length)
 
 
 def _drop(copied: CopiedFile) -> None:
-    """Remove a copy that is not to be."""
+    """Remove a copy that must not stay."""
     os.close(copied.handle)
     if copied.part:
         tmpfile.discard(copied.folder.handle, copied.part)

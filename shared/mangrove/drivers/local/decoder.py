@@ -1,4 +1,4 @@
-"""The program that decodes pictures, in a process with bounds: whatever a picture is, it costs no more than they allow.
+"""The program that decodes pictures, in a process with limits: no picture can cost more than they allow.
 
 The service runs this file by its path. Its one argument is JSON: `[sys.path, MiB of memory, seconds of computing for
 one picture, pixels]`. Its standard input is a socket: for every byte with the descriptor of a file it answers Outcome
@@ -39,7 +39,7 @@ class Outcome(IntEnum):
 
 
 class _NeedsMore(Exception):
-    """The picture has more pixels than are to be decoded here."""
+    """The picture has more pixels than this process may decode."""
 
 
 class _TooLarge(Exception):
@@ -47,7 +47,7 @@ class _TooLarge(Exception):
 
 
 def load_decoders() -> None:
-    """Import what decodes, and nothing else."""
+    """Import the decoders, and nothing else."""
     from PIL import AvifImagePlugin, Image
 
     for name in ("Jpeg", "Png", "Gif", "Bmp", "WebP", "Tiff", "Avif"):
@@ -57,7 +57,7 @@ def load_decoders() -> None:
 
 
 def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
-    """A thumbnail of the picture in `file`; `most_pixels`: those that may be decoded here."""
+    """Return a thumbnail of the picture in `file`; `most_pixels`: the maximum to decode in this process."""
     from PIL import Image
 
     try:
@@ -71,12 +71,12 @@ def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
         return (Outcome.NEEDS_MORE if most_pixels < MAX_PIXELS else Outcome.TOO_LARGE), b""
     except (_TooLarge, Image.DecompressionBombWarning, Image.DecompressionBombError):
         return Outcome.TOO_LARGE, b""
-    except Exception:  # a decoder may raise anything for bytes that somebody has made up
+    except Exception:  # a decoder may raise anything for malicious bytes
         return Outcome.NOT_A_PICTURE, b""
 
 
 def shrink(file: BinaryIO, most_pixels: int) -> bytes:
-    """A PNG of the picture, WIDTH pixels wide and turned as it says."""
+    """Return a PNG of the picture, WIDTH pixels wide and turned as its metadata says."""
     from PIL import Image, ImageOps
 
     _check_pixels(read_webp_pixels(file.read(30)), most_pixels)
@@ -101,8 +101,10 @@ def _check_pixels(pixels: int, most_pixels: int) -> None:
 
 
 def read_webp_pixels(head: bytes) -> int:
-    """Pixels of the canvas of a WebP file, by its first 30 bytes; 0 for another file. Its decoder takes the memory for
-    all of them before it tells how many there are."""
+    """Return the pixels of the canvas of a WebP file, by its first 30 bytes; 0 for another file.
+
+    Its decoder allocates memory for all of them before it reports their number.
+    """
     if len(head) < 30 or head[:4] != b"RIFF" or head[8:12] != b"WEBP":
         return 0
     kind = head[12:16]
@@ -115,7 +117,7 @@ def read_webp_pixels(head: bytes) -> int:
 
 
 def _decode_reduced(image: Pillow.Image) -> None:
-    """Decode to twice the thumbnail's size: what follows copies the whole picture several times."""
+    """Decode to twice the thumbnail's size: the following steps copy the whole picture several times."""
     factor = min(image.width, image.height) / (WIDTH * 2)
     if factor > 1:
         gap = None if image.mode.startswith("I;16") else 2.0  # Pillow cannot reduce these
@@ -123,7 +125,7 @@ def _decode_reduced(image: Pillow.Image) -> None:
 
 
 def limit_process(mebibytes: int) -> None:
-    """Bound this process, beside what it has already; it writes no file and leaves no core."""
+    """Limit the memory of this process in addition to its present memory. It writes no file and leaves no core dump."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
     most = pages * resource.getpagesize() + (mebibytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -132,10 +134,10 @@ def limit_process(mebibytes: int) -> None:
 
 
 def limit_work(seconds: int) -> None:
-    """Let the kernel end this process when it computes for so long from now on.
+    """Let the kernel end this process if it computes for so long from now on.
 
-    RLIMIT_CPU would not do: it counts since the start of the process, and by ticks, which on a busy machine go ahead of
-    what the process knows of itself by some seconds in a minute.
+    RLIMIT_CPU is not suitable: it counts from the start of the process, and by ticks, which on a busy machine run ahead
+    of the process's own time by several seconds per minute.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds)
 

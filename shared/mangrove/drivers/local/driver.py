@@ -71,7 +71,7 @@ class Local(Driver):
         self.root = Root(options.root_folder_path)
         self._threads = StorageThreads(f"local {context.mount_path}", lambda: os.statvfs(options.root_folder_path))
         self._mode = 0o777
-        self._is_own = not context.storage_id  # the service keeps it for itself
+        self._is_own = not context.storage_id  # the service uses it for internal files
         self._durability = Durability(self.root)
         self._copier = copy.FileCopier(self.root, self._durability)
         recycle_bin = "" if options.recycle_bin_path == KEEP_DELETED else options.recycle_bin_path
@@ -95,7 +95,7 @@ class Local(Driver):
         return bool(self._refuses_existing)
 
     def _try_to_refuse(self) -> None:
-        # where no file can be made now, that is tried again
+        # if no file can be made now, the next call tries again
         with suppress(StorageProblem), self.root.open_folder(ROOT) as handle:
             self._refuses_existing = noreplace.can_refuse_existing(handle)
 
@@ -219,14 +219,14 @@ class Local(Driver):
                 handle.close()
 
     def _create_part(self, path: TreePath, part: str, handles: OpenHandles) -> None:
-        """Create the unfinished file of `path`; its handle is added to `handles`, also when the caller is cancelled."""
+        """Create the unfinished file of `path`. Its handle is added to `handles`, also if the caller is cancelled."""
         with self._open_target_folder(path) as folder:
             handle = tmpfile.create(folder, part, self.root.limit_mode(tmpfile.NEW_FILE))
             handles.append(FileHandle(handle, self._threads))
 
     @contextmanager
     def _open_target_folder(self, path: TreePath) -> Iterator[int]:
-        """A handle of the folder of a file that is to be stored; EntryExists when the file is a folder."""
+        """Return a handle of the folder of a file to store. Raise EntryExists if the file is a folder."""
         with self.root.open_target(path) as (folder, name):
             if is_folder(name, folder):
                 raise EntryExists
@@ -254,7 +254,7 @@ class Local(Driver):
             with self.root.open_target(path) as (folder, _):
                 os.unlink(part, dir_fd=folder)
         except Problem:
-            pass  # it was never created or has no name, or its folder is gone
+            pass  # it was never created or has no name, or its folder was removed
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         refuse_part_name(path)

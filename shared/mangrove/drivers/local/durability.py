@@ -1,8 +1,7 @@
-"""Durability: stored files survive a power cut: their bytes are on the disk before their names, and those before the
-answer.
+"""Durability of stored files: their bytes are on the disk before their names, and the names before the answer.
 
-A folder is as durable as its own name in the folder above it. Which names of folders are on the disk is remembered,
-so that a put costs one flush of its file and one of its folder, however deep that lies.
+A folder is as durable as its own name in its parent. The service remembers which names of folders are on the disk, so
+that a put costs one flush of its file and one of its folder, at any depth.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, Segments, translate_errors
 from mangrove.drivers.threads import allow_long_wait
 
-MIN_FILES_FOR_SYNCFS = 16  # flushing the whole file system costs about as much as flushing so many files one by one
+MIN_FILES_FOR_SYNCFS = 16  # a flush of the whole file system costs about as much as flushing so many files individually
 MAX_KNOWN_FOLDERS = 10_000  # that are remembered
 
 
 class Durability:
     """Flushes files and folders of one root. All methods block; they are called in threads.
 
-    Flushing a whole file system also writes what other programs have left in memory, however much that is: so it is
-    done for many files only.
+    Flushing a whole file system also writes the unwritten data of other programs, however much that is, so it is done
+    for many files only.
     """
 
     def __init__(self, root: Root) -> None:
@@ -33,8 +32,10 @@ class Durability:
         self._named: dict[Segments, int] = {}  # folders whose names are on the disk, and their inodes
 
     def sync(self, path: TreePath) -> None:
-        """Make a file survive that stands there, or a folder with all it holds, which costs a flush of its file system;
-        EntryNotFound."""
+        """Make an existing file survive, or a folder with all its content, which costs a flush of its file system.
+
+        Raise EntryNotFound.
+        """
         try:
             with self._root.open_folder(path) as folder:
                 _sync_all(folder)
@@ -48,8 +49,10 @@ class Durability:
         self.sync_names([path])
 
     def sync_files(self, files: Mapping[int, int]) -> None:
-        """Make the bytes of open files survive, whose devices are given by their handles; OSError when that fails for
-        one of them."""
+        """Make the bytes of open files survive; the handles give their devices.
+
+        Raise OSError if that fails for one of them.
+        """
         devices = {device: handle for handle, device in files.items()}
         if len(files) >= MIN_FILES_FOR_SYNCFS * len(devices) and kernel.can_sync_file_system():
             for handle in devices.values():
@@ -59,7 +62,7 @@ class Durability:
                 sync_file(handle)
 
     def sync_names(self, targets: Iterable[TreePath]) -> None:
-        """Make the names of new files and folders survive, with those of the folders above them."""
+        """Make the names of new files and folders survive, with those of their parents."""
         folders: dict[Segments, int] = {}
         for target in targets:
             self._add_unsynced(target, folders)
@@ -77,7 +80,7 @@ class Durability:
         self._named.update(folders)
 
     def _add_unsynced(self, target: TreePath, folders: dict[Segments, int]) -> None:
-        """Add the folder of `target`, and those above it up to one whose name is on the disk."""
+        """Add the folder of `target` and its parents, up to one whose name is on the disk."""
         folder = self._root.resolve(target)[:-1]
         while folder not in folders:
             with self._root.open_real_folder(folder) as handle:
@@ -87,7 +90,7 @@ class Durability:
             folder = folder[:-1]
 
     def forget(self, folder: TreePath) -> None:
-        """A folder is new there: it may have the inode of one that is gone."""
+        """Record a new folder: it may have the inode of a removed one."""
         self._named.pop(self._root.resolve(folder), None)
 
 
@@ -113,5 +116,5 @@ def _sync_folder(handle: int) -> None:
     try:
         sync_file(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems of other machines flush no folders
+        if error.errno != errno.EINVAL:  # some network file systems cannot flush folders
             raise

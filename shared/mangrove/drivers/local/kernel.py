@@ -18,12 +18,14 @@ _ON_THIS_MACHINE = frozenset({
     # tmpfs, ramfs, F2FS, ZFS, overlay; then JFS, ReiserFS, FAT, exFAT, NTFS3, HFS+, bcachefs, NILFS, UDF
     0x3153464A, 0x52654973, 0x4D44, 0x2011BAB0, 0x7366746E, 0x482B, 0xCA451A4E, 0x3434, 0x15013346,
 })  # fmt: skip
-"""The `f_type` of statfs(2) of file systems whose bytes do not leave the machine. NFS, SMB, 9P, Ceph and FUSE (behind
-which may be anything) are not among them."""
+"""The `f_type` of statfs(2) of file systems whose bytes do not leave the machine.
+
+NFS, SMB, 9P, Ceph and FUSE (behind which anything may be) are not among them.
+"""
 
 
 def _find(name: str, *types: Any) -> Any:
-    """A function of the C library that returns an int; None where it has none of that name."""
+    """Return a function of the C library that returns an int; None if it does not have it."""
     function = getattr(_LIBC, name, None)
     if function is not None:
         function.argtypes = types
@@ -42,7 +44,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def _find_openat2() -> Any:
-    """The call, if this is Linux; what the kernel answers is known when it is made."""
+    """The call, if this is Linux; the kernel's answer is known when it is made."""
     if platform.system() != "Linux" or (syscall := getattr(_LIBC, "syscall", None)) is None:
         return None
     syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
@@ -60,9 +62,10 @@ def _check(result: int) -> None:
 
 
 def rename_noreplace(old: str, new: str, source: int, folder: int) -> None:
-    """Rename between two open folders; FileExistsError when anything has the new name.
+    """Rename between two open folders.
 
-    OSError with EINVAL or ENOSYS where the file system or the C library does not know the flag.
+    Raise FileExistsError if the new name is taken, OSError with EINVAL or ENOSYS if the file system or the C library
+    does not support the flag.
     """
     if _RENAMEAT2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -70,10 +73,11 @@ def rename_noreplace(old: str, new: str, source: int, folder: int) -> None:
 
 
 def open_beneath(folder: int, path: str, flags: int) -> int:
-    """A handle of what is at the relative `path` below an open folder; links are followed unless one leads out of it.
+    """Return a handle of the relative `path` below an open folder; links are followed unless one leads out of it.
 
-    OSError with EXDEV for a link that leads out, or has an absolute target; with ENOSYS before Linux 5.6, elsewhere and
-    where a sandbox does not know the call (some of them answer EPERM); with EAGAIN when folders were renamed meanwhile.
+    Raise OSError with EXDEV for a link that leads out, or has an absolute target; with ENOSYS before Linux 5.6, on
+    other systems and in sandboxes without the call (some of them answer EPERM); with EAGAIN if folders were renamed
+    meanwhile.
     """
     if _SYSCALL is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -86,21 +90,21 @@ def open_beneath(folder: int, path: str, flags: int) -> int:
 
 
 def can_sync_file_system() -> bool:
-    """Return True if `sync_file_system` is there and tells of errors, as Linux does since 5.8."""
+    """True if `sync_file_system` exists and reports errors, as Linux does since 5.8."""
     release = platform.release().split(".")
     known = _SYNCFS is not None and all(part.isdecimal() for part in release[:2])
     return known and tuple(map(int, release[:2])) >= (5, 8)
 
 
 def sync_file_system(handle: int) -> None:
-    """Make all that was written to the file system of an open file survive a power cut, whoever wrote it."""
+    """Make everything that was written to the file system of an open file survive a power cut, by any program."""
     _check(_SYNCFS(handle))
 
 
 def is_on_this_machine(handle: int) -> bool:
-    """Return True if the file system of an open file is known to keep its bytes on this machine."""
+    """True if the file system of an open file is known to keep its bytes on this machine."""
     if _FSTATFS is None or platform.system() != "Linux":
         return False
-    status = ctypes.create_string_buffer(256)  # more than a struct statfs, which begins with f_type
+    status = ctypes.create_string_buffer(256)  # larger than a struct statfs, which starts with f_type
     _check(_FSTATFS(handle, status))
     return (ctypes.c_long.from_buffer(status).value & 0xFFFFFFFF) in _ON_THIS_MACHINE

@@ -1,4 +1,4 @@
-"""A rename that replaces nothing, decided by the kernel in the same step wherever the file system can."""
+"""A rename that replaces nothing, decided atomically by the kernel if the file system supports it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def unlink(name: str, folder: int) -> None:
 
 
 def rename_noreplace(old: str, new: str, source: int, folder: int, unlink: Unlink = unlink) -> None:
-    """Rename between two open folders; FileExistsError when anything has the new name.
+    """Rename between two open folders. Raise FileExistsError if the new name is taken.
 
-    `unlink` ends the old name of a file on file systems that need a second name on the way: NFS and some of FUSE. Where
-    there are no second names either, a look goes before the rename.
+    `unlink` removes the old name of a file on file systems that need a second name in between: NFS and some of FUSE. If
+    there are no second names either, the name is checked before the rename.
     """
     try:
         kernel.rename_noreplace(old, new, source, folder)
     except FileExistsError:
         if not _is_one_entry(old, new, source, folder):
             raise
-        os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)  # it changes case where case does not count
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)  # a change of case on a file system that ignores case
     except OSError as error:
         if error.errno not in _UNKNOWN_FLAG:
             raise
@@ -46,7 +46,7 @@ def rename_noreplace(old: str, new: str, source: int, folder: int, unlink: Unlin
 
 
 def _is_one_entry(old: str, new: str, source: int, folder: int) -> bool:
-    """Return True if two names are two spellings of one, which is no second file."""
+    """True if two names are two spellings of one, so that there is no second file."""
     try:
         status = os.stat(old, dir_fd=source, follow_symlinks=False)
         other = os.stat(new, dir_fd=folder, follow_symlinks=False)
@@ -56,7 +56,7 @@ def _is_one_entry(old: str, new: str, source: int, folder: int) -> bool:
 
 
 def link_new_name(old: str, new: str, source: int, folder: int) -> bool:
-    """Give a file a second name; False for a folder, and where the file system has no hard links."""
+    """Give a file a second name. Return False for a folder, and if the file system has no hard links."""
     if stat.S_ISDIR(os.stat(old, dir_fd=source, follow_symlinks=False).st_mode):
         return False
     try:
@@ -69,7 +69,7 @@ def link_new_name(old: str, new: str, source: int, folder: int) -> bool:
 
 
 def refuse_existing(name: str, folder: int) -> None:
-    """FileExistsError when anything has the name."""
+    """Raise FileExistsError if the name is taken."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -78,8 +78,10 @@ def refuse_existing(name: str, folder: int) -> None:
 
 
 def can_refuse_existing(folder: int) -> bool:
-    """Return True if a rename in this folder refuses a name that is taken in one step; tried with a file that is
-    removed. It has the same names each time, so that the next trial removes what a killed one left."""
+    """True if a rename in this folder refuses a taken name atomically; tried with a file that is removed.
+
+    The trial always uses the same names, so that the next one removes the rest of a killed one.
+    """
     old, new = f"{PART}trial-old.part", f"{PART}trial-new.part"
     _unlink_if_there(old, folder)
     _unlink_if_there(new, folder)
@@ -105,6 +107,6 @@ def _unlink_if_there(name: str, folder: int) -> None:
 
 
 def make_other_name(name: str) -> str:
-    """A name for what cannot have its own, since something else has it."""
+    """Return a name for an entry whose own name is taken."""
     suffix = f"_{datetime.now():%Y%m%d%H%M%S}_{token_hex(2)}"
     return name.encode()[: MAX_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix

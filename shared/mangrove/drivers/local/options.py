@@ -10,17 +10,17 @@ KEEP_DELETED = "delete permanently"
 
 class LocalOptions(TrashOptions):
     root_folder_path: str = option("/", required=True)
-    directory_size: bool = option(False, help="This might impact host performance")
-    thumbnail: bool = option(required=True, help="enable thumbnail")
+    directory_size: bool = option(False, help="Show the size of folders. All files below are read, which takes time.")
+    thumbnail: bool = option(required=True, help="Show thumbnails.")
     thumb_cache_folder: str = option()
-    thumb_concurrency: str = option("16", help="How many thumbnails are made at the same time")
+    thumb_concurrency: str = option("16", help="Number of thumbnails that are made concurrently.")
     video_thumb_pos: str = option(
-        "20%", help="Where in a video its thumbnail is taken: a number means seconds, with % a share of the length"
+        "20%", help="Position of the thumbnail in a video: seconds, or a percentage of its length with %."
     )
-    show_hidden: bool = option(True, help="show hidden directories and files")
+    show_hidden: bool = option(True, help="Show hidden files and folders.")
     mkdir_perm: str = option("777")
     recycle_bin_path: str = option(
-        KEEP_DELETED, help="path to recycle bin, delete permanently if empty or keep 'delete permanently'"
+        KEEP_DELETED, help="Folder for removed files. Empty or 'delete permanently': removals are final."
     )
 
 
@@ -29,11 +29,11 @@ def parse_mode(text: str) -> int:
     try:
         return int(text, 8)
     except ValueError:
-        raise StorageProblem(f'mkdir_perm: "{text[:40]}" is no octal number') from None
+        raise StorageProblem(f'mkdir_perm: "{text[:40]}" is not an octal number') from None
 
 
 def check_video_position(text: str) -> None:
-    """Refuse what is neither seconds nor a share with %."""
+    """Refuse a text that is neither seconds nor a percentage."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files taken away from their names: to be compared before a removal, or to make room for a rename."""
+"""Files that are moved away from their names: for a comparison before a removal, or to make room for a rename."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
 ATTEMPTS = 50
-ABANDONED_AFTER_SECONDS = 10.0  # old enough to be left by a process that was killed
+ABANDONED_AFTER_SECONDS = 10.0  # so old that their process must have died
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlink) -> None:
-    """Remove a file of an open folder; EntryChanged, and what is there stays, when it is not `version` any more.
+    """Remove a file of an open folder. If it is not `version` any more, keep it and raise EntryChanged.
 
-    `remove` gets its name and the folder in which it was put quarantine. No error if nothing has the name.
+    `remove` gets its name and the quarantine folder. A missing file is ignored.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -41,7 +41,7 @@ def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlin
 
 
 def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) -> bool:
-    """Put aside, compare, remove; False when someone has put it back meanwhile."""
+    """Move it aside, compare, remove. Return False if another process has put it back meanwhile."""
     place_name = make_place_name(name)
     try:
         os.mkdir(place_name, 0o700, dir_fd=folder)
@@ -60,7 +60,7 @@ def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) 
         remove(name, place)
     except FileNotFoundError:
         return False
-    except BaseException:  # whatever it was, the file gets its name back
+    except BaseException:  # after any failure the file gets its name back
         _put_back(name, place, folder)
         raise
     finally:
@@ -70,18 +70,20 @@ def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) 
 
 
 def make_place_name(name: str) -> str:
-    """The name of the folder into which a file of that name is put quarantine."""
+    """Return the name of the quarantine folder for a file of that name."""
     return PREFIX + hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
 
 
 def restore(folder: int, name: str) -> bool:
-    """Give a file its name back that was put aside; whether there was one."""
+    """Give a file in quarantine its name back. Return True if there was one."""
     return _empty(folder, make_place_name(name))
 
 
 def restore_left(folder: int, place_name: str) -> None:
-    """Restore what lies aside for so long that no process is at work with it. A listing that does so may not show it,
-    the next one does."""
+    """Restore files that are in quarantine for so long that no process works with them.
+
+    A listing that does so may not show them; the next one does.
+    """
     with suppress(FileNotFoundError):
         changed = os.stat(place_name, dir_fd=folder, follow_symlinks=False).st_mtime
         if abs(time.time() - changed) > ABANDONED_AFTER_SECONDS:
@@ -104,8 +106,11 @@ def _empty(folder: int, place_name: str) -> bool:
 
 
 def _put_back(name: str, place: int, folder: int) -> None:
-    """Give a file its name back. Who has taken that meanwhile keeps it, as the newer one; the other one stays beside
-    it: the name was taken because it looked free, which is no leave to lose what had it."""
+    """Give a file its name back.
+
+    If another file has taken the name meanwhile, that one keeps it, as the newer one, and this one stays beside it: the
+    name only seemed free, which does not justify losing either.
+    """
     free_name = name
     while True:
         try:
@@ -114,18 +119,20 @@ def _put_back(name: str, place: int, folder: int) -> None:
             free_name = make_other_name(name)
             continue
         except FileNotFoundError:
-            pass  # someone else has put it back
+            pass  # another process has put it back
         return
 
 
 def _remove_place(folder: int, place_name: str) -> None:
-    with suppress(OSError):  # gone, or in use again
+    with suppress(OSError):  # removed, or in use again
         os.rmdir(place_name, dir_fd=folder)
 
 
 def rename(old: str, new: str, source: int, folder: int, *, overwrite: bool) -> None:
-    """Rename between two open folders. FileExistsError when something has the new name, unless it may be replaced and
-    both are files."""
+    """Rename between two open folders.
+
+    Raise FileExistsError if the new name is taken, unless it may be replaced and both are files.
+    """
     status = os.stat(old, dir_fd=source, follow_symlinks=False)
 
     def drop_old_name(name: str, source: int) -> None:
@@ -138,13 +145,13 @@ def rename(old: str, new: str, source: int, folder: int, *, overwrite: bool) -> 
         os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
     except IsADirectoryError:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
-    # the kernel does nothing when both are names of one file
+    # the kernel does nothing if both are names of one file
     if status.st_nlink > 1 and _has(old, source, status) and _has(new, folder, status):
         drop_old_name(old, source)
 
 
 def _has(name: str, folder: int, status: os.stat_result) -> bool:
-    """Return True if a name is one of this file."""
+    """True if a name is one of this file."""
     try:
         return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), status)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Removals of a storage: final, or into its recycle bin."""
+"""Removals in a storage: final, or into its recycle bin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_folder(name: str, folder: int) -> bool:
-    """Return True if an entry of an open folder is a folder, and no link to one."""
+    """True if an entry of an open folder is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def is_folder(name: str, folder: int) -> bool:
 
 
 class Remover:
-    """Removes from one root. `bin_path`: the folder that keeps what is removed; "" for none. All methods block."""
+    """Removes from one root. `bin_path`: the folder that keeps removed entries; "" for none. All methods block."""
 
     def __init__(self, root: Root, bin_path: str, ranges: RangeCopier) -> None:
         self._root = root
@@ -44,7 +44,7 @@ class Remover:
         return os.path.realpath(self._bin_path)
 
     def remove(self, path: TreePath) -> None:
-        """Remove a file or folder, if it is there."""
+        """Remove a file or folder, if it exists."""
         try:
             with self._root.open_parent(path) as (folder, name):
                 if self._bin_path:
@@ -54,7 +54,7 @@ class Remover:
                 else:
                     os.unlink(name, dir_fd=folder)
         except EntryNotFound:
-            if self._is_there(path):  # something below it vanished meanwhile, and the rest is left
+            if self._is_there(path):  # an entry below it was removed meanwhile, and others remain
                 raise
 
     def _is_there(self, path: TreePath) -> bool:
@@ -76,7 +76,7 @@ class Remover:
             return False
 
     def remove_empty(self, path: TreePath) -> bool:
-        """Remove a folder that holds nothing; whether it is gone."""
+        """Remove an empty folder. Return True if it is gone."""
         if path == "/":
             return False
         with self._root.open_parent(path) as (folder, name):
@@ -89,14 +89,14 @@ class Remover:
         return True
 
     def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
-        """Remove a file that is still `entry`; EntryChanged, and what is there stays, when it is not."""
+        """Remove a file that is still `entry`. Otherwise keep it and raise EntryChanged."""
         with self._root.open_parent(path) as (folder, name):
             restored = quarantine.restore(folder, name)
             try:
                 handle = os.open(name, _O_PATH, dir_fd=folder)
             except FileNotFoundError:
                 return
-            try:  # while the file is open no other one gets its inode
+            try:  # while the file is open no other file gets its inode
                 status = os.fstat(handle)
                 if stat.S_ISDIR(status.st_mode):
                     raise NotAFile
@@ -126,7 +126,7 @@ class Remover:
             os.close(bin_folder)
 
     def _carry(self, name: str, new_name: str, folder: int, target: int) -> None:
-        """Rename between two open folders; entry by entry when they are on two file systems."""
+        """Rename between two open folders; entry by entry if they are on two file systems."""
         try:
             rename_noreplace(name, new_name, folder, target)
         except OSError as error:
@@ -158,7 +158,7 @@ class Remover:
         os.rmdir(name, dir_fd=folder)
 
     def _carry_file(self, name: str, new_name: str, folder: int, target: int) -> None:
-        """Copy a file, then remove it unless it has changed; what is in the bin is on the disk by then."""
+        """Copy a file, then remove it unless it has changed. Its copy in the bin is on the disk by then."""
         part = make_part_name()
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:

@@ -1,4 +1,4 @@
-"""Paths confined to a root: opened step by step, kept open, and compared by version."""
+"""Paths that are confined to a root: opened step by step, kept open, and compared by version."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _PATH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 _NOT_SAID = (
     errno.EXDEV, errno.ELOOP,  # links that lead out, or to themselves, or have an absolute target
-    errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.E2BIG,  # the call is not there, or folders were renamed meanwhile
-    errno.ENAMETOOLONG,  # of the whole path; its segments may be fine
+    errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.E2BIG,  # the call is missing, or folders were renamed meanwhile
+    errno.ENAMETOOLONG,  # of the whole path; its segments may be valid
 )  # fmt: skip
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOENT: (EntryNotFound, None),
@@ -72,44 +72,47 @@ def make_problem(error: OSError) -> StorageProblem:
 
 
 def check_wanted() -> None:
-    """Unreachable when the call that runs in this thread has been answered so: it must change nothing any more."""
+    """Raise Unreachable if the call in this thread was given up: it must not change anything any more."""
     if is_given_up():
         raise Unreachable
 
 
 def _lies_in(real: str, folder: str) -> bool:
-    """Return True if a path is that of a folder or below it, both with links resolved."""
+    """True if a path is that of a folder or below it, both with links resolved."""
     return real == folder or real.startswith(folder.rstrip("/") + "/")
 
 
 class Root:
-    """The root folder of a storage. All but making it blocks, and is called in threads."""
+    """The root folder of a storage. All methods but the constructor block, and are called in threads."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     @cached_property
     def real(self) -> str:
-        """Its absolute path, links resolved when it is first used."""
+        """Its absolute path, with links resolved at the first use."""
         return os.path.realpath(self._folder)
 
     @cached_property
     def _is_private(self) -> bool:
-        """Return True if it lies in the data directory, where everything is for the owner alone."""
+        """True if it is in the data directory, which is for its owner alone."""
         data = config().data
         return data is not None and _lies_in(self.real, os.path.realpath(data))
 
     def limit_mode(self, mode: int) -> int:
-        """The permissions with which something is made below, of which the umask takes its own."""
+        """The permissions of new entries below, before the umask."""
         return mode & 0o700 if self._is_private else mode
 
     def extend_mode(self, mode: int) -> int:
-        """The permissions that a file below would have elsewhere, of which the umask takes its own."""
+        """The permissions that a file below would have elsewhere, before the umask."""
         owner = mode & 0o700
         return mode | owner >> 3 | owner >> 6 if self._is_private else mode
 
     def resolve(self, path: TreePath) -> Segments:
-        """The real segments of `path` below the root, links resolved; EntryNotFound when it leads outside."""
+        """Return the real segments of `path` below the root, with links resolved.
+
+        Raise EntryNotFound if it leads outside.
+        """
         real = os.path.realpath(self.real + str(path))
         if real == self.real:
             return ()
@@ -118,7 +121,7 @@ class Root:
         return tuple(real[len(self.real.rstrip("/")) + 1 :].split("/"))
 
     def _open_beneath(self, path: TreePath, flags: int) -> int | None:
-        """A handle of what `path` leads to; None where the kernel does not say that it is below the root."""
+        """Return a handle of the target of `path`; None if the kernel does not confirm that it is below the root."""
         root = open_patiently(os.open, self.real, _PATH | os.O_DIRECTORY)
         try:
             return open_patiently(kernel.open_beneath, root, path[1:] or ".", flags)
@@ -130,7 +133,7 @@ class Root:
             os.close(root)
 
     def _walk(self, segments: Segments) -> int:
-        """A handle of a folder that `resolve` found."""
+        """Return a handle of a folder that `resolve` found."""
         handle = open_patiently(os.open, self.real, _FOLDER | os.O_NOFOLLOW)
         for segment in segments:
             try:
@@ -151,7 +154,7 @@ class Root:
 
     @contextmanager
     def open_folder(self, path: TreePath) -> Iterator[int]:
-        """A handle of the folder `path`; EntryNotFound, or NotSupported when it is a file."""
+        """Return a handle of the folder `path`. Raise EntryNotFound, or NotSupported if it is a file."""
         with translate_errors():
             handle = self._open_folder(path)
             try:
@@ -162,7 +165,7 @@ class Root:
 
     @contextmanager
     def open_real_folder(self, segments: Segments) -> Iterator[int]:
-        """A handle of a folder that `resolve` found."""
+        """Return a handle of a folder that `resolve` found."""
         with translate_errors():
             handle = self._walk(segments)
             try:
@@ -172,14 +175,16 @@ class Root:
 
     @contextmanager
     def open_parent(self, path: TreePath) -> Iterator[tuple[int, str]]:
-        """A handle of the folder of `path`, and its last segment as named there, possibly a link."""
+        """Return a handle of the folder of `path`, and its last segment, possibly a link."""
         with self.open_folder(path.parent) as handle:
             yield handle, path.name
 
     @contextmanager
     def open_target(self, path: TreePath) -> Iterator[tuple[int, str]]:
-        """As `open_parent`, with links resolved: where the bytes are or are to be; StorageForbidden when that is
-        outside."""
+        """Return as `open_parent`, with links resolved: the folder of the bytes.
+
+        Raise StorageForbidden if that is outside.
+        """
         with translate_errors():
             handle, name = self._open_target(path)
             try:
@@ -206,7 +211,7 @@ class Root:
         return self._walk(segments[:-1]), segments[-1] if segments else "."
 
     def open(self, path: TreePath) -> int:
-        """A handle for reading the regular file `path`; NotSupported for a folder or a device."""
+        """Return a handle for reading the regular file `path`. Raise NotSupported for a folder or a device."""
         with translate_errors():
             handle = self._open_beneath(path, FILE)
             if handle is None:
@@ -217,7 +222,7 @@ class Root:
             return handle
 
     def _walk_to(self, path: TreePath, flags: int) -> int:
-        """As `_open_beneath`, folder by folder."""
+        """Return as `_open_beneath`, folder by folder."""
         segments = self.resolve(path)
         if not segments:
             return os.open(self.real, flags)
@@ -228,7 +233,7 @@ class Root:
             os.close(handle)
 
     def stat(self, path: TreePath) -> os.stat_result:
-        """The status of what `path` leads to; EntryNotFound when that is nothing or outside."""
+        """Return the status of the target of `path`. Raise EntryNotFound if there is none or it is outside."""
         with translate_errors():
             handle = self._open_beneath(path, _PATH)
             if handle is not None:
@@ -252,7 +257,7 @@ class Root:
         return status
 
     def measure_space(self) -> Capacity:
-        """The size of the file system, and what is free there for this process."""
+        """Return the size of the file system, and the space that is free for this process."""
         with translate_errors():
             status = os.statvfs(self.real)
         return Capacity(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
@@ -277,7 +282,7 @@ def _is_link(name: str, folder: int) -> bool:
 
 
 class FileVersion(NamedTuple):
-    """A file as the system shows it; times in nanoseconds since the epoch. `changed` is also set by a rename."""
+    """A file as the system shows it; times in nanoseconds since the epoch. A rename also sets `changed`."""
 
     inode: int
     modified: int
@@ -293,12 +298,12 @@ class FileVersion(NamedTuple):
         return "-".join(f"{value:x}" for value in self)
 
     def is_same_file(self, other: FileVersion) -> bool:
-        """Return True if both are one file with the same bytes, which may have been renamed in between."""
+        """True if both are one file with the same bytes, which may have been renamed in between."""
         return self._replace(changed=0) == other._replace(changed=0)
 
 
 def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
-    """Return True if a file is what `stat` or a listing showed. `renamed`: its name was another one in between."""
+    """True if a file is the one that `stat` or a listing showed. `renamed`: it was renamed in between."""
     if entry.size not in (None, status.st_size) or entry.modified not in (0.0, status.st_mtime):
         return False
     if not entry.etag:
@@ -310,15 +315,17 @@ def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool
 
 
 class OpenFolder(NamedTuple):
-    """The handle of a folder, and the device that it lies on."""
+    """The handle of a folder, and its device."""
 
     handle: int
     device: int
 
 
 class OpenFolders:
-    """Of one root: each folder is opened when the first of its files is asked for. For one call in one thread, which
-    sees to it that they are not too many."""
+    """Open folders of one root: each is opened for the first of its files.
+
+    It is for one call in one thread, which limits their number.
+    """
 
     def __init__(self, root: Root) -> None:
         self.root = root
@@ -333,7 +340,7 @@ class OpenFolders:
         self._open.close()
 
     def _enter(self, path: TreePath) -> tuple[OpenFolder, str]:
-        """The folder of `path`, and its last segment."""
+        """Return the folder of `path`, and its last segment."""
         parent, _, name = path.rpartition("/")
         folder = self._folders.get(parent)
         if folder is None:
@@ -342,14 +349,14 @@ class OpenFolders:
         return folder, name
 
     def open_file(self, path: TreePath) -> tuple[int, os.stat_result]:
-        """As `Root.open`, with the status of the file."""
+        """Return as `Root.open`, with the status of the file."""
         try:
             folder, name = self._enter(path)
             handle = open_patiently(os.open, name or ".", FILE | os.O_NOFOLLOW, dir_fd=folder.handle)
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise make_problem(error) from error
-            handle = self.root.open(path)  # where the link leads
+            handle = self.root.open(path)  # the target of the link
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             os.close(handle)
@@ -357,8 +364,11 @@ class OpenFolders:
         return handle, status
 
     def open_target(self, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
-        """As `Root.open_target`; EntryExists when something is there that must not be replaced, before bytes are copied
-        for nothing: what counts is what is there when the copy gets its name."""
+        """Return as `Root.open_target`.
+
+        Raise EntryExists for an entry that must not be replaced, before its bytes are copied in vain; the check that
+        decides is made when the copy gets its name.
+        """
         try:
             folder, name = self._enter(path)
             if not os.access(name, os.F_OK, dir_fd=folder.handle, follow_symlinks=False):

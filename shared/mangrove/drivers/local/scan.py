@@ -1,4 +1,4 @@
-"""Folders listed, and small files read whole."""
+"""Folders that are listed, and small files that are read whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
 
 BATCH = 2000  # entries; some milliseconds of work
-CALL_SECONDS = 0.02  # after which no further folder is begun in the same call
+CALL_SECONDS = 0.02  # after which no further folder is started in the same call
 
 MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
 
@@ -26,7 +26,7 @@ MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
 class FolderScan:
     """One reading of the folder `path`; its calls are made in `threads`, one after the other.
 
-    `make_entry` describes what is no plain file, and files too where `is_detailed`.
+    `make_entry` describes entries that are not plain files, and files too if `is_detailed`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class FolderScan:
         self._path = path
         self._make_entry = make_entry
         self._is_detailed = is_detailed
-        self._names: list[str] = []  # that are left, the next one at the end: each is given back when it is taken
+        self._names: list[str] = []  # the remaining ones, the next one at the end: each is released when it is taken
         self._handle: FileHandle | None = None
 
     @property
@@ -88,7 +88,7 @@ class FolderScan:
 class FoldersScan:
     """One reading of several folders, in about as few calls as there are batches of entries in them.
 
-    `make_scan` makes the reading of one of them.
+    `make_scan` makes the reading of a folder.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class FoldersScan:
         return self._open is not None or self._next < len(self._paths)
 
     def read_batch(self) -> Sequence[FolderBatch]:
-        """Return the next batch: as many folders as are quick to read, or have few entries together."""
+        """Return the next batch: as many folders as are fast to read, or have few entries together."""
         batches: list[FolderBatch] = []
         count, end = 0, time.monotonic() + CALL_SECONDS
         while self.has_more and count < BATCH and (not batches or time.monotonic() < end):
@@ -182,7 +182,7 @@ def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_r
 
 
 def _read_bytes(handle: int, size: int) -> bytes:
-    """The first bytes of a file, fewer where it has no more."""
+    """Return the first bytes of a file, fewer if it has no more."""
     content = os.pread(handle, size, 0)
     while len(content) < size and (more := os.pread(handle, size - len(content), len(content))):
         content += more

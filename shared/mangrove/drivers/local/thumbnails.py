@@ -1,4 +1,4 @@
-"""Thumbnails of pictures, decoded in processes of their own with bounds, and cached in a folder if there is one."""
+"""Thumbnails of pictures, decoded in processes with limits, and cached in a folder if there is one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.threads import StorageThreads
 
 PROGRAM = Path(__file__).with_name("decoder.py")
-LARGE = 4_000_000  # pixels to be decoded from which on a picture waits for those of its kind
+LARGE = 4_000_000  # pixels above which a picture waits for other large ones
 MAX_THUMBNAIL_BYTES = 4 << 20  # bytes of a thumbnail
-SPENT = (-signal.SIGPROF, -signal.SIGKILL)  # how a process ends that computed for too long, or was ended
-EXIT_TIMEOUT_SECONDS = 1.0  # that a process which closed its socket may take to end
+SPENT = (-signal.SIGPROF, -signal.SIGKILL)  # exit statuses of a process that computed for too long, or was ended
+EXIT_TIMEOUT_SECONDS = 1.0  # for a process that closed its socket to end
 MAX_SVG_BYTES = 1 << 20  # bytes
 PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "avif", "svg"})
 
@@ -49,10 +49,10 @@ class Decoder:
         self._seconds = seconds
         self._socket, theirs = socket.socketpair()
         bounds = json.dumps([[folder for folder in sys.path if folder], mebibytes, seconds, pixels])
-        # of the environment, with its secrets, it needs only where the interpreter finds its libraries
+        # of the environment, with its secrets, it needs only the location of the interpreter's libraries
         environment = {"MALLOC_ARENA_MAX": "1", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
         with theirs:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - our own program, no input of others
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - own program, own input
                 [sys.executable, "-I", "-S", str(PROGRAM), bounds],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class Decoder:
         return self._process.poll() is None
 
     def decode(self, file: BinaryIO) -> tuple[Outcome, bytes]:
-        """The outcome for a picture, and its thumbnail; DecoderGone."""
+        """Return the outcome for a picture, and its thumbnail. Raise DecoderGone."""
         end = time.monotonic() + self._seconds * 3
         try:
             socket.send_fds(self._socket, [b"?"], [file.fileno()])
@@ -88,8 +88,10 @@ class Decoder:
         return bytes(received)
 
     def stop(self, patience: float = 0.0) -> int:
-        """End it, unless it does so by itself within `patience` seconds; its exit status. One that hangs in the kernel
-        ends when the storage answers."""
+        """End it, unless it ends itself within `patience` seconds. Return its exit status.
+
+        One that hangs in the kernel ends when the storage answers.
+        """
         self._socket.close()
         for seconds in (patience, 1.0):
             try:
@@ -100,7 +102,7 @@ class Decoder:
 
 
 class DecoderPool:
-    """At most `size` processes, which begin when they are needed and end when they are not."""
+    """At most `size` processes, which start on demand and end when they are idle."""
 
     def __init__(self, size: int, mebibytes: int, seconds: int, pixels: int) -> None:
         self._bounds = (mebibytes, seconds, pixels)
@@ -109,7 +111,7 @@ class DecoderPool:
         self._working: set[Decoder] = set()
 
     async def decode(self, file: BinaryIO) -> tuple[Outcome, bytes] | None:
-        """The outcome for a picture, and its thumbnail; None when it took more than a process may take."""
+        """Return the outcome for a picture, and its thumbnail; None if it exceeded the limits of a process."""
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._decode, file)
         return await finish_despite_cancel(work)  # the file stays open for so long
 
@@ -123,12 +125,14 @@ class DecoderPool:
             except DecoderGone as gone:
                 is_late = isinstance(gone, DecoderLate)
                 status = decoder.stop(0.0 if is_late else EXIT_TIMEOUT_SECONDS)
-                # late, though the kernel ends what computes for so long: the disk or the machine stood still, once
-                # gone by itself: it had nothing to do for a while, or was about to
+                # late, although the kernel limits its computing: the disk or the machine stalled once;
+                # or it ended itself, because it was idle
                 if not was_late if is_late else status not in SPENT and not is_new:
                     was_late = is_late
                     continue
-                log_event("a picture took too much work", status=status, is_late=is_late, is_new=is_new)
+                log_event(
+                    "picture exceeds the limits of the thumbnail process", status=status, is_late=is_late, is_new=is_new
+                )
                 return None
             finally:
                 self._working.discard(decoder)
@@ -136,7 +140,7 @@ class DecoderPool:
             return outcome
 
     def _take(self) -> tuple[Decoder, bool]:
-        """A process that is free, and whether it is new."""
+        """Return a free process, and True if it is new."""
         decoder: Decoder | None = None
         while self._idle and decoder is None:
             decoder = self._idle.pop()
@@ -153,27 +157,30 @@ class DecoderPool:
         return decoder, is_new
 
     def close(self) -> None:
-        """End all processes; what they work on fails."""
+        """End all processes; their pictures fail."""
         for decoder in [*self._working, *self._idle]:
             decoder.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Decoders:
-    """The processes that decode pictures for all storages. Large pictures wait for each other and for nobody else, so
-    that a few of them stop no thumbnail of another kind, and take the memory of one."""
+    """The processes that decode pictures for all storages.
+
+    Large pictures wait only for each other, so that a few of them do not block other thumbnails, and need the memory of
+    one.
+    """
 
     def __init__(self) -> None:
         self._small = DecoderPool(2, mebibytes=160, seconds=5, pixels=LARGE)
         self._large = DecoderPool(1, mebibytes=640, seconds=15, pixels=MAX_PIXELS)
 
     async def make_thumbnail(self, file: BinaryIO) -> bytes:
-        """A PNG of the picture in `file`; NotSupported when there is none to be had."""
+        """Return a PNG of the picture in `file`. Raise NotSupported if there is none."""
         decoded = await self._small.decode(file)
         if decoded is not None and decoded[0] is Outcome.NEEDS_MORE:
             decoded = await self._large.decode(file)
         if decoded is None:
-            raise NotSupported("the picture takes too much work for a thumbnail")
+            raise NotSupported("the picture is too complex for a thumbnail")
         outcome, picture = decoded
         if outcome is Outcome.NOT_A_PICTURE:
             raise NotSupported("not a picture")
@@ -187,12 +194,12 @@ class Decoders:
 
 
 def is_picture(name: str) -> bool:
-    """Return True if a file of this name may have a thumbnail."""
+    """True if a file of this name may have a thumbnail."""
     return name.rpartition(".")[2].lower() in PICTURES
 
 
 class ThumbnailMaker:
-    """Makes thumbnails for a storage, `at_once` at a time; keeps them in `folder` unless that is ""."""
+    """Makes thumbnails for a storage, `at_once` concurrently; stores them in `folder` unless that is ""."""
 
     def __init__(self, threads: StorageThreads, at_once: str, folder: str) -> None:
         self._threads = threads
@@ -201,7 +208,7 @@ class ThumbnailMaker:
         self._folder = Path(folder) if folder else None
 
     async def make(self, root: Root, path: TreePath) -> tuple[bytes, str]:
-        """The thumbnail of a file and its MIME type; NotSupported when it is no picture."""
+        """Return the thumbnail of a file and its MIME type. Raise NotSupported if it is not a picture."""
         if path.name.lower().endswith(".svg"):
             return await self._threads.run(_read_svg, root, path), "image/svg+xml"
         async with self._limit:
@@ -222,7 +229,7 @@ class ThumbnailMaker:
         return picture
 
     def _open(self, root: Root, path: TreePath, opened: list[BinaryIO]) -> tuple[bytes | None, Path | None]:
-        """The thumbnail if it is kept already, and where; the file is added to `opened`."""
+        """Return the stored thumbnail, if there is one, and its location; the file is added to `opened`."""
         file = os.fdopen(root.open(path), "rb", buffering=0)
         opened.append(file)
         cached = self._find_cache_path(os.fstat(file.fileno()))
@@ -241,7 +248,7 @@ def _read_svg(root: Root, path: TreePath) -> bytes:
 
 
 def _keep(cached: Path, picture: bytes) -> None:
-    """Store a thumbnail as a whole."""
+    """Store a thumbnail atomically."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     part = cached.with_suffix(f".{os.getpid()}.part")
     part.write_bytes(picture)

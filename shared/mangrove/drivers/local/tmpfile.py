@@ -1,4 +1,4 @@
-"""New files that have no name until they are whole: a killed process leaves nothing behind."""
+"""New files that have no name until they are complete: a killed process leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mangrove.drivers.local.noreplace import rename_noreplace
 from mangrove.drivers.part_names import make_part_name
 
 _TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
-_NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # what file systems without it answer
+_NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # answers of file systems without it
 
 
-NEW_FILE = 0o666  # permissions, of which the umask takes its own
+NEW_FILE = 0o666  # permissions, before the umask
 
 
 def create(folder: int, part: str, mode: int = NEW_FILE) -> int:
-    """A handle of a new file in `folder`; it is named `part` where the file system needs a name."""
+    """Return a handle of a new file in `folder`. It is named `part` if the file system needs a name."""
     handle = create_nameless(folder, mode)
     return create_named(folder, part, mode) if handle is None else handle
 
 
 def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
-    """A handle of a new file in `folder`, for reading too; None where the file system needs a name."""
+    """Return a handle of a new file in `folder`, for reading too; None if the file system needs a name."""
     if _TMPFILE:
         try:
             return open_patiently(os.open, ".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
@@ -34,15 +34,15 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
 
 
 def create_named(folder: int, part: str, mode: int = NEW_FILE) -> int:
-    """A handle of a new file `part` in `folder`, which another process can continue."""
+    """Return a handle of a new file `part` in `folder`, which another process can continue."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return open_patiently(os.open, part, flags, mode, dir_fd=folder)
 
 
 def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = True) -> None:
-    """Give the file its name, replacing a file there; FileExistsError for a folder.
+    """Give the file its name, replacing a file there.
 
-    Without `overwrite`, FileExistsError when anything has that name.
+    Raise FileExistsError for a folder and, without `overwrite`, for any entry.
     """
     if os.fstat(handle).st_nlink == 0:
         commit_nameless(handle, folder, name, overwrite=overwrite)
@@ -53,7 +53,7 @@ def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = 
 
 
 def commit_nameless(handle: int, folder: int, name: str, *, overwrite: bool) -> None:
-    """As `commit`, of a file that has no name yet."""
+    """Do as `commit`, for a file that has no name yet."""
     try:
         _link(handle, folder, name)
     except FileExistsError:
@@ -84,4 +84,4 @@ def discard(folder: int, part: str) -> None:
     try:
         os.unlink(part, dir_fd=folder)
     except FileNotFoundError:
-        pass  # it never had one
+        pass  # it never had a name

@@ -1,4 +1,4 @@
-"""Checksums of what is sent and received: which one the server verifies, and whether its answers prove anything."""
+"""Checksums of sent and received bytes: the kind that the server verifies, and whether its answers prove anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, content: Content) -> Sums:
-        """20 ms for a part of 8 MiB."""
+        """Return the checksums. It takes 20 ms for a part of 8 MiB."""
         crc32 = zlib.crc32(content).to_bytes(4, "big")
         return cls(hashlib.md5(content, usedforsecurity=False).hexdigest(), base64.b64encode(crc32).decode())
 
@@ -44,7 +44,9 @@ class Kind(Enum):
 
 
 class Integrity:
-    """The known facts of a server: the checksum that it verifies, and if everything it stored was proven so far."""
+    """The known facts of a server: the checksum that it verifies, and whether everything it stored was proven so
+    far.
+    """
 
     def __init__(self) -> None:
         self.kind = Kind.CRC32
@@ -52,27 +54,29 @@ class Integrity:
 
     @property
     def proven(self) -> bool:
-        """True if there was an answer, and every one so far proved what was stored."""
+        """True if there was an answer, and every answer so far proved the stored bytes."""
         return bool(self._proven)
 
     def refuse(self, kind: Kind) -> None:
-        """The server does not take a checksum of this kind."""
+        """Record that the server does not accept a checksum of this kind."""
         if kind is self.kind:
             self.kind = Kind.MD5 if kind is Kind.CRC32 else Kind.NONE
 
     def compare(self, sums: Sums, kind: Kind, answer: Mapping[str, Any]) -> bool:
-        """Return True if the answer to a put or a part agrees with what was sent; it is remembered whether it proves
-        it."""
+        """True if the answer to a put or a part matches the bytes that were sent.
+
+        Whether it proves them is remembered.
+        """
         stored = parse_checksums(answer)
         if kind is Kind.CRC32 and "crc32" not in stored:
-            self.refuse(kind)  # a server that does not know it verifies nothing
+            self.refuse(kind)  # a server that does not know the header verifies nothing
         if stored.get("crc32", sums.crc32) != sums.crc32 or stored.get("md5", sums.md5) != sums.md5:
             return False
         self._note("crc32" in stored or "md5" in stored)
         return True
 
     def note_copy(self) -> None:
-        """The server copied: the bytes took no way on which they could be damaged."""
+        """Record a copy by the server, in which the bytes were not transferred."""
         self._note(True)
 
     def _note(self, is_proof: bool) -> None:
@@ -80,7 +84,7 @@ class Integrity:
 
 
 def parse_checksums(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Checksums of all bytes that an answer is about, by algorithm; composite ones are left out."""
+    """Return the checksums of the whole object in an answer, by algorithm; composite ones are left out."""
     checksums: dict[str, str] = {}
     if answer.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
         known = {name.lower(): answer.get(f"Checksum{name}", "") for name in SUMS}

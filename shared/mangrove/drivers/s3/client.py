@@ -24,8 +24,10 @@ CONNECT_SECONDS, READ_SECONDS = 3, 8
 
 
 class ClientKey(NamedTuple):
-    """All that makes one client differ from another. `endpoint` None: AWS itself; `read_seconds`: how long an answer
-    may take."""
+    """The parameters of a client.
+
+    `endpoint` None: AWS itself; `read_seconds`: time limit for an answer.
+    """
 
     endpoint: str | None
     region: str
@@ -38,7 +40,7 @@ class ClientKey(NamedTuple):
 
     @classmethod
     def of(cls, options: S3Options, endpoint: str | None, read_seconds: int = READ_SECONDS) -> ClientKey:
-        """The key of a storage's client at `endpoint`."""
+        """Return the key of a storage's client at `endpoint`."""
         return cls(
             endpoint, options.region or "us-east-1", options.access_key_id, options.secret_access_key,
             options.session_token, options.force_path_style, options.user_agent, read_seconds,
@@ -46,7 +48,7 @@ class ClientKey(NamedTuple):
 
 
 class _Shared:
-    """A client, and how many take part in it."""
+    """A client, and the number of its users."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -56,8 +58,8 @@ class _Shared:
 class Clients:
     """The clients of this process and the one session that made them, as long as a storage uses them.
 
-    A session costs 15 MB (the description of the API), a client of it 0.3 MB. A function has no time to make one of
-    its own, and takes that of the process.
+    A session needs 15 MB (the description of the API), a client of it 0.3 MB. A function has no time to make a session,
+    and uses that of the process.
     """
 
     def __init__(self) -> None:
@@ -69,7 +71,7 @@ class Clients:
         return len(self._shared)
 
     def take(self, key: ClientKey) -> Any:
-        """The client for `key`; given back with `release`. May take tens of milliseconds."""
+        """Return the client for `key`; `release` returns it. It may take tens of milliseconds."""
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
@@ -80,7 +82,7 @@ class Clients:
             return shared.client
 
     def release(self, key: ClientKey) -> None:
-        """End one `take`. Calls in flight go on; the last one out closes the connections that are idle."""
+        """End one `take`. Calls in progress continue; the last user closes the idle connections."""
         with self._lock:
             shared = self._shared[key]
             shared.users -= 1
@@ -126,13 +128,13 @@ COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is w
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
 GLOBAL_ENDPOINT = "https://s3.amazonaws.com"  # of AWS
 READING = ("get_object", "head_object")
-PROBE_PAUSE = 1.0  # seconds between two questions whether a server that hung answers again
-CONFLICT_PAUSES = (0.1, 0.4, 1.6, 0.0)  # seconds before another attempt beside a conflicting request; 0.0: no more
+PROBE_PAUSE = 1.0  # seconds between two probes of a server that hung
+CONFLICT_PAUSES = (0.1, 0.4, 1.6, 0.0)  # seconds before another attempt after a conflicting request; 0.0: no more
 Result = TypeVar("Result")
 
 
 class Api:
-    """Calls operations in threads; a StorageProblem when one fails. `name`: of the storage, in the log."""
+    """Calls operations in threads, and raises a StorageProblem for a failure. `name`: of the storage, in the log."""
 
     def __init__(self, options: S3Options, name: str) -> None:
         self._options = options
@@ -168,8 +170,10 @@ class Api:
         return client
 
     async def take_copy_client(self) -> Any:
-        """The client for what a server answers only when it has copied the last byte. Most functions copy nothing, and
-        making it takes tens of milliseconds."""
+        """Return the client for requests that the server answers only after copying the last byte.
+
+        Most functions copy nothing, and making it takes tens of milliseconds.
+        """
         async with self._taking:
             if self._copy_client is None:
                 endpoint = parse_endpoint(self._options.endpoint)
@@ -178,8 +182,11 @@ class Api:
         return self._copy_client
 
     async def take_upload_client(self) -> Any:
-        """The client that signs uploads, for the host that browsers can send to. On AWS that of the region: another one
-        may answer with a redirect, which no browser follows to another origin."""
+        """Return the client that signs uploads, for the host to which browsers can send.
+
+        On AWS it is that of the region: another host may answer with a redirect, which no browser follows to another
+        origin.
+        """
         options = self._options
         async with self._taking:
             if self._upload_client is None:
@@ -191,7 +198,7 @@ class Api:
         return self._upload_client
 
     async def stop(self) -> None:
-        """Calls in flight go on, and may call again; the threads end when they are idle."""
+        """Close the clients. Calls in progress continue and may call again; the threads end when they are idle."""
         self._stopped.set()
         async with self._opening:
             if self._http is not None:
@@ -200,12 +207,14 @@ class Api:
             self._clients.release(self._keys.pop())
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Run `work` in a thread of this storage. How long it may wait for an answer its client says, unless the
-        server answers nobody; see `threads`."""
+        """Run `work` in a thread of this storage.
+
+        Its client limits the time for an answer, unless the server does not answer at all; see `threads`.
+        """
         return await self._threads.run(_run_patiently, work)
 
     def run_later(self, work: Callable[[], object]) -> None:
-        """Run `work` in a thread, whoever waits."""
+        """Run `work` in a thread, even if no caller waits."""
         self._threads.run_later(work)
 
     def _wait_for_answer(self) -> None:
@@ -219,7 +228,7 @@ class Api:
                 self._stopped.wait(PROBE_PAUSE)
 
     async def __call__(self, operation: str, **arguments: Any) -> Any:
-        """One operation, on the storage's bucket unless another is named."""
+        """Call one operation, on the storage's bucket unless another is named."""
         client = await self.take_copy_client() if operation in COPYING else self.client
         method = getattr(client, operation)
         work = partial(method, **{"Bucket": self.bucket, **arguments})
@@ -228,11 +237,11 @@ class Api:
                 with translate_errors():
                     return await self.run(work)
             except AttributeError as error:
-                # botocore's own, when an error 500 comes with a checksum of its body: it repeats other errors 500
+                # raised by botocore if an error 500 comes with a checksum of its body; it repeats other errors 500
                 if not pause or operation not in READING:
                     raise Unreachable("the S3 server answers with an error of its own") from error
             except StorageProblem as problem:
-                # a conditional completion has to begin anew, which is for the caller
+                # the caller has to start a conditional completion again
                 if not pause or operation == "complete_multipart_upload" or not is_conflict(problem):
                     raise
             deadlines.check(pause)
@@ -240,7 +249,9 @@ class Api:
         raise AssertionError("the last attempt returns or raises")
 
     async def _open_http(self, url: str) -> httpx.AsyncClient:
-        """The client that fetches listings, opened at the first one: most processes in the cloud list nothing."""
+        """Return the client that fetches listings, opened at the first one: most processes in the cloud list
+        nothing.
+        """
         async with self._opening:
             if self._stopped.is_set():
                 raise Unreachable("the storage was stopped meanwhile")
@@ -249,7 +260,7 @@ class Api:
         return self._http
 
     def _make_http(self, url: str) -> httpx.AsyncClient:
-        """It takes longer than a turn of the event loop may."""
+        """Sign the request. It takes longer than a turn of the event loop may."""
         import httpx
 
         from mangrove.net.client import TlsContext
@@ -264,10 +275,10 @@ class Api:
     async def list_page(
         self, prefix: str, start: str, names: str = "", *, after: str = "", most: int = 0
     ) -> pages.Page:
-        """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time.
+        """Fetch one page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time.
 
-        `names`: what those behind `prefix` begin with; `after`: a key that they come after; `most`: how many of them, 0
-        for as many as the server has in a page.
+        `names`: the prefix of names behind `prefix`; `after`: only keys after it; `most`: their maximum number, 0 for
+        the server's page size.
         """
         v2 = self._options.list_object_version == "v2"
         query: dict[str, str | int] = {"Bucket": self.bucket, "Prefix": prefix + names}

@@ -1,6 +1,6 @@
 """The conditions of requests that a server supports: to replace nothing, to copy one version.
 
-Probed once, and remembered.
+They are probed once and remembered.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.s3.client import Api
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 
-ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key
+ABSENT = {"IfNoneMatch": "*"}  # only if the key is free
 NO_ETAG = f'"{"0" * 32}"'  # that no object has
-TRIAL = ".mangrove-"  # what keys of trials begin with
-TRIAL_SECONDS = 600.0  # after which a trial has ended, or its process has
-RETRY_TRIAL_AFTER_SECONDS = 60.0  # until a trial that failed is made again
+TRIAL = ".mangrove-"  # prefix of the keys of trials
+TRIAL_SECONDS = 600.0  # after which a trial, or its process, has ended
+RETRY_TRIAL_AFTER_SECONDS = 60.0  # before a trial that failed is made again
 AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 class Refusals(NamedTuple):
-    """The requests that the server refuses on a key that is taken: `puts` means completed uploads as well.
+    """The conditions that the server honours on a taken key: `puts` means completed uploads as well.
 
-    `versions`: it copies no object whose ETag is another one than was asked for.
+    `versions`: it copies no object with another ETag than requested.
     """
 
     puts: bool
@@ -37,7 +37,7 @@ class Refusals(NamedTuple):
 class Conditions:
     """The support of a storage's server for `If-None-Match: *`, and for the ETag of the source of a copy.
 
-    AWS honours both; of others, many ignore them.
+    AWS supports both; many other servers ignore them.
     """
 
     def __init__(self, api: Api, options: S3Options, prefix: str) -> None:
@@ -46,11 +46,13 @@ class Conditions:
         self._asking = asyncio.Lock()
         host = urlsplit(parse_endpoint(options.endpoint) or "https://s3.amazonaws.com").hostname or ""
         self._refusals = Refusals(True, True, True) if host.endswith(AWS) else None
-        self._failed_until = 0.0  # as time.monotonic says
+        self._failed_until = 0.0  # of time.monotonic
 
     async def ask(self) -> Refusals:
-        """The answer; tried out on keys of its own at the first time, of which nothing stays. A server that does not
-        answer or lets nothing be written is asked again, after a while."""
+        """Return the answer, tried out with temporary keys at the first call.
+
+        A server that does not answer or refuses to write is tried again after a while.
+        """
         async with self._asking:
             if self._refusals is None and time.monotonic() >= self._failed_until:
                 try:
@@ -60,7 +62,7 @@ class Conditions:
             return self._refusals or Refusals(False, False)
 
     def forget_copies(self) -> None:
-        """The server takes no condition on a copy after all."""
+        """Record that the server does not support a condition on a copy after all."""
         self._refusals = Refusals(self._refusals is not None and self._refusals.puts, False, False)
 
     async def _try_out(self) -> Refusals:
@@ -73,7 +75,7 @@ class Conditions:
                 key
             ):
                 return Refusals(False, False)
-            # it has to take what nothing is in the way of
+            # it has to accept a request without a conflict
             await self._api("put_object", Key=source["Key"], Body=b"", **ABSENT)
             copied = {"Key": key, "CopySource": source}
             versions = await self._is_refused("copy_object", **copied, CopySourceIfMatch=NO_ETAG)
@@ -83,7 +85,7 @@ class Conditions:
                 await self._drop(trial_key)
 
     async def _abort_earlier(self) -> None:
-        """Drop the uploads of trials whose process was killed; a young one may be under way elsewhere."""
+        """Drop the uploads of trials whose process was killed; a young one may be in progress elsewhere."""
         try:
             listed = await self._api("list_multipart_uploads", Prefix=self._prefix + TRIAL)
         except Unreachable:
@@ -119,4 +121,4 @@ class Conditions:
         try:
             await self._api("delete_object", Key=key)
         except StorageProblem:
-            pass  # what the trial ends with is said already
+            pass  # the result of the trial is known already

@@ -1,4 +1,4 @@
-"""Copies that the S3 server makes by itself: the bytes do not pass through this process."""
+"""Copies that the S3 server makes itself: the bytes do not pass through this process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
 from mangrove.drivers.taken import find_taken
 
-MAX_COPY_BYTES = 5 << 30  # bytes that CopyObject takes; more is copied part by part
-PART = 512 << 20  # bytes in flight at once
+MAX_COPY_BYTES = 5 << 30  # bytes that CopyObject accepts; more is copied part by part
+PART = 512 << 20  # bytes in transit
 PART_COPY_CONCURRENCY = 3
-COPY_CONCURRENCY = 8  # objects in flight
+COPY_CONCURRENCY = 8  # concurrent objects
 DESCRIPTION = (
     "CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType", "Metadata",
 )  # fmt: skip
@@ -27,9 +27,11 @@ CopySource = Mapping[str, str]  # bucket and key of an object, as boto3 takes th
 
 
 async def copy_object(objects: Objects, source: CopySource, entry: Entry, target: str, overwrite: bool) -> str:
-    """Copy the object that `entry` shows; the ETag of the copy. EntryChanged when it is another by now, as far as the
-    server looks; EntryExists when the copy would replace an object and must not, as far as the server decides that.
-    NotSupported for one that has to be copied in parts, which is work for a task."""
+    """Copy the object that `entry` shows, and return the ETag of the copy.
+
+    Raise EntryChanged if it was replaced, as far as the server checks that; EntryExists if the copy must not replace an
+    object and the server decides that; NotSupported for an object that has to be copied in parts, which needs a task.
+    """
     if entry.size is None or entry.size > MAX_COPY_BYTES:
         raise NotSupported
     refusals = await objects.conditions.ask() if not overwrite else None
@@ -52,7 +54,7 @@ async def copy_object(objects: Objects, source: CopySource, entry: Entry, target
 
 
 async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, target: str) -> str:
-    """As `copy_object`, never replacing, on a server that decides that for uploads alone."""
+    """Copy as `copy_object`, never replacing, on a server that decides that for uploads only."""
     head = await objects.api("head_object", **source)
     if not is_same(entry, make_entry("", head)):
         raise EntryChanged
@@ -73,8 +75,10 @@ async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, ta
 async def copy_part(
     objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
 ) -> Part:
-    """Copy a range of the object with this ETag as a part of an upload; EntryChanged when it has another by now, also
-    on a server that does not look."""
+    """Copy a range of the object with this ETag as a part of an upload.
+
+    Raise EntryChanged if it has another ETag now, also if the server does not check that.
+    """
     part = await _copy_range(objects, source, etag, target, upload_id, number, offset, length)
     if get_etag(await objects.api("head_object", **source)) != etag:
         raise EntryChanged
@@ -103,8 +107,10 @@ async def copy_from(
     target_driver: Driver,
     files: Sequence[tuple[CopySource, str, CopyRequest]],
 ) -> Sequence[StorageProblem | None]:
-    """Copy small objects of another bucket; the problem of each, or None. One call for each, where the server decides
-    whether it still is the version that is asked for; what would be replaced, one listing tells of many."""
+    """Copy small objects of another bucket. Return the problem of each, or None.
+
+    There is one call per object, if the server checks its version; one listing shows which of many would be replaced.
+    """
     decides_version = (await objects.conditions.ask()).versions
     taken = await find_taken(target_driver, [file.target for _, _, file in files if not file.overwrite])
 
@@ -132,8 +138,8 @@ async def copy_folder(
 ) -> None:
     """Copy the objects `found` below the prefix `old` to the prefix `new`.
 
-    Without `overwrite` the placeholder of the new folder is made first, where the server refuses a second one: of two
-    copies to one name, one gets it. When that one fails, what it copied is removed again.
+    Without `overwrite` the placeholder of the new folder is made first, if the server refuses a second one: of two
+    copies to one name, one succeeds. After a failure, the copied objects are removed again.
     """
     claims = not overwrite and (await objects.conditions.ask()).puts
     if claims:
@@ -159,7 +165,7 @@ async def copy_folder(
 
 async def _remove_copies(objects: Objects, copies: Mapping[str, Entry]) -> None:
     async def remove_one(key: str) -> None:
-        with suppress(StorageProblem):  # the failure that led here is the one to tell
+        with suppress(StorageProblem):  # the failure that led here is the one to raise
             await objects.remove_unchanged(key, copies[key])
 
     await gather_bounded([partial(remove_one, key) for key in copies], COPY_CONCURRENCY)

@@ -1,4 +1,4 @@
-"""Requests that a client sends to the bucket itself: their addresses, and the parts that arrived that way."""
+"""Requests that a client sends to the bucket directly: their addresses, and the parts that arrived."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.errors import translate_errors
 from mangrove.drivers.s3.objects import Objects, Part
 
-LIFETIME = 900  # seconds in which a signed request has to begin
-LIST_PAGE = 1000  # parts that a server lists at once
+LIFETIME = 900  # seconds within which a signed request has to start
+LIST_PAGE = 1000  # parts that a server lists in one answer
 
 
 async def sign_upload(objects: Objects, key: str, upload: Upload) -> SignedRequest:
-    """A PUT of a whole object; without `overwrite` the server refuses it where the key is taken, if it can do that."""
+    """Sign a PUT of a whole object.
+
+    Without `overwrite` the server refuses it if the key is taken, if it supports that.
+    """
     assert upload.size is not None
     headers = {"content-type": upload.mime}
     arguments: dict[str, Any] = {"Key": key, "ContentLength": upload.size, "ContentType": upload.mime}
@@ -29,7 +32,7 @@ async def sign_upload(objects: Objects, key: str, upload: Upload) -> SignedReque
 
 
 async def sign_part(objects: Objects, key: str, upload_id: str, number: int, size: int, crc32: str) -> SignedRequest:
-    """A PUT of one part. A server that is known not to verify CRC-32 gets the size alone."""
+    """Sign a PUT of one part. For a server that does not verify CRC-32, only the size is signed."""
     arguments = {"Key": key, "UploadId": upload_id, "PartNumber": number, "ContentLength": size}
     headers = {}
     if objects.integrity.kind is Kind.CRC32:
@@ -50,7 +53,7 @@ async def _sign(
 
 
 async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[StoredPart]:
-    """The parts of an upload as the server has them; EntryNotFound when it does not know the upload."""
+    """Return the parts of an upload as the server lists them. Raise EntryNotFound if it does not know the upload."""
     parts: list[StoredPart] = []
     marker = 0
     while True:
@@ -74,7 +77,7 @@ def replace_host(url: str, address: str, signed: bool) -> str:
 
 
 def remove_bucket(url: str, bucket: str) -> str:
-    """Return `url` without the bucket at the beginning of its path."""
+    """Return `url` without the bucket at the start of its path."""
     parts = urlsplit(url)
     path = parts.path
     if path.startswith(f"/{bucket}/"):

@@ -48,11 +48,11 @@ from mangrove.drivers.s3.objects import Objects, Part, StreamingUpload, join_eta
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
 
-DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
+DUMMY_KEY = "mangrovelocal"  # the access key of the standalone records engine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
 MAX_OBJECTS_WITHOUT_TASK = 1000  # objects of a folder that are copied or moved without a task
 SERVER_OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
-MAX_LINK_SECONDS = 7 * 24 * 3600  # seconds that a signature may be valid
+MAX_LINK_SECONDS = 7 * 24 * 3600  # maximum life of a signature, in seconds
 
 
 class S3(Driver):
@@ -85,12 +85,12 @@ class S3(Driver):
         await self.call.start()
 
     async def stop(self) -> None:
-        """Calls in flight go on: the threads end with the last reference to the driver."""
+        """Stop. Calls in progress continue: the threads end with the last reference to the driver."""
         await self.call.stop()
 
     @property
     def client(self) -> Any:
-        """boto3's client; other storages with equal options use the same."""
+        """boto3's client. Storages with equal options share it."""
         return self.call.client
 
     async def can_refuse_existing(self) -> bool:
@@ -100,12 +100,14 @@ class S3(Driver):
         return self._objects.integrity.proven
 
     def get_key(self, path: TreePath) -> str:
-        """The key of a file."""
+        """Return the key of a file."""
         return self._root + path[1:]
 
     def _make_key(self, path: TreePath) -> str:
-        """The key of a file that is to be stored, or of its folder; StorageForbidden where listings would leave it
-        out."""
+        """Return the key of a file to store, or of its folder.
+
+        Raise StorageForbidden if listings would leave it out.
+        """
         for name in path[1:].split("/"):
             if not pages.is_usable(name) or name == self._placeholder:
                 raise StorageForbidden(f"the name {name!r} cannot be used in this storage")
@@ -164,11 +166,11 @@ class S3(Driver):
         return make_entry(path.name, head)
 
     async def _has_objects(self, path: TreePath) -> bool:
-        """Return True if any key lies below a folder."""
+        """True if any key is below a folder."""
         return bool((await self._list_below(path, 1)).get("Contents"))
 
     async def _list_below(self, path: TreePath, most: int = 0) -> Any:
-        """The first objects of a folder, however deep, by the call that the option names."""
+        """Return the first objects of a folder, at any depth, by the call that the option names."""
         operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
         return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most or MAX_OBJECTS_WITHOUT_TASK)
 
@@ -195,11 +197,11 @@ class S3(Driver):
         return await self._objects.begin(target, ContentType=upload.mime)
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
-        """Aborts nothing: no server shows which of the uploads to a key belongs to which attempt.
+        """Abort nothing: no server shows which of the uploads to a key belongs to which attempt.
 
-        A multipart upload has no name of the caller's: it is listed with its key, id, time and storage class only. What
-        a process leaves that ends between CreateMultipartUpload and recording the id holds no part, so that nothing
-        is stored for it, and the bucket's lifecycle rule removes it.
+        A multipart upload has no name of the caller's: it is listed with its key, id, time and storage class only. A
+        process that ends between CreateMultipartUpload and recording the id leaves an upload without parts, so that
+        nothing is stored for it, and the bucket's lifecycle rule removes it.
         """
 
     async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
@@ -226,7 +228,7 @@ class S3(Driver):
 
     @property
     def offers_direct_uploads(self) -> bool:
-        """True if the option says so, and for the buckets of the deployment, which the role of the process is for."""
+        """True if the option says so, and for the buckets of the deployment, for which the process has a role."""
         is_own = not self.options.access_key_id and platform().has_aws_role
         return self.options.enable_direct_upload or is_own
 
@@ -257,7 +259,7 @@ class S3(Driver):
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
-        """The receipt names the version of the file: `finish` refuses parts of two."""
+        """Store a part. The receipt names the version of the file: `finish` refuses parts of two versions."""
         assert isinstance(source, S3)
         entry, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
         key = self.get_key(target)
@@ -268,12 +270,12 @@ class S3(Driver):
         return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PART_COPY_CONCURRENCY
 
     def _can_copy_from(self, other: S3) -> bool:
-        """Return True if the server can read the other storage's objects with the keys of this one."""
+        """True if the server can read the other storage's objects with the keys of this one."""
         options, theirs = self.options, other.options
         return all(getattr(options, name) == getattr(theirs, name) for name in SERVER_OPTIONS)
 
     def make_copy_source(self, key: str) -> dict[str, str]:
-        """An object as `CopySource`."""
+        """Return an object as `CopySource`."""
         return {"Bucket": self.options.bucket, "Key": key}
 
     async def makedirs(self, path: TreePath) -> None:
@@ -285,7 +287,7 @@ class S3(Driver):
             await self._put_placeholder(path)
 
     async def _put_placeholder(self, path: TreePath) -> None:
-        """Make a folder exist that holds nothing else."""
+        """Make a folder exist that has no other content."""
         await self.call("put_object", Key=self._prefix(path) + self._placeholder, Body=b"")
 
     async def _keep_folder(self, folder: TreePath) -> None:
@@ -297,7 +299,7 @@ class S3(Driver):
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Move an entry. A source that changes during the copy stays: EntryChanged."""
+        """Move an entry. If the source changes during the copy, keep it and raise EntryChanged."""
         if path == target:
             return
         if overwrite:
@@ -319,7 +321,7 @@ class S3(Driver):
         await self._copy(path, target, overwrite)
 
     async def _copy(self, path: TreePath, target: TreePath, overwrite: bool) -> Mapping[str, Entry]:
-        """Copy a file, or a folder of at most MAX_OBJECTS_WITHOUT_TASK objects; what was copied, by key."""
+        """Copy a file, or a folder of at most MAX_OBJECTS_WITHOUT_TASK objects. Return the copied objects by key."""
         refuse_inside_itself(path, target)
         new_key = self._make_key(target)
         entry, key = await self.stat(path), self.get_key(path)
@@ -363,7 +365,7 @@ class S3(Driver):
         await self._keep_folder(path.parent)
 
     async def _remove_below(self, path: TreePath) -> None:
-        """Remove all objects of a folder; OutOfTime between two thousands of them."""
+        """Remove all objects of a folder. Raise OutOfTime between two thousands of them."""
         removed: Sequence[str] = []
         while keys := [item["Key"] for item in (await self._list_below(path)).get("Contents", [])]:
             if keys == removed:

@@ -34,11 +34,11 @@ _DENIED = {
 }  # fmt: skip
 _CONFLICT = "ConditionalRequestConflict"
 _DAMAGES = {"BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"}
-DAMAGED = "the bytes were damaged on the way"
+DAMAGED = "the bytes were damaged in transit"
 
 
 def make_problem(code: str, status: int, message: str) -> StorageProblem:
-    """The problem for an error code of the S3 protocol."""
+    """Return the problem for an error code of the S3 protocol."""
     if code == "NoSuchBucket":
         return StorageProblem("the bucket does not exist")
     if code in _ABSENT or (status == 404 and not code):
@@ -48,7 +48,7 @@ def make_problem(code: str, status: int, message: str) -> StorageProblem:
     if code == "PreconditionFailed" or status == 412:
         return EntryChanged()
     if code in _DAMAGES:
-        return Unreachable(DAMAGED)  # the one class that is worth a retry: the next time they may arrive whole
+        return Unreachable(DAMAGED)  # the class that is retried: the next time they may arrive intact
     if code == _CONFLICT:
         return Unreachable("another request changes the object at the same time")
     if code in ("PermanentRedirect", "AuthorizationHeaderMalformed", "301"):
@@ -66,7 +66,7 @@ def make_no_answer(error: Exception) -> StorageProblem:
 
 
 def make_unusable(error: Exception) -> StorageProblem:
-    """The problem for a request that these options cannot make."""
+    """Return the problem for a request that these options cannot make."""
     return StorageProblem(f"the S3 options are not usable: {type(error).__name__}")
 
 
@@ -85,7 +85,7 @@ def translate_errors() -> Iterator[None]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         raise make_problem(str(details.get("Code", "")), status, str(details.get("Message", ""))) from error
     except (NoCredentialsError, PartialCredentialsError):
-        raise StorageProblem("no access keys, and the process runs under no role") from None
+        raise StorageProblem("there are no access keys, and the process has no role") from None
     except FlexibleChecksumError as error:
         raise Unreachable(DAMAGED) from error
     except _NO_ANSWER as error:
@@ -95,17 +95,17 @@ def translate_errors() -> Iterator[None]:
 
 
 def _get_answer(problem: StorageProblem) -> Any:
-    """Return the answer of the server, as boto3 gives it; empty if the problem is of another kind."""
+    """Return the answer of the server in the form of boto3; empty if the problem is of another kind."""
     return problem.__cause__.response if isinstance(problem.__cause__, ClientError) else {}
 
 
 def is_conflict(problem: StorageProblem) -> bool:
-    """Return True if a request failed only because another one is under way."""
+    """True if a request failed only because another one was in progress."""
     return bool(_get_answer(problem).get("Error", {}).get("Code") == _CONFLICT)
 
 
 def is_refusal(problem: StorageProblem) -> bool:
-    """Return True if the server does not take the request as it is, as one that does not know a header may answer."""
+    """True if the server does not accept the request as it is, as a server that does not know a header may answer."""
     answer = _get_answer(problem)
     if answer.get("Error", {}).get("Code") in _DAMAGES:
         return False
@@ -113,5 +113,5 @@ def is_refusal(problem: StorageProblem) -> bool:
 
 
 def was_repeated(problem: StorageProblem) -> bool:
-    """Return True if boto3 had sent the request before without seeing an answer: it may have been done then."""
+    """True if boto3 had sent the request before without an answer: it may have been executed then."""
     return bool(_get_answer(problem).get("ResponseMetadata", {}).get("RetryAttempts"))

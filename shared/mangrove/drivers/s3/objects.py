@@ -23,7 +23,9 @@ FULL = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
 
 
 class Part(NamedTuple):
-    """A part of an upload: its bytes, ETag, CRC-32 when the server told it, and the ETag of what it is a copy of."""
+    """A part of an upload: its bytes, ETag, CRC-32 if the server returned it, and the ETag of the source if it was
+    copied.
+    """
 
     length: int
     etag: str
@@ -40,7 +42,7 @@ class Part(NamedTuple):
         return cls(int(length), etag, crc32, source)
 
     def describe(self, number: int) -> dict[str, Any]:
-        """As boto3 takes it."""
+        """Return the part in the form of boto3."""
         return {"PartNumber": number, "ETag": self.etag} | ({"ChecksumCRC32": self.crc32} if self.crc32 else {})
 
 
@@ -53,17 +55,17 @@ class Objects:
         self.integrity = Integrity()
 
     async def find(self, key: str) -> Entry | None:
-        """An object as an entry without a name; None when there is none."""
+        """Return an object as an entry without a name; None if there is none."""
         try:
             return make_entry("", await self.api("head_object", Key=key))
         except EntryNotFound:
             return None
 
     async def put(self, key: str, content: Content, overwrite: bool, **described: Any) -> str:
-        """Store an object; its ETag. EntryExists when it would replace one and must not, as far as the server decides
-        that.
+        """Store an object and return its ETag.
 
-        Unreachable when the server stored something else than what was sent, twice; that is removed again.
+        Raise EntryExists if it must not replace an object and the server decides that; Unreachable if the server twice
+        stored other bytes than were sent, which are removed again.
         """
         sums = await self._sum(content)
         condition = {} if overwrite or not (await self.conditions.ask()).puts else ABSENT
@@ -87,7 +89,7 @@ class Objects:
             await self.remove_unchanged(key, stored)
 
     async def put_part(self, key: str, upload_id: str, number: int, content: Content) -> Part:
-        """Store a part; Unreachable when the server has something else than what was sent, twice."""
+        """Store a part. Raise Unreachable if the server twice has other bytes than were sent."""
         sums = await self._sum(content)
         place = {"Key": key, "UploadId": upload_id, "PartNumber": number}
         for _ in range(2):
@@ -100,7 +102,7 @@ class Objects:
         return Sums.of(content) if len(content) <= INLINE else await self.api.run(partial(Sums.of, content))
 
     async def _send(self, operation: str, content: Content, sums: Sums, **arguments: Any) -> tuple[Kind, Any]:
-        """Send bytes with the checksum that the server takes; which one that was, and the answer."""
+        """Send bytes with the checksum that the server supports. Return its kind, and the answer."""
         refused: list[tuple[Kind, StorageProblem]] = []
         for kind in list(Kind)[list(Kind).index(self.integrity.kind) :]:
             try:
@@ -116,7 +118,7 @@ class Objects:
         raise refused[0][1]  # it was not the checksum
 
     async def begin(self, key: str, **described: Any) -> str:
-        """The id of a new multipart upload; when cancelled, the upload that the server begins is aborted."""
+        """Return the id of a new multipart upload. On cancellation, the upload that the server starts is aborted."""
         beginning = asyncio.ensure_future(self._create_upload(key, described))
         try:
             return await finish_despite_cancel(beginning)
@@ -137,8 +139,10 @@ class Objects:
         return upload_id
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part], overwrite: bool) -> str:
-        """Make the object of its parts; its ETag. EntryExists as for `put`; EntryChanged when they are of two
-        sources."""
+        """Assemble the object from its parts and return its ETag.
+
+        Raise EntryExists as `put`, EntryChanged if the parts are of two sources.
+        """
         if len({part.source for part in parts if part.source}) > 1:
             raise EntryChanged
         described = [part.describe(number) for number, part in enumerate(parts, 1)]
@@ -160,17 +164,17 @@ class Objects:
         return get_etag(answer)
 
     async def abort(self, key: str, upload_id: str, sending: Sequence[asyncio.Task[Any]] = ()) -> None:
-        """Drop an upload, after the parts in flight: one that arrives after the abort would be stored for ever."""
+        """Drop an upload, after the parts in transit: a part that arrives after the abort would be stored forever."""
         await asyncio.gather(*sending, return_exceptions=True)
         try:
             await self.api("abort_multipart_upload", Key=key, UploadId=upload_id)
         except StorageProblem:
-            pass  # not reachable, or dropped already; the bucket's lifecycle rule removes what is left
+            pass  # not reachable, or dropped already; the bucket's lifecycle rule removes the rest
 
     async def remove_unchanged(self, key: str, entry: Entry) -> None:
-        """Remove an object that still is `entry`; EntryChanged when it is another by now, no error when there is none.
+        """Remove an object that is still `entry`. Raise EntryChanged if it was replaced; a missing one is ignored.
 
-        In one step where the server honours `If-Match`; others are asked right before.
+        It is atomic if the server supports `If-Match`; otherwise the version is read right before.
         """
         stored = await self.find(key)
         if stored is None:
@@ -188,7 +192,7 @@ class Objects:
 
 
 def make_entry(name: str, head: Mapping[str, Any]) -> Entry:
-    """The entry in the answer of head_object, or for a whole object of get_object."""
+    """Return the entry in the answer of head_object, or of get_object for a whole object."""
     return Entry(name, head["ContentLength"], head["LastModified"].timestamp(), False, etag=get_etag(head))
 
 
@@ -197,7 +201,7 @@ def get_etag(answer: Mapping[str, Any]) -> str:
 
 
 def join_etags(parts: Sequence[Part]) -> str:
-    """The ETag that AWS gives to an object of these parts; "" when they have none that is an MD5."""
+    """Return the ETag that AWS gives to an object of these parts; "" if they have no MD5."""
     try:
         digests = [bytes.fromhex(part.etag.strip('"')) for part in parts]
     except ValueError:
@@ -206,10 +210,7 @@ def join_etags(parts: Sequence[Part]) -> str:
 
 
 def is_same(entry: Entry, other: Entry) -> bool:
-    """Return True if two looks at an object saw the same, as far as both know it.
-
-    Some looks tell whole seconds only.
-    """
+    """True if two answers about an object agree, as far as both have the data. Some answers have whole seconds only."""
     if entry.etag and other.etag and entry.etag != other.etag:
         return False
     if entry.size is not None and other.size is not None and entry.size != other.size:
@@ -223,12 +224,12 @@ MAX_PARTS = 10_000
 
 
 def plan_part_size(size: int | None) -> int:
-    """Bytes of a part of a body of `size` bytes, so that there are not too many."""
+    """Return the size of a part of a body of `size` bytes, so that there are not too many parts."""
     return PART if size is None else max(PART, -(-size // MAX_PARTS))
 
 
 class StreamingUpload:
-    """Stores a body of any length; holds at most IN_FLIGHT parts and the one that is gathered."""
+    """Stores a body of any length, with at most IN_FLIGHT parts and the next one in memory."""
 
     def __init__(self, objects: Objects, key: str, upload: Upload) -> None:
         self._objects = objects
@@ -241,7 +242,7 @@ class StreamingUpload:
         self._number = 0
 
     async def run(self, name: str, body: AsyncIterator[bytes]) -> Entry:
-        """Read the body to its end and make the object; nothing stays behind when that fails."""
+        """Read the body to its end and make the object. After a failure nothing is left behind."""
         size, part = 0, bytearray()
         is_one_put = self._announced.size is not None and self._announced.size <= PART
         try:
@@ -269,7 +270,8 @@ class StreamingUpload:
     async def _put_object(self, content: bytearray) -> str:
         described = {"ContentType": self._announced.mime}
         putting = self._objects.put(self._key, content, self._announced.overwrite, **described)
-        return await finish_despite_cancel(putting)  # else it arrives later, over what somebody else has stored
+        # otherwise it arrives later, and replaces the file of another client
+        return await finish_despite_cancel(putting)
 
     async def _send_part(self, part: bytearray) -> None:
         if not self._upload_id:
@@ -278,7 +280,7 @@ class StreamingUpload:
             await self._wait_for_oldest()
         self._number += 1
         if self._number > MAX_PARTS:
-            raise StorageProblem("the body is too long to be stored without its size being announced")
+            raise StorageProblem("a body of this length can be stored only if its size is announced")
         sending = self._objects.put_part(self._key, self._upload_id, self._number, part)
         self._sending.append(asyncio.create_task(sending))
 
@@ -290,6 +292,6 @@ class StreamingUpload:
         return await self._objects.complete(self._key, self._upload_id, self._parts, self._announced.overwrite)
 
     async def _wait_for_oldest(self) -> None:
-        """Wait for the oldest part; it stays among those in flight when this is cancelled."""
+        """Wait for the oldest part. On cancellation it stays among those in transit."""
         await asyncio.wait(self._sending[:1])
         self._parts.append(self._sending.pop(0).result())

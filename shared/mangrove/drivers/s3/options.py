@@ -29,6 +29,6 @@ class S3Options(Options):
 
 
 def parse_endpoint(text: str) -> str | None:
-    """An endpoint with its scheme; None for AWS itself."""
+    """Return an endpoint with its scheme; None for AWS itself."""
     text = text.strip().rstrip("/")
     return None if not text else text if "://" in text else f"https://{text}"

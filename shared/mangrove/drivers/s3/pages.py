@@ -1,11 +1,11 @@
-"""Pages of an S3 listing: fetched from a signed URL, parsed straight into entries."""
+"""Pages of an S3 listing: fetched from a signed URL, parsed directly into entries."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
-from xml.etree import ElementTree  # a server's own answer; expat limits the growth of entities
+from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
@@ -14,11 +14,14 @@ from mangrove.drivers.s3.errors import make_no_answer, make_problem, make_unusab
 if TYPE_CHECKING:
     import httpx
 
-MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below
+MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names are far smaller
 
 
 class Page(NamedTuple):
-    """`next_start`: where the next page starts, "" at the end. The object of the folder itself is a file named ""."""
+    """A page of a listing.
+
+    `next_start`: the start of the next page, "" at the end. The object of the folder itself is a file named "".
+    """
 
     files: list[Entry]
     folders: list[str]
@@ -26,7 +29,7 @@ class Page(NamedTuple):
 
 
 async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
-    """Status and body of a GET; a StorageProblem when there is no answer."""
+    """Return status and body of a GET. Raise a StorageProblem if there is no answer."""
     import httpx
 
     body = bytearray()
@@ -44,11 +47,11 @@ async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
 
 
 def parse(status: int, body: bytes, prefix: str) -> Page:
-    """The page in a ListObjects or ListObjectsV2 answer; a StorageProblem when it is an error."""
+    """Return the page in a ListObjects or ListObjectsV2 answer. Raise a StorageProblem for an error."""
     try:
         root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
     except ElementTree.ParseError:
-        raise Unreachable(f"the S3 server answers {status} with something else than a listing") from None
+        raise Unreachable(f"the S3 server answers {status} without a listing") from None
     namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
     if status != 200 or not root.tag.endswith("ListBucketResult"):
         code, message = root.findtext(f"{namespace}Code", ""), root.findtext(f"{namespace}Message", "")
@@ -84,5 +87,5 @@ def _decode(text: str, encoded: bool) -> str:
 
 
 def is_usable(name: str) -> bool:
-    """Return True if the tree can show an entry of this name."""
+    """True if the tree can show an entry of this name."""
     return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

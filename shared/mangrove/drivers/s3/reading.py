@@ -1,4 +1,4 @@
-"""The body of an S3 object in blocks, compared at its end with what the server knows of it."""
+"""The body of an S3 object in blocks, compared at its end with the size and checksum that the server reported."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mangrove.drivers.s3.client import Api
 from mangrove.drivers.s3.errors import DAMAGED, translate_errors
 from mangrove.drivers.s3.objects import is_same, make_entry
 
-SMALL_BLOCK = 64 << 10  # bytes: two of them are held for a reader that is slow
+SMALL_BLOCK = 64 << 10  # bytes: two blocks are in memory for a slow reader
 SLOW_BLOCK_SECONDS = 0.05  # with one block
 Result = TypeVar("Result")
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 async def open_object(api: Api, key: str, offset: int, length: int | None, if_match: Entry | None) -> Body:
-    """Open `length` bytes from `offset`; EntryChanged when the object is not `if_match`."""
+    """Open `length` bytes from `offset`. Raise EntryChanged if the object is not `if_match`."""
     arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
     if offset or length is not None:
         # without a checksum: some servers answer with that of the whole object
@@ -46,7 +46,7 @@ async def open_object(api: Api, key: str, offset: int, length: int | None, if_ma
 def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if_match: Entry | None) -> None:
     span = RANGE.fullmatch(answer.get("ContentRange", ""))
     if offset and (span is None or int(span[1]) != offset):
-        # rclone answers a range with 200 and says so in ContentRange alone
+        # rclone answers a range with 200 and reports it in ContentRange only
         raise StorageProblem("the S3 server does not answer ranges")
     size = int(span[3]) if span else answer["ContentLength"]
     if if_match is not None and not is_same(if_match, make_entry("", answer)._replace(size=size)):
@@ -56,7 +56,10 @@ def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if
 
 
 class Body:
-    """The answer of get_object. Hashed where that proves it: a whole object whose checksum or MD5 is known."""
+    """The body of an answer of get_object.
+
+    It is hashed if that proves it: a whole object with a known checksum or MD5.
+    """
 
     def __init__(self, api: Api, answer: Mapping[str, Any]) -> None:
         self._api = api
@@ -64,7 +67,7 @@ class Body:
         self._md5 = ""
         span = RANGE.fullmatch(answer.get("ContentRange", ""))
         is_whole = span is None or int(span[2]) - int(span[1]) + 1 == int(span[3])
-        if is_whole and not isinstance(self._body, StreamingChecksumBody):  # which compares by itself
+        if is_whole and not isinstance(self._body, StreamingChecksumBody):  # which compares itself
             self._md5 = parse_checksums(answer).get("md5", "")
         self._hash = hashlib.md5(usedforsecurity=False)
 
@@ -72,7 +75,7 @@ class Body:
         self._body.close()
 
     async def read_blocks(self) -> AsyncIterator[bytes]:
-        """The blocks; the next one is fetched while one is used, a small one while the reader is slow."""
+        """Yield the blocks; the next one is fetched while one is used, a small one while the reader is slow."""
         size = SMALL_BLOCK
         following = self._start(partial(self._body.read, size))
         hashing: asyncio.Task[None] | None = None
@@ -91,19 +94,19 @@ class Body:
                 yield block
                 size = min(2 * size, BLOCK) if time.monotonic() - began < SLOW_BLOCK_SECONDS else SMALL_BLOCK
             if self._md5 and self._hash.hexdigest() != self._md5:
-                raise Unreachable(DAMAGED)  # worth a retry, as what does not arrive at all
+                raise Unreachable(DAMAGED)  # should be retried, like bytes that do not arrive at all
         finally:
             following.cancel()
-            self._api.run_later(self.close)  # closing under a read waits for it
+            self._api.run_later(self.close)  # closing during a read waits for it
 
     def _start(self, work: Callable[[], Result]) -> asyncio.Task[Result]:
-        """Do `work` in a thread, whether or not somebody will wait for it."""
+        """Run `work` in a thread, even if no caller waits for it."""
         running = asyncio.create_task(self._api.run(work))
         running.add_done_callback(_take_error)
         return running
 
 
 def _take_error(done: asyncio.Task[Any]) -> None:
-    """Of what nobody waits for any more."""
+    """Retrieve the failure of a call for which no caller waits any more."""
     if not done.cancelled():
         done.exception()

@@ -28,8 +28,8 @@ CIPHERS = [
     "aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr", "aes256-ctr",
 ]  # the fastest first  # fmt: skip
 MAX_REQUEST_BYTES = 255 << 10
-DEFAULT_REQUEST_BYTES = 32 << 10  # to a server that does not state its limit; more breaks some servers
-UNSTATED_LIMIT_BYTES = 16 << 10  # asyncssh's value for a server that does not state its limit
+DEFAULT_REQUEST_BYTES = 32 << 10  # for a server that does not report its limit; larger ones break some servers
+UNSTATED_LIMIT_BYTES = 16 << 10  # asyncssh's value for a server that does not report its limit
 FINGERPRINT_PREFIX = "SHA256:"
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 _ECDSA = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
@@ -77,7 +77,7 @@ class SshCredentials:
 async def read_credentials(options: SFTPOptions) -> SshCredentials:
     """Return the credentials of a storage; a key is preferred to a password.
 
-    StorageProblem if the private key cannot be read.
+    Raise StorageProblem if the private key cannot be read.
     """
     if not options.username:
         raise StorageProblem("the option username is empty")
@@ -97,14 +97,14 @@ def _read_key(text: str, passphrase: str) -> asyncssh.SSHKey:
                 "a private key with a passphrase in OpenSSH's own format cannot be read here, since the package bcrypt "
                 "is missing; `ssh-keygen -p -m PKCS8` converts it"
             ) from None
-        raise StorageProblem("the passphrase does not open the private key") from None
+        raise StorageProblem("the passphrase does not decrypt the private key") from None
     except asyncssh.KeyImportError:
-        hint = ", or the passphrase does not open it" if passphrase else ", or a passphrase is missing"
+        hint = ", or the passphrase does not decrypt it" if passphrase else ", or a passphrase is missing"
         raise StorageProblem(f"the private key cannot be read: its form is not known{hint}") from None
 
 
 class PasswordPrompt(asyncssh.SSHClient):
-    """Answer the prompts of a server: a single prompt without echo is the one for the password."""
+    """Answer the prompts of a server: a single prompt without echo asks for the password."""
 
     def __init__(self, password: str) -> None:
         self._password = password
@@ -146,9 +146,9 @@ class HostKey:
         self._key = CachedResult(self._find)
 
     async def get(self) -> asyncssh.SSHKey:
-        """Return the key. At the very first use, take the key that the server shows and store it.
+        """Return the key. At the very first use, accept and store the key of the server.
 
-        StorageProblem if the server has no key with the pinned fingerprint.
+        Raise StorageProblem if the server has no key with the pinned fingerprint.
         """
         return await self._key.get()
 
@@ -190,7 +190,7 @@ class HostKey:
             except asyncssh.ConnectionLost:
                 key = await fetch()  # a busy server drops some clients that have not signed in
         if key is None:
-            raise StorageProblem("the SSH server shows no key")
+            raise StorageProblem("the SSH server sends no host key")
         return key
 
     async def _store(self, key: asyncssh.SSHKey) -> None:
@@ -241,7 +241,7 @@ class SftpSession:
     async def call(self, request: Awaitable[Result], name: str = "", timeout_seconds: float | None = None) -> Result:
         """Return the answer to a request about `name`. Abort the session if the server does not answer in time.
 
-        It is aborted by a timer instead of a cancellation, after which asyncssh may wait for the server again.
+        A timer aborts it instead of a cancellation, after which asyncssh may wait for the server again.
         """
         timer = asyncio.get_running_loop().call_later(timeout_seconds or ANSWER_TIMEOUT_SECONDS, self.abort)
         try:
@@ -259,7 +259,7 @@ class SftpSession:
         self.connection.abort()
 
     async def check(self) -> bool:
-        """Return True if the server answers; Unreachable if not."""
+        """True if the server answers. Raise Unreachable if it does not."""
         await self.call(self.client.realpath(b"."))
         return True
 
@@ -270,9 +270,9 @@ class SftpSession:
 
     @asynccontextmanager
     async def open_file(self, path: bytes, flags: int, name: str) -> AsyncIterator[Any]:
-        """Open a file of the server, each of whose calls is one request.
+        """Open a file of the server; each of its calls is one request.
 
-        A failure to close it is raised unless something else failed before.
+        A failure to close it is raised unless another failure happened before.
         """
         file = await finish_despite_cancel(self.call(self.client.open(path, flags, encoding=None, block_size=0), name))
         try:
@@ -290,7 +290,7 @@ def _limit_request(stated_limit: int) -> int:
 
 
 async def open_session(options: SFTPOptions, host_key: HostKey, credentials: SshCredentials) -> SftpSession:
-    """Connect, sign in and start SFTP; StorageProblem, also if the server is not the pinned one."""
+    """Connect, sign in and start SFTP. Raise StorageProblem, also if the server is not the pinned one."""
     key = await host_key.get()
     try:
         with translate_errors():
@@ -322,7 +322,7 @@ async def _connect(
         encryption_algs=CIPHERS,
         keepalive_interval=KEEPALIVE_INTERVAL_SECONDS,
         keepalive_count_max=MAX_UNANSWERED_KEEPALIVES,
-        # nothing of this computer or of its user: no configuration, agent, key files or tickets
+        # nothing of this computer or its user: no configuration, agent, key files or tickets
         config=None,
         agent_path=None,
         gss_host=None,

@@ -42,7 +42,7 @@ from mangrove.drivers.sftp.transfer import (
 )
 from mangrove.drivers.whole_files import write_whole
 
-MAX_CONTROL_CONNECTIONS = 2  # for requests that are answered at once
+MAX_CONTROL_CONNECTIONS = 2  # for short requests
 MAX_REQUESTS_PER_CONTROL_CONNECTION = 100
 MAX_DATA_CONNECTIONS = 4  # for bytes of files, so that short requests do not wait for them
 MAX_FILES_PER_DATA_CONNECTION = 64
@@ -86,7 +86,7 @@ class SFTP(Driver):
         return await open_session(self.options, self._host_key, await self._credentials.get())
 
     def _locate(self, path: TreePath) -> bytes:
-        """Return a path on the server; EntryNotFound for the name of an unfinished file."""
+        """Return a path on the server. Raise EntryNotFound for the name of an unfinished file."""
         if has_part(path):
             raise EntryNotFound
         return self._root + path.encode() if path != "/" else self._root or b"/"
@@ -111,18 +111,18 @@ class SFTP(Driver):
         try:
             return await self._refuses_existing.get()
         except StorageProblem:
-            return False  # not known; the next call tries again, if no file can be made now
+            return False  # unknown; the next call tries again, if no file can be made now
 
     async def _try_refusal(self) -> bool:
         async with self._control.use() as session:
             return await entries.can_refuse_existing(session, self._root, self._discard_path)
 
     async def proves_writes(self) -> bool:
-        """True if the server can sync: SSH authenticates every byte on its way, so that only a power cut loses one."""
+        """True if the server can sync: SSH authenticates every byte in transit, so only a power cut can lose one."""
         return await self._syncs.get()
 
     async def proves_reads(self) -> bool:
-        return True  # every byte is authenticated on its way
+        return True  # every byte is authenticated in transit
 
     async def _try_sync(self) -> bool:
         async with self._control.use() as session:
@@ -206,7 +206,7 @@ class SFTP(Driver):
         return entry
 
     async def _discard(self, part: TreePath) -> bool:
-        """Remove a temporary file or an empty temporary folder; True if it existed."""
+        """Remove a temporary file or an empty temporary folder. Return True if it existed."""
         async with self._control.use() as session:
             return await entries.remove(session, self._root + part.encode(), "", recursive=False)
 
@@ -234,7 +234,7 @@ class SFTP(Driver):
                     folder = self._locate(path.parent)
                     self._takes_parts = await can_write_into_files(session, folder, self._discard_path)
                 if not self._takes_parts:
-                    raise NotSupported("the server takes a file in one go only")
+                    raise NotSupported("the server only accepts whole files")
                 attributes = await find(session, self._locate(path), path)
                 if attributes is not None and is_folder(attributes):
                     raise EntryExists
@@ -321,8 +321,8 @@ class SFTP(Driver):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:
             await self.rename(path, target, overwrite=overwrite)
-        except ServerFailure as problem:  # another file system below one root: a task copies it
-            raise NotSupported(f"the server does not move this at once: {problem.message}") from problem
+        except ServerFailure as problem:  # another file system below the same root: a task copies it
+            raise NotSupported(f"the server cannot move this within the request: {problem.message}") from problem
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         refuse_inside_itself(path, target)

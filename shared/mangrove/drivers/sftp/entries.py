@@ -38,12 +38,12 @@ class RawEntry(NamedTuple):
 
 
 def is_folder(attributes: asyncssh.SFTPAttrs) -> bool:
-    """Return True for a folder, False for a link to a folder."""
+    """True for a folder, False for a link to a folder."""
     return _get_type(attributes) == _FOLDER
 
 
 def is_link(attributes: asyncssh.SFTPAttrs) -> bool:
-    """Return True for a symbolic link."""
+    """True for a symbolic link."""
     return attributes.type == _LINK
 
 
@@ -69,7 +69,7 @@ async def find(session: SftpSession, path: bytes, name: str) -> asyncssh.SFTPAtt
 
 
 async def scan(session: SftpSession, folder: bytes, name: str) -> AsyncGenerator[list[RawEntry], None]:
-    """Yield all names of a folder except `.` and `..` in batches, also those that a path cannot hold."""
+    """Yield all names of a folder except `.` and `..` in batches, including names that a path cannot contain."""
     scanning: Any = session.client.scandir(folder)
     async with aclosing(scanning):
         while True:
@@ -96,7 +96,7 @@ async def list_folder(
 ) -> AsyncGenerator[Sequence[Entry], None]:
     """Yield the entries of a folder in batches, links as their targets.
 
-    A link without a target is left out if `skip_broken`; else a StorageProblem names it.
+    A link without a target is left out if `skip_broken`; otherwise a StorageProblem names it.
     """
     async with aclosing(scan(session, folder, path)) as batches:
         async for batch in batches:
@@ -117,7 +117,7 @@ async def list_folder(
 
 
 def _decode(raw: bytes) -> str | None:
-    """Return a name as a path can hold it; None for a name that is not shown."""
+    """Return a name in the form of a path; None for a name that is not shown."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:
@@ -140,9 +140,9 @@ async def _follow(session: SftpSession, name: str, path: bytes, skip_broken: boo
 
 
 async def replace_file(session: SftpSession, old: bytes, new: bytes, name: str, discard: Discard) -> None:
-    """Rename a file and replace a file of the new name, in one step where the server can.
+    """Rename a file and replace a file of the new name, atomically if the server can.
 
-    EntryExists if the new name is a folder's.
+    Raise EntryExists if the new name is a folder's.
     """
     if not session.is_openssh:  # rclone refuses, and yet counts the file as renamed
         await _refuse_folder(session, new, name)
@@ -162,7 +162,7 @@ async def _refuse_folder(session: SftpSession, path: bytes, name: str) -> None:
 
 
 async def _replace_in_steps(session: SftpSession, old: bytes, new: bytes, name: str, discard: Discard) -> None:
-    """Rename a file where the server replaces none: the old file has a temporary name until the new one is there."""
+    """Rename a file if the server cannot replace one: the old file has a temporary name until the new one is there."""
     existing = await find(session, new, name)
     if existing is None:
         return await session.call(session.client.rename(old, new), name)
@@ -180,9 +180,9 @@ async def _replace_in_steps(session: SftpSession, old: bytes, new: bytes, name: 
 
 
 async def rename_file(session: SftpSession, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
-    """Rename a file; EntryExists if the new name is taken.
+    """Rename a file. Raise EntryExists if the new name is taken.
 
-    `is_proven`: the server is known to refuse a taken name in one step with the renaming.
+    `is_proven`: the server is known to refuse a taken name atomically.
     """
     if not is_proven and await find(session, new, name) is not None:
         raise EntryExists
@@ -199,7 +199,7 @@ async def _refuse_existing(session: SftpSession, path: bytes, name: str) -> None
 
 
 async def rename_link(session: SftpSession, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
-    """Rename a link as `rename_file` does. OpenSSH does not refuse taken names for links in one step."""
+    """Rename a link as `rename_file` does. OpenSSH does not refuse taken names for links atomically."""
     if not is_proven:
         return await rename_file(session, old, new, name, is_proven=False)
     try:
@@ -211,7 +211,7 @@ async def rename_link(session: SftpSession, old: bytes, new: bytes, name: str, *
 
 
 async def rename_folder(session: SftpSession, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
-    """Rename a folder as `rename_file` does: an empty folder claims the name and is replaced in one step."""
+    """Rename a folder as `rename_file` does: an empty folder claims the name and is replaced atomically."""
     await _refuse_existing(session, new, name)
     if not is_proven:
         return await session.call(session.client.rename(old, new), name)
@@ -222,12 +222,12 @@ async def rename_folder(session: SftpSession, old: bytes, new: bytes, name: str,
         try:
             await session.call(session.client.rmdir(new), name)
         except ServerFailure:
-            raise EntryExists from problem  # another client has put something into it
+            raise EntryExists from problem  # another client has stored an entry in it
         raise
 
 
 async def make_folder(session: SftpSession, path: bytes, name: str) -> None:
-    """Make a folder; EntryExists if the name is taken."""
+    """Make a folder. Raise EntryExists if the name is taken."""
     try:
         await session.call(session.client.mkdir(path), name)
     except ServerFailure:
@@ -236,10 +236,10 @@ async def make_folder(session: SftpSession, path: bytes, name: str) -> None:
 
 
 async def can_refuse_existing(session: SftpSession, folder: bytes, discard: Discard) -> bool:
-    """Return True if renames of this server refuse a taken name in one step, tried with temporary names.
+    """True if renames of this server refuse a taken name atomically, tried with temporary names.
 
     OpenSSH renames a file by a hard link, which needs a free name, unless the file system has no hard links. Other
-    servers may look and rename in two steps.
+    servers may check and rename in two steps.
     """
     if not session.is_openssh:
         return False
@@ -283,15 +283,15 @@ async def remove_file(session: SftpSession, path: bytes, name: str) -> None:
 
 
 async def remove_empty_folder(session: SftpSession, path: bytes, name: str) -> None:
-    """Remove an empty folder if it exists; ServerFailure if it is not empty."""
+    """Remove an empty folder if it exists. Raise ServerFailure if it is not empty."""
     with suppress(EntryNotFound):
         await session.call(session.client.rmdir(path), name)
 
 
 async def remove(session: SftpSession, path: bytes, name: str, *, recursive: bool = True) -> bool:
-    """Remove a file, a link or a folder with its content; False if it does not exist.
+    """Remove a file, a link or a folder with its content. Return False if it does not exist. Links are not followed.
 
-    Links are not followed. Without `recursive` a folder has to be empty.
+    Without `recursive` a folder has to be empty.
     """
     attributes = await find(session, path, name)
     if attributes is None:
@@ -331,7 +331,7 @@ async def _remove_content(session: SftpSession, path: bytes, name: str) -> None:
 
 
 async def is_empty(session: SftpSession, path: bytes, name: str) -> bool:
-    """Return True if a folder is empty, also of names that listings leave out."""
+    """True if a folder is empty, including names that listings leave out."""
     async with aclosing(scan(session, path, name)) as batches:
         async for _ in batches:
             return False

@@ -64,11 +64,11 @@ def translate_errors(name: str = "") -> Iterator[None]:
     except asyncssh.PermissionDenied as error:
         raise StorageForbidden("the SFTP server refuses the username with this password or private key") from error
     except asyncssh.KeyExchangeFailed as error:
-        raise StorageProblem(f"no way to talk to the SSH server: {error.reason[:200]}") from error
+        raise StorageProblem(f"the SSH server supports none of our methods: {error.reason[:200]}") from error
     except asyncssh.ChannelOpenError as error:
         raise StorageProblem("the SSH server offers no SFTP") from error
     except (asyncssh.ProtocolError, asyncssh.ProtocolNotSupported) as error:
-        raise StorageProblem("what answers at this address is no SSH server") from error
+        raise StorageProblem("the server at this address is not an SSH server") from error
     except UnicodeError as error:
         raise StorageProblem("the SSH server cannot be addressed by this name") from error
     except (asyncssh.Error, OSError) as error:

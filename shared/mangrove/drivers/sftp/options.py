@@ -18,14 +18,14 @@ class SFTPOptions(TrashOptions):
     ignore_symlink_error: bool = option(False)
     host_key: str = option(
         help=(
-            "The server's public key or its SHA256 fingerprint. Left empty, it is filled in at the first connection. "
-            "Another key is refused from then on: to accept a new one, empty this or enter its fingerprint"
+            "The server's public key or its SHA256 fingerprint. If empty, it is set at the first connection. "
+            "Another key is then refused; to accept a new one, empty this field or enter its fingerprint."
         )
     )
 
 
 def parse_root(text: str) -> bytes:
-    """Return the folder to which paths are appended: `""` for the server's root; a relative one begins with `.`."""
+    """Return the folder to which paths are appended: `""` for the server's root; a relative one starts with `.`."""
     parts = [part for part in text.strip().split("/") if part not in ("", ".")]
     if "\0" in text:
         raise StorageProblem("the option root_folder_path has a NUL byte")

@@ -1,4 +1,4 @@
-"""Bytes of files, in many concurrent requests of the size that the server takes; what makes a new file durable."""
+"""Bytes of files, in many concurrent requests of the size that the server supports, and the durability of new files."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from mangrove.drivers.sftp.client import DISK_ANSWER_TIMEOUT_SECONDS, SftpSessio
 from mangrove.drivers.sftp.entries import CREATE, Discard
 from mangrove.drivers.sftp.errors import ServerFailure
 
-MAX_PENDING_BYTES = 4 << 20  # of one file, in requests without an answer
+MAX_PENDING_BYTES = 4 << 20  # of one file, in unanswered requests
 FIRST_PENDING_BYTES = 256 << 10  # until the speed of the reader is known
-MIN_BLOCK_BYTES = 256 << 10  # of a block for the reader, made of several answers where requests are smaller
+MIN_BLOCK_BYTES = 256 << 10  # of a block for the reader, made of several answers if requests are smaller
 SLOW_READER_SECONDS = 0.5  # for one block
 COPY_REQUEST_BYTES = 16 << 20  # copied by the server in one request: later requests of the connection wait for it
 MAX_TIMESTAMP = (1 << 32) - 1  # of the protocol, in seconds since the epoch
 
 
 def _start(request: Awaitable[Any]) -> asyncio.Future[Any]:
-    """Send a request now, whether or not its answer will be awaited."""
+    """Send a request now, even if no caller awaits its answer."""
     running = asyncio.ensure_future(request)
     running.add_done_callback(_retrieve_error)
     return running
 
 
 def _retrieve_error(request: asyncio.Future[Any]) -> None:
-    """Keep asyncio from reporting the failure of a request whose answer nobody awaits any more."""
+    """Prevent asyncio from reporting the failure of a request whose answer is not awaited any more."""
     if not request.cancelled():
         request.exception()
 
 
 class _Reader:
-    """The bytes of an open file from `offset` to `end` (None: its end), in order.
+    """The bytes of an open file from `offset` to `end` (None: its end), in order. Raise EntryChanged if the file ends
+    before.
 
-    EntryChanged if the file ends before. Up to MAX_PENDING_BYTES are requested ahead; fewer at the beginning and for
-    a slow reader, of which there may be many.
+    Up to MAX_PENDING_BYTES are requested ahead; fewer at the start and for a slow reader, of which there may be many.
     """
 
     def __init__(self, session: SftpSession, file: Any, name: str, offset: int, end: int | None) -> None:
@@ -111,7 +111,7 @@ class _Reader:
 
 
 class FileStream:
-    """The bytes of an open file. What the file holds is released after them, also if nobody iterates the stream."""
+    """The bytes of an open file. Its resources are released afterwards, also if the stream is never iterated."""
 
     def __init__(
         self, session: SftpSession, file: Any, name: str, span: tuple[int, int | None], resources: AsyncExitStack
@@ -154,7 +154,7 @@ def _release_later(resources: AsyncExitStack) -> None:
 
 
 async def write_blocks(session: SftpSession, file: Any, name: str, body: AsyncIterator[bytes], offset: int = 0) -> int:
-    """Write a body from `offset` on, with MAX_PENDING_BYTES in flight; return the offset of its end."""
+    """Write a body from `offset` on, with MAX_PENDING_BYTES in transit. Return the offset of its end."""
     requests: deque[asyncio.Future[Any]] = deque()
     max_requests = max(MAX_PENDING_BYTES // session.max_write, 1)
     try:
@@ -174,9 +174,9 @@ async def write_blocks(session: SftpSession, file: Any, name: str, body: AsyncIt
 async def set_time_and_check(
     session: SftpSession, part: bytes, name: str, size: int, upload: Upload
 ) -> asyncssh.SFTPAttrs:
-    """Set the time of an unfinished file where the server can, and return its attributes.
+    """Set the time of an unfinished file if the server can, and return its attributes.
 
-    EntryNotFound if it is not there, StorageProblem if it has another size.
+    Raise EntryNotFound if it does not exist, StorageProblem if it has another size.
     """
     seconds = min(max(int(upload.modified), 0), MAX_TIMESTAMP)
     try:
@@ -192,13 +192,13 @@ async def set_time_and_check(
 
 
 async def sync(session: SftpSession, file: Any, name: str) -> None:
-    """Make an open file survive a power cut of the server, if the server offers that."""
+    """Make an open file survive a power cut of the server, if the server supports that."""
     with suppress(NotSupported):
         await session.call(file.fsync(), name, DISK_ANSWER_TIMEOUT_SECONDS)
 
 
 async def sync_folders(session: SftpSession, folders: Sequence[bytes], name: str) -> None:
-    """Make the names in folders survive a power cut of the server, if the server offers that."""
+    """Make the names in folders survive a power cut of the server, if the server supports that."""
 
     async def sync_folder(folder: bytes) -> None:
         async with session.open_file(folder, asyncssh.FXF_READ, name) as handle:
@@ -206,13 +206,13 @@ async def sync_folders(session: SftpSession, folders: Sequence[bytes], name: str
 
     for result in await asyncio.gather(*map(sync_folder, folders), return_exceptions=True):
         if isinstance(result, StorageProblem) and not isinstance(result, Unreachable):
-            continue  # a server that opens no folders
+            continue  # a server that cannot open folders
         if isinstance(result, BaseException):
             raise result
 
 
 async def can_sync(session: SftpSession, folder: bytes) -> bool:
-    """Return True if the server makes files and names survive a power cut."""
+    """True if the server makes files and names survive a power cut."""
     try:
         async with session.open_file(folder, asyncssh.FXF_READ, "") as handle:
             await session.call(handle.fsync(), "", DISK_ANSWER_TIMEOUT_SECONDS)
@@ -224,7 +224,7 @@ async def can_sync(session: SftpSession, folder: bytes) -> bool:
 
 
 async def copy_bytes(session: SftpSession, source: Any, target: Any, size: int, name: str) -> None:
-    """Make the server copy `size` bytes from one open file to another."""
+    """Let the server copy `size` bytes from one open file to another."""
     for offset in range(0, size, COPY_REQUEST_BYTES):
         length = min(COPY_REQUEST_BYTES, size - offset)
         copying = session.client.remote_copy(source, target, offset, length, offset)
@@ -232,7 +232,7 @@ async def copy_bytes(session: SftpSession, source: Any, target: Any, size: int, 
 
 
 async def can_write_into_files(session: SftpSession, folder: bytes, discard: Discard) -> bool:
-    """Return True if the server writes into an existing file; rclone without a cache takes a file in one go."""
+    """True if the server can write into an existing file; rclone without a cache accepts only whole files."""
     if session.is_openssh:
         return True
     part = folder + b"/" + make_part_name().encode()

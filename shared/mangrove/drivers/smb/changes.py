@@ -1,4 +1,4 @@
-"""Changes on a share: uploads, renaming, copies and removals. Blocking; the server decides each step."""
+"""Changes on a share: uploads, renaming, copies and removals. The calls block, and the server decides each step."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from mangrove.drivers.smb.messages import Access, CreateOptions, Disposition, Fi
 from mangrove.drivers.threads import StorageThreads
 
 NEW_FILE = Access.READ | Access.WRITE | Access.WRITE_ATTRIBUTES | Access.DELETE
-MAX_BUSY_ATTEMPTS, BUSY_RETRY_SECONDS = 20, 0.1  # while others use a file for a moment
+MAX_BUSY_ATTEMPTS, BUSY_RETRY_SECONDS = 20, 0.1  # while another client uses a file for a moment
 _GET_RESUME_KEY, _COPY_CHUNK = 0x00140078, 0x001480F2
 COPY_CHUNK_BYTES, MAX_COPY_CHUNKS = 1 << 20, 16  # of a request: the limits of Windows
 
 
 def rename_to_free_name(share: Share, opened: OpenHandle, name: str, target: str) -> None:
-    """Rename an open file or folder, in one step with a check that the name is free; EntryExists.
+    """Rename an open file or folder, atomically with a check that the name is free. Raise EntryExists.
 
     A file gets a second name and loses the first when it is closed: Samba checks and renames in two steps, so that two
     of its processes may both see a free name. A server without second names renames the file.
@@ -55,7 +55,10 @@ def rename_to_free_name(share: Share, opened: OpenHandle, name: str, target: str
 
 
 def rename_and_replace(share: Share, opened: OpenHandle, target: str) -> None:
-    """Rename an open file and replace a file of the name; EntryExists for a folder or a name in other letters."""
+    """Rename an open file and replace a file of the name.
+
+    Raise EntryExists for a folder or a name that differs in case.
+    """
     for attempt in range(MAX_BUSY_ATTEMPTS):
         try:
             status = share.get_status(target, CreateOptions.REPARSE_POINT)
@@ -80,7 +83,7 @@ def rename_and_replace(share: Share, opened: OpenHandle, target: str) -> None:
 
 
 def _expect_absent(error: SMBException | StorageProblem) -> None:
-    """Raise an error again unless it means that nothing has the name."""
+    """Raise an error again unless it means that the name is free."""
     problem = make_problem(error.status) if isinstance(error, SMBResponseException) else error
     if not isinstance(problem, EntryNotFound):
         raise error
@@ -107,10 +110,13 @@ def _make_temporary_name(name: str) -> str:
 
 
 def move(share: Share, name: str, target: str, overwrite: bool) -> None:
-    """Rename a file or folder; EntryExists if the name is taken and not to be replaced, or by or for a folder."""
+    """Rename a file or folder.
+
+    Raise EntryExists if the name is taken and must not be replaced, or if a folder is involved.
+    """
     folder = target.rpartition("\\")[0]
     if folder != name.rpartition("\\")[0]:
-        share.get_status(folder)  # fails for a name in other letters
+        share.get_status(folder)  # fails for a name that differs in case
     with share.opened(name, Access.DELETE, options=CreateOptions.REPARSE_POINT, direct=True) as opened:
         if name.casefold() == target.casefold():
             share.call(messages.rename(opened.handle, target, replace=False))
@@ -121,7 +127,10 @@ def move(share: Share, name: str, target: str, overwrite: bool) -> None:
 
 
 def make_folders(share: Share, names: list[str]) -> None:
-    """Make the missing ones of several folders, each within the one before it; EntryExists if a file is in the way."""
+    """Make the missing ones of several folders, each within the one before it.
+
+    Raise EntryExists if a file has one of the paths.
+    """
     missing = len(names)
     while missing:
         try:
@@ -143,9 +152,9 @@ def make_folders(share: Share, names: list[str]) -> None:
 
 
 def copy_range(share: Share, source: OpenHandle, copied: OpenHandle, offset: int) -> int:
-    """Let the server copy bytes of a file from `offset` on; return the offset of the rest.
+    """Let the server copy bytes of a file from `offset` on. Return the offset of the rest.
 
-    NotSupported if the server does not copy.
+    Raise NotSupported if the server does not copy.
     """
     try:
         key = messages.parse_controlled(share.call(messages.control(source.handle, _GET_RESUME_KEY, b"", 32)))[:24]
@@ -164,7 +173,10 @@ def copy_range(share: Share, source: OpenHandle, copied: OpenHandle, offset: int
 
 
 def remove_file(share: Share, name: str) -> None:
-    """Remove a file or a link. Its name is free at once, also while others have it open and allow its removal."""
+    """Remove a file or a link.
+
+    Its name is free immediately, even while other clients have it open and allow its removal.
+    """
     with share.opened(name, 0, options=CreateOptions.REPARSE_POINT, direct=True) as opened:
         attributes = opened.status.attributes
     remove_listed(share, name, attributes)
@@ -187,7 +199,7 @@ def remove_listed(share: Share, name: str, attributes: int) -> None:
 
 
 def remove_folder(share: Share, name: str) -> bool:
-    """Remove a folder or a link to one; False if the folder is not empty."""
+    """Remove a folder or a link to one. Return False if the folder is not empty."""
     options = CreateOptions.DIRECTORY | CreateOptions.REPARSE_POINT
     try:
         with share.opened(name, Access.DELETE, options=options, direct=True) as opened:
@@ -200,8 +212,8 @@ def remove_folder(share: Share, name: str) -> bool:
 def remove_files(share: Share, folder: str, entries: Sequence[tuple[str, FileStatus]]) -> list[str]:
     """Remove the files and links among the entries of a folder; return the names of its folders.
 
-    StorageProblem for a folder that is a link of the server: Samba removes the link only if its target is empty, and
-    the files of the target stay.
+    Raise StorageProblem for a folder that is a link of the server: Samba removes the link only if its target is empty,
+    and the files of the target stay.
     """
     folders: list[str] = []
     if share.is_behind_link(f"{folder}\\{entries[0][0]}"):
@@ -221,9 +233,9 @@ def remove_files(share: Share, folder: str, entries: Sequence[tuple[str, FileSta
 
 
 def remove_unchanged(share: Share, name: str, shown: Entry) -> None:
-    """Remove an unchanged file; EntryChanged.
+    """Remove an unchanged file. Raise EntryChanged.
 
-    A handle that allows others only to read keeps them from changes between the comparison and the removal.
+    The handle lets other clients only read, which prevents changes between the comparison and the removal.
     """
     options = CreateOptions.FILE | CreateOptions.REPARSE_POINT
     with share.opened(name, Access.DELETE, options=options, sharing=Sharing.READ, direct=True) as opened:
@@ -281,7 +293,7 @@ def _finish(share: Share, target: str, durable: bool) -> Entry:
 
 
 def discard_part(share: Share, part: str) -> None:
-    """Remove an unfinished file; EntryNotFound."""
+    """Remove an unfinished file. Raise EntryNotFound."""
     with share.opened(part, Access.DELETE, options=CreateOptions.FILE) as opened:
         share.call(messages.set_deleted(opened.handle))
 
@@ -300,7 +312,7 @@ def write_part(share: Share, part: str, offset: int, content: bytes) -> None:
 
 
 def finish_parts(share: Share, part: str, target: str, size: int, upload: Upload) -> Entry:
-    """Make a file of its stored parts and return its entry."""
+    """Assemble a file from its stored parts and return its entry."""
     with share.opened(part, NEW_FILE, options=CreateOptions.FILE) as opened:
         if opened.status.size != size or size != upload.size:
             raise StorageProblem(f"the parts have {opened.status.size} bytes instead of {upload.size}")
@@ -309,11 +321,11 @@ def finish_parts(share: Share, part: str, target: str, size: int, upload: Upload
 
 
 def open_source(share: Share, name: str, threads: StorageThreads) -> RemoteFile:
-    """Open a file that the server is to copy."""
+    """Open a file for a copy by the server."""
     return RemoteFile(share, share.open(name, Access.READ, options=CreateOptions.FILE), threads)
 
 
 def copy_file_range(share: Share, source: RemoteFile, copied: RemoteFile, offset: int) -> int:
-    """Let the server copy bytes of an open file from `offset` on; return the offset of the rest."""
+    """Let the server copy bytes of an open file from `offset` on. Return the offset of the rest."""
     with source.use(share) as read, copied.use(share) as written:
         return copy_range(share, read, written, offset)

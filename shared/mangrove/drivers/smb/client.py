@@ -28,7 +28,7 @@ from mangrove.drivers.smb.errors import OVERLOADED, refuse_name
 from mangrove.drivers.smb.messages import Access, Disposition, FileStatus, Sharing, SmbMessage
 from mangrove.drivers.smb.options import ShareAddress
 
-REQUESTED_CREDITS = 384  # a block of a mebibyte takes 16, and 8 callers send a block each
+REQUESTED_CREDITS = 384  # a block of 1 MiB needs 16, and 8 callers send a block each
 MAX_NAME_LISTING_BYTES = 1 << 16  # of a listing for one name
 OVERLOADED_RETRY_SECONDS = 0.2
 DISK_ANSWER_TIMEOUT_SECONDS = 600.0  # for requests that make the server write or copy many bytes
@@ -41,7 +41,7 @@ MAX_NAME_UNITS = 255  # UTF-16 units
 
 
 def is_valid_name(name: str) -> bool:
-    """Return True if a server stores a name unchanged; some names would lose a dot at the end."""
+    """True if a server stores a name unchanged; some names would lose a trailing dot."""
     return _REFUSED.search(name) is None and len(name.encode("utf-16-le")) <= 2 * MAX_NAME_UNITS
 
 
@@ -53,13 +53,13 @@ class StorageRoot:
         self.depth = sum(map(bool, path.split("/")))
 
     def find(self, path: TreePath) -> str:
-        """Return the name of a path on the server, relative to the share; EntryNotFound if it cannot exist."""
+        """Return the name of a path on the server, relative to the share. Raise EntryNotFound if it cannot exist."""
         if has_part(path) or not all(map(is_valid_name, path.split("/"))):
             raise EntryNotFound
         return self._join(path)
 
     def make(self, path: TreePath) -> str:
-        """Return the name of a new path on the server; StorageProblem for a name that the server cannot hold."""
+        """Return the name of a new path on the server. Raise StorageProblem for a name that the server cannot store."""
         for name in str(path).split("/"):
             if not is_valid_name(name):
                 raise refuse_name(name)
@@ -144,7 +144,7 @@ class Share:
         self._connection.end()
 
     def __del__(self) -> None:
-        self._connection.end()  # else its thread keeps it until the server ends it
+        self._connection.end()  # otherwise its thread keeps it until the server closes it
 
     def call(self, message: SmbMessage, seconds: float | None = None) -> bytes:
         """Send a request and return the body of the answer."""
@@ -172,7 +172,7 @@ class Share:
         return answers
 
     def get_status(self, name: str, options: int = 0) -> FileStatus:
-        """Return the status of a file or folder; EntryNotFound if its folder lists it by another name."""
+        """Return the status of a file or folder. Raise EntryNotFound if its folder lists it under another name."""
         answers = self._query_name(name, options)
         self._check_name(name, answers[1], direct=False)
         return messages.parse_created(require(answers[0]))[1]
@@ -192,9 +192,9 @@ class Share:
         disposition: int = Disposition.OPEN,
         direct: bool = False,
     ) -> OpenHandle:
-        """Open a handle, which has to be closed; EntryNotFound as for `get_status`.
+        """Open a handle, which the caller has to close.
 
-        `direct`: a file behind a link of the server is a StorageProblem.
+        Raise EntryNotFound as `get_status` and, with `direct`, StorageProblem for a file behind a link of the server.
         """
         message = messages.create(
             name, access | Access.ATTRIBUTES, options=options, sharing=sharing, disposition=disposition
@@ -212,10 +212,10 @@ class Share:
         return opened
 
     def _check_name(self, name: str, answer: bytes | SMBResponseException, direct: bool) -> None:
-        """Raise EntryNotFound unless every folder of the path lists the next name exactly so.
+        """Raise EntryNotFound unless every folder of the path lists exactly the next name.
 
-        The server also accepts other letters and short names, by which rules about a path could be avoided. The stored
-        name proves most paths. Behind a link that the server follows, the stored name is another one: it may lie
+        The server also accepts names that differ in case and short names, which could bypass rules about a path. The
+        stored name proves most paths. Behind a link that the server follows, the stored name differs: it may be
         anywhere within the storage's root, unless `direct`.
         """
         stored = None
@@ -237,9 +237,9 @@ class Share:
             raise EntryNotFound
 
     def _is_same(self, name: str, stored: str, *, is_stand_in: bool = False) -> bool:
-        """Return True if a path below the storage's root is stored by its own names.
+        """True if a path below the storage's root is stored by its own names.
 
-        `is_stand_in`: also if the server shows a stored name that SMB cannot hold by another one.
+        `is_stand_in`: also if the server replaces a stored name that SMB cannot represent.
         """
         parts, stored_parts = _split(name)[self._depth :], _split(stored)[self._depth :]
         if len(parts) != len(stored_parts):
@@ -247,14 +247,14 @@ class Share:
         return all(a == b or (is_stand_in and not is_valid_name(b)) for a, b in zip(parts, stored_parts, strict=True))
 
     def is_behind_link(self, name: str) -> bool:
-        """Return True if the server follows a link on the way to a path."""
+        """True if the server follows a link in the path."""
         answer = self._query_name(name, messages.CreateOptions.REPARSE_POINT)[1]
         if isinstance(answer, SMBResponseException):
             return False
         return not self._is_same(name, messages.parse_name(messages.parse_buffer(answer)), is_stand_in=True)
 
     def _is_listed(self, name: str) -> bool:
-        """Return True if every folder from the storage's root on lists the next name of a path exactly so."""
+        """True if every folder from the storage's root on lists exactly the next name of a path."""
         parts = _split(name)
         for depth in range(self._depth, len(parts)):
             folder = messages.create("\\".join(parts[:depth]), Access.READ, options=messages.CreateOptions.DIRECTORY)
@@ -283,7 +283,7 @@ class Share:
         disposition: int = Disposition.OPEN,
         direct: bool = False,
     ) -> Iterator[OpenHandle]:
-        """Open a handle for the block of a `with` statement."""
+        """Open a handle for the duration of the context."""
         opened = self.open(name, access, options=options, sharing=sharing, disposition=disposition, direct=direct)
         try:
             yield opened
@@ -313,7 +313,7 @@ class Share:
         self.call(messages.flush(opened.handle), DISK_ANSWER_TIMEOUT_SECONDS)
 
     def get_space(self, name: str) -> tuple[int, int]:
-        """Return the bytes in total and those free."""
+        """Return the total and the free bytes."""
         with self.opened(name, 0, options=messages.CreateOptions.DIRECTORY) as opened:
             return messages.parse_space(messages.parse_buffer(self.call(messages.query_space(opened.handle))))
 

@@ -1,7 +1,7 @@
-"""The connection to an SMB server: the one of smbprotocol with a time limit for every answer.
+"""The connection to an SMB server: that of smbprotocol with a time limit for every answer.
 
-It waits for credits, follows no links by itself, and reports its end as one kind of failure. Its transport polls with
-poll(2) instead of select(2), which takes no descriptor above 1,023, and limits the time of sending.
+It waits for credits, follows no links, and reports its end as one kind of failure. Its transport polls with poll(2)
+instead of select(2), which accepts no descriptor above 1,023, and limits the time of sending.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from mangrove.drivers.threads import is_given_up
 CONNECT_TIMEOUT_SECONDS = 10.0  # for each answer while the connection is made
 ANSWER_TIMEOUT_SECONDS = 20.0  # for all other answers: disks may have to start
 PROBE_TIMEOUT_SECONDS = 60.0  # for the first answer on a new connection, while all others hang
-ECHO_TIMEOUT_SECONDS = 3.0  # for an answer to ECHO, after another answer did not come in time
+ECHO_TIMEOUT_SECONDS = 3.0  # for an answer to ECHO, after another answer was late
 SEND_TIMEOUT_SECONDS = 30.0  # for one message
 PEER_TIMEOUT_MILLISECONDS = 15_000  # after which the kernel gives up a peer that does not acknowledge
-MAX_MESSAGE_BYTES = 0xFFFFFF  # the largest length before a message
+MAX_MESSAGE_BYTES = 0xFFFFFF  # maximum length before a message
 SESSION_EXPIRED = 0xC000035C
 _ENDING = {
     NtStatus.STATUS_USER_SESSION_DELETED, NtStatus.STATUS_NETWORK_NAME_DELETED, NtStatus.STATUS_FILE_CLOSED,
@@ -39,7 +39,9 @@ _ENDING = {
 
 
 class Transport:
-    """A socket on which any thread sends messages and one receives them, with the interface of smbprotocol's own."""
+    """A socket on which any thread can send messages and one thread receives them, with the interface of
+    smbprotocol's own.
+    """
 
     def __init__(self, server: str, port: int, timeout: float) -> None:
         self._address = (server, port)
@@ -82,7 +84,10 @@ class Transport:
             raise SMBConnectionClosed("the connection was lost") from error
 
     def recv(self, timeout: float) -> bytes:
-        """Return the next message, or nothing after the end of the connection; TimeoutError if none began in time."""
+        """Return the next message, or nothing after the end of the connection.
+
+        Raise TimeoutError if none started in time.
+        """
         try:
             if not self._is_readable(timeout):
                 raise TimeoutError
@@ -188,7 +193,7 @@ class SmbConnection(Connection):  # type: ignore[misc]  # smbprotocol has no typ
     def receive(
         self, request: Request, wait: bool = True, timeout: float | None = None, resolve_symlinks: bool = False
     ) -> Any:
-        """Return the answer to a request; TimeoutError if it does not come in time.
+        """Return the answer to a request. Raise TimeoutError if it is late.
 
         The connection ends if the server does not answer an ECHO either.
         """
@@ -214,7 +219,7 @@ class SmbConnection(Connection):  # type: ignore[misc]  # smbprotocol has no typ
 
 
 def probe_server(host: str, port: int) -> None:
-    """Return when a server answers on a new connection; fail if it does not within PROBE_TIMEOUT_SECONDS."""
+    """Return when a server answers on a new connection. Fail after PROBE_TIMEOUT_SECONDS."""
     connection = SmbConnection(host, port)
     try:
         connection.connect(timeout=PROBE_TIMEOUT_SECONDS)

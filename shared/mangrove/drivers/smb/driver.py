@@ -26,21 +26,27 @@ from mangrove.drivers.threads import StorageThreads, allow_long_wait
 from mangrove.drivers.whole_files import write_whole
 
 MAX_CONCURRENT_OPERATIONS = 8  # of a connection
-MAX_REMOVAL_PASSES = 3  # through a folder into which others store files meanwhile
+MAX_REMOVAL_PASSES = 3  # through a folder into which other clients store files meanwhile
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 Fill = Callable[[str, RemoteFile, AsyncIterator[bytes]], Awaitable[None]]  # the name is for the message of a problem
 
 
 def run_work(name: str, work: Callable[[Share, Unpack[Arguments]], Result], share: Share, *args: *Arguments) -> Result:
-    """Do blocking work on a share. An answer may be late while the server answers others; `SmbConnection` limits it."""
+    """Run a blocking call on a share.
+
+    An answer may be late while the server answers other requests; `SmbConnection` limits the time.
+    """
     with allow_long_wait(), translate_errors(name):
         return work(share, *args)
 
 
 class SMB(Driver):
-    """A folder of a share. Calls run in threads over one connection, each for one block or one change, so that a reader
-    that pauses does not delay others."""
+    """A folder of a share.
+
+    Calls run in threads over one connection, each for one block or one change, so that a reader that pauses does not
+    delay others.
+    """
 
     name = "SMB"
     Options = SMBOptions
@@ -97,12 +103,14 @@ class SMB(Driver):
         return True
 
     async def _call(self, name: str, work: Callable[[Share, Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """Return the result of blocking work on the share, run in a thread; `name` is for the message of a problem."""
+        """Return the result of a blocking call on the share, run in a thread; `name` is for the message of a
+        problem.
+        """
         async with self._pool.use() as share:
             return await self._threads.run(run_work, name, work, share, *args)
 
     async def _change(self, name: str, work: Callable[[Share, Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """Do as `_call` does for work that changes the share: a cancellation waits for its end."""
+        """Call as `_call`, for a change of the share: a cancellation waits for its end."""
         return await finish_despite_cancel(self._call(name, work, *args))
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -141,7 +149,7 @@ class SMB(Driver):
         return await self._store(path, body, upload, self._write_blocks)
 
     async def _store(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload, fill: Fill) -> Entry:
-        """Make a file of the bytes that `fill` writes, whole or not at all."""
+        """Make a file of the bytes that `fill` writes, completely or not at all."""
         target = self._root.make(path)
         opened: list[RemoteFile] = []
         stored: list[Entry] = []

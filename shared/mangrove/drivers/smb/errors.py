@@ -93,7 +93,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
 
 
 def refuse_name(name: str) -> StorageProblem:
-    """Return the problem for a name that an SMB server cannot hold."""
+    """Return the problem for a name that an SMB server cannot store."""
     return StorageProblem(f"an SMB server cannot hold the name {name!r}")
 
 

@@ -37,8 +37,8 @@ def make_entry(name: str, status: FileStatus) -> Entry:
 class RemoteFile:
     """An open file, closed in a thread of its storage with its last reference, since a generator may never be iterated.
 
-    It is closed after its last call has ended, also one that was cancelled: a request for a closed handle is answered
-    as if the server had lost all handles.
+    It is closed after its last call has ended, including a cancelled one: a request for a closed handle is answered as
+    if the server had lost all handles.
     """
 
     def __init__(self, share: Share, opened: OpenHandle, threads: StorageThreads) -> None:
@@ -54,9 +54,10 @@ class RemoteFile:
 
     @contextmanager
     def use(self, share: Share) -> Iterator[OpenHandle]:
-        """Take the handle, which one call uses at a time.
+        """Take the handle; one call uses it at a time.
 
-        Unreachable on another connection than the file's: written bytes may be lost, and so is the state of a listing.
+        Raise Unreachable on another connection than the file's: written bytes may be lost, and so is the state of a
+        listing.
         """
         with self._in_use:
             if share is not self.share or self._is_closed:
@@ -93,7 +94,7 @@ def _close(in_use: threading.Lock, before: Callable[[], object], share: Share, o
 
 
 class FileReader:
-    """A file that is read; after a lost connection it is opened again if it is unchanged."""
+    """A file that is read. After a lost connection it is opened again if it is unchanged."""
 
     def __init__(self, share: Share, name: str, threads: StorageThreads, if_match: Entry | None) -> None:
         self._name = name
@@ -135,7 +136,7 @@ class FolderScan:
         return entries
 
     def _read_page(self, share: Share) -> bool:
-        """Receive the next page and request the one after it; False at the end."""
+        """Receive the next page and request the one after it. Return False at the end."""
         request, self._request = self._request or share.send(self._query), None
         try:
             self._page, self._at = messages.parse_buffer(share.receive(request)), 0

@@ -33,7 +33,7 @@ class Access:
 
 
 class Sharing:
-    """The purposes for which others may open a file meanwhile."""
+    """The access of other clients while a handle is open."""
 
     NONE, READ, ALL = 0, 1, 7
 
@@ -54,12 +54,12 @@ class CreateOptions:
 
 
 class SmbMessage:
-    """The body of a request. `payload`, the larger number of bytes sent or requested, costs credits."""
+    """The body of a request. `payload`, the larger number of bytes sent or requested, determines the credits."""
 
     __slots__ = ("COMMAND", "body", "payload")
 
     def __init__(self, command: int, body: bytes, payload: int = 1) -> None:
-        self.COMMAND = command  # smbprotocol's name
+        self.COMMAND = command  # its name in smbprotocol
         self.body = body
         self.payload = max(1, payload)
 
@@ -217,7 +217,7 @@ def rename(handle: bytes, name: str, *, replace: bool) -> SmbMessage:
 
 
 def link(handle: bytes, name: str) -> SmbMessage:
-    """Make a request to give a file a second name, if that is free."""
+    """Make a request to give a file a second name, if it is free."""
     return set_info(handle, 11, _pack_name(name, False))
 
 
@@ -248,7 +248,7 @@ def query_space(handle: bytes) -> SmbMessage:
 
 
 def parse_space(buffer: bytes) -> tuple[int, int]:
-    """Return the bytes in total and those free for this user."""
+    """Return the total bytes and those free for this user."""
     total, free, _, sectors, size = struct.unpack_from("<qqqII", buffer)
     return total * sectors * size, free * sectors * size
 

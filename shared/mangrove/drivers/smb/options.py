@@ -26,7 +26,7 @@ class ShareAddress(NamedTuple):
     host: str
     port: int
     username: str
-    """Also as `DOMAIN\\\\user` or `user@domain`."""
+    """The user name; also as `DOMAIN\\user` or `user@domain`."""
     password: str
     share: str
 
@@ -38,7 +38,7 @@ class ShareAddress(NamedTuple):
 
 
 def parse_share_address(options: SMBOptions) -> ShareAddress:
-    """Return the share of a storage; StorageProblem names an option that does not fit."""
+    """Return the share of a storage. Raise StorageProblem with the name of an invalid option."""
     host, port = parse_address(options.address, PORT)
     share = options.share_name.strip("/\\")
     if not share or re.search(r'[/\\:*?"<>|]', share) or len(share) > 80:

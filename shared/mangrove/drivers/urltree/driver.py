@@ -1,4 +1,4 @@
-"""UrlTree: files that are addresses of other servers, kept as an indented text."""
+"""UrlTree: files that are addresses of other servers, defined by an indented text."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from mangrove.drivers.urltree.tree import ADDRESS, Node, format, format_checked,
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
 from mangrove.net.client import make_client, open_response, translate_errors
 
-HEADS = 8  # sizes requested at once
+HEADS = 8  # sizes requested concurrently
 SIZE_TIMEOUT_SECONDS = 15.0  # for the size of one file
 
 
 @contextmanager
 def explain_refusal() -> Iterator[None]:
-    """StorageForbidden, with the way out, for an address that the storage may not reach."""
+    """Return the StorageForbidden, with the solution, for an address that the storage may not reach."""
     try:
         yield
-    except ForbiddenAddress:  # its message would name a host of the administrator's network to a visitor
+    except ForbiddenAddress:  # its message would show a host of the administrator's network to a visitor
         raise StorageForbidden(
             "this address leads outside the public internet: an administrator can name its host in the option "
             "allowed_hosts of the storage"
@@ -70,7 +70,9 @@ class UrlTree(Driver):
             await self._request_sizes()
 
     def _make_client(self) -> httpx.AsyncClient:
-        """A client that connects to the public internet and to what the administrator allows, at every redirect."""
+        """Return a client that connects to the public internet and to hosts that the administrator allows, at every
+        redirect.
+        """
         return make_client(AddressPolicy.parse(self.options.allowed_hosts))
 
     async def _request_sizes(self) -> None:
@@ -138,7 +140,7 @@ class UrlTree(Driver):
         return _stream_range(client, answer, 0 if answer.status_code == 206 else offset, length)
 
     async def can_refuse_existing(self) -> bool:
-        return True  # a change that another process made meanwhile keeps this one from being stored
+        return True  # if another process has changed the tree meanwhile, this change is not stored
 
     async def makedirs(self, path: TreePath) -> None:
         async with self._change():
@@ -181,7 +183,7 @@ class UrlTree(Driver):
             self._add(path, Node(path.name, url), overwrite=True)
 
     def _add(self, path: TreePath, node: Node, overwrite: bool) -> None:
-        """Give a node its place; EntryExists unless that is free or a file replaces a file."""
+        """Insert a node. Raise EntryExists unless the name is free or a file replaces a file."""
         folder = self._find(path.parent)
         if not folder.is_dir:
             raise NotAFolder
@@ -192,7 +194,7 @@ class UrlTree(Driver):
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
-        """One change of the tree: its text is stored when it succeeds, the tree read anew when it fails."""
+        """Make one change of the tree. If it succeeds, its text is stored; if it fails, the tree is read again."""
         if not self.options.writable:
             raise StorageForbidden
         async with self.lock:
@@ -208,7 +210,7 @@ class UrlTree(Driver):
 
 
 def _split(path: TreePath) -> Sequence[str]:
-    """The names of a path; none of the root."""
+    """Return the names of a path; none for the root."""
     return path.split("/")[1:] if path != "/" else ()
 
 
@@ -221,7 +223,7 @@ def _walk_files(node: Node) -> Iterator[Node]:
 
 
 async def _fetch_size(client: httpx.AsyncClient, url: str) -> int | None:
-    """The size that the server tells of a file, in bytes; None when it does not."""
+    """Return the size of a file that the server reports, in bytes; None if it does not."""
     with translate_errors():
         answer = await open_response(client, client.build_request("HEAD", url))
         await answer.aclose()
@@ -231,7 +233,7 @@ async def _fetch_size(client: httpx.AsyncClient, url: str) -> int | None:
 async def _stream_range(
     client: httpx.AsyncClient, answer: httpx.Response, skip: int, length: int | None
 ) -> AsyncIterator[bytes]:
-    """`length` bytes of an answer, without its first `skip`; closes the answer and its client."""
+    """Yield `length` bytes of an answer, without its first `skip`; close the answer and its client."""
     left = length
     try:
         with translate_errors():

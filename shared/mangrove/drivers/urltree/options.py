@@ -15,10 +15,10 @@ class UrlTreeOptions(Options):
     url_structure: str = option(
         SAMPLE, required=True, type="text", help="structure:FolderName:\n  [FileName:][FileSize:][Modified:]Url"
     )
-    head_size: bool = option(False, help="Use head method to get file size, but it may be failed.")
+    head_size: bool = option(False, help="Request the size of files with HEAD. Some servers do not answer it.")
     writable: bool = option(False)
     allowed_hosts: str = option(
         "",
-        help="host names, addresses and networks outside the public internet that the addresses may lead to; "
-        "separated by commas or spaces",
+        help="Host names, addresses and networks outside the public internet that may be reached, "
+        "separated by commas or spaces.",
     )

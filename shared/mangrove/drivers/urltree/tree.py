@@ -1,4 +1,4 @@
-"""The text of a UrlTree: folders and addresses, one a line, indented by their depth."""
+"""The text of a UrlTree: folders and addresses, one per line, indented by their depth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDRESS = re.compile(r"https?://")
 
 @dataclass(slots=True)
 class Node:
-    """A folder (`url` empty) or a file; `size` None: unknown."""
+    """A folder (empty `url`) or a file; `size` None: unknown."""
 
     name: str
     url: str = ""
@@ -32,7 +32,7 @@ class Node:
         return not self.url
 
     def total(self) -> int | None:
-        """Bytes of a file, None when unknown; of a folder, the sum of what is known of its files."""
+        """Return the bytes of a file, None if unknown; for a folder the sum of the known sizes."""
         return sum(child.total() or 0 for child in self.children.values()) if self.is_dir else self.size
 
     def make_entry(self) -> Entry:
@@ -40,7 +40,7 @@ class Node:
 
 
 def parse(text: str, char_mapping: Mapping[str, str] | None = None) -> Node:
-    """The tree of `text`, its names shown by the mapping; StorageProblem names the line that does not fit."""
+    """Return the tree of `text`, with names converted by the mapping. Raise StorageProblem with the invalid line."""
     root = Node("")
     ancestors = [root]
     for line in text.splitlines():
@@ -90,7 +90,7 @@ def _parse_file(line: str) -> Node:
 
 
 def _get_last_segment(url: str) -> str:
-    """The name of an address that has none of its own in the text."""
+    """Return the name of an address without a name in the text."""
     parts = urlsplit(url)
     return unquote(parts.path.rpartition("/")[2]) or parts.netloc
 
@@ -111,7 +111,7 @@ def _parse_number(text: str, line: str, complaint: str) -> int:
 
 
 def format(root: Node, level: int = 0) -> str:
-    """The text of a tree, as `parse` reads it; a size that is unknown stays out of it."""
+    """Return the text of a tree, as `parse` reads it, without unknown sizes."""
     lines: list[str] = []
     for node in root.children.values():
         indent = STEP * level
@@ -127,12 +127,12 @@ def format(root: Node, level: int = 0) -> str:
 
 
 def format_checked(root: Node) -> str:
-    """The text of a tree; StorageProblem when it would not be read as the same tree."""
+    """Return the text of a tree. Raise StorageProblem if it would not be read as the same tree."""
     try:
         text = format(root)
         same = parse(text) == root
     except (StorageProblem, RecursionError):
         same = False
     if not same:
-        raise StorageProblem("this name or address cannot be written down in a UrlTree")
+        raise StorageProblem("this name or address cannot be stored in a UrlTree")
     return text

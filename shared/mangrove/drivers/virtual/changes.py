@@ -1,6 +1,6 @@
-"""The changes of a Virtual storage: what people made, moved or removed in a tree that is derived otherwise.
+"""The changes of a Virtual storage: entries that people made, moved or removed in a generated tree.
 
-They are one JSON object, path → node, so that all processes of a service share them as one record.
+They are one JSON object, nodes by path, so that all processes of a service share them as one record.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import orjson
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 
-MAX_STATE_BYTES = 128 << 10  # of all changes of one storage as JSON, some 3,000 of them
+MAX_STATE_BYTES = 128 << 10  # of all changes of one storage as JSON, about 3,000 of them
 
 # [bytes, modified] for a file, [seed, modified] for a folder whose content is derived from `seed` ("": an empty one),
-# False for what was removed
+# False for a removed entry
 Node = tuple[int, float] | tuple[str, float]
 Stored = Node | Literal[False]
 
 
 class Changes:
-    """The changes of one storage, as they were stored at one time."""
+    """The changes of one storage, as stored at one time."""
 
     def __init__(self, text: str) -> None:
         self._stored: dict[str, Stored] = orjson.loads(text) if text.startswith("{") else {}
 
     def format(self) -> str:
-        """The JSON text of the changes; StorageProblem for more than MAX_STATE_BYTES."""
+        """Return the JSON text of the changes. Raise StorageProblem for more than MAX_STATE_BYTES."""
         text = orjson.dumps(self._stored).decode()
         if len(text) > MAX_STATE_BYTES:
             raise StorageProblem(
@@ -36,11 +36,11 @@ class Changes:
         return text
 
     def get(self, path: TreePath) -> Stored | None:
-        """The changed node at a path, False for a removed one, None for one that is as it was derived."""
+        """Return the changed node at a path, False for a removed one, None for an unchanged one."""
         return self._stored.get(path)
 
     def list_in(self, folder: TreePath) -> dict[str, Stored]:
-        """The changes right in a folder, by name."""
+        """Return the changes directly in a folder, by name."""
         start = "/" if folder == "/" else f"{folder}/"
         return {
             path[len(start) :]: node
@@ -49,11 +49,11 @@ class Changes:
         }
 
     def put(self, path: TreePath, node: Node) -> None:
-        """Give a path a node."""
+        """Set the node of a path."""
         self._stored[str(path)] = node
 
     def remove(self, path: TreePath, *, is_derived: bool) -> None:
-        """Remove a path with all below it; `is_derived`: the tree would have it without the changes."""
+        """Remove a path with everything below it; `is_derived`: the generated tree has it."""
         for key in self._list_within(path):
             del self._stored[key]
         if is_derived:

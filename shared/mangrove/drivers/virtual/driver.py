@@ -1,4 +1,4 @@
-"""Virtual: folders of invented files, to try the service with.
+"""Virtual: folders of generated files, for trying out the service.
 
 The tree is derived from the storage's id and the path of each folder, so every process shows the same one. Changes
 affect the listing only, and all processes share them.
@@ -23,8 +23,8 @@ from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.virtual.changes import Changes, Node
 from mangrove.drivers.virtual.options import VirtualOptions
 
-MAX_CACHED_FOLDERS = 256  # whose derived content is kept
-MAX_ENTRIES = 10_000  # files, and as many folders, in one folder
+MAX_CACHED_FOLDERS = 256  # whose generated content is cached
+MAX_ENTRIES = 10_000  # files, and as many folders, per folder
 MAX_ATTEMPTS = 20  # to store a change while other processes store theirs
 ROOT_SEED = "/"
 
@@ -39,10 +39,10 @@ class Virtual(Driver):
     def __init__(self, options: VirtualOptions, context: DriverContext) -> None:
         super().__init__(options, context)
         self._derived: OrderedDict[str, Mapping[str, Node]] = OrderedDict()
-        self._changing = asyncio.Lock()  # changes of this process meet those of others only
+        self._changing = asyncio.Lock()  # changes of this process conflict only with those of others
 
     async def _derive(self, seed: str) -> Mapping[str, Node]:
-        """Return what a folder of this seed holds without the changes; nothing for ""."""
+        """Return the generated content of a folder of this seed; nothing for ""."""
         folder = self._derived.get(seed)
         if folder is None:
             folder = await asyncio.to_thread(self._make_nodes, seed)
@@ -65,7 +65,7 @@ class Virtual(Driver):
         return nodes | {name: (_make_seed(seed, name), modified) for name in folders}
 
     async def _find(self, changes: Changes, path: TreePath) -> Node:
-        """Return the node at a path; EntryNotFound."""
+        """Return the node at a path. Raise EntryNotFound."""
         node: Node = (ROOT_SEED, self.context.modified)
         for step in reversed(path.ancestors()[:-1]):
             changed = changes.get(step)
@@ -77,7 +77,7 @@ class Virtual(Driver):
         return node
 
     async def _find_folder(self, changes: Changes, path: TreePath) -> str:
-        """Return the seed of a folder; EntryNotFound, NotAFolder."""
+        """Return the seed of a folder. Raise EntryNotFound or NotAFolder."""
         seed, _ = await self._find(changes, path)
         if not isinstance(seed, str):
             raise NotAFolder
@@ -108,7 +108,7 @@ class Virtual(Driver):
         return _generate_bytes(left if length is None else min(length, left))
 
     async def can_refuse_existing(self) -> bool:
-        return True  # a change that another process made meanwhile keeps this one from being stored
+        return True  # if another process has changed the tree meanwhile, this change is not stored
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         size = 0
@@ -145,7 +145,7 @@ class Virtual(Driver):
         await self._change(lambda change: change.remove(path))
 
     async def _change(self, apply: Callable[[_Change], Awaitable[None]]) -> None:
-        """Apply a change to the newest state and store it; again where another process was quicker."""
+        """Apply a change to the newest state and store it; repeat if another process was faster."""
         async with self._changing:
             for attempt in range(MAX_ATTEMPTS):
                 text = await self.context.state.read()
@@ -159,19 +159,19 @@ class Virtual(Driver):
 
 
 class _Change:
-    """One change of the tree, made on the changes as they were read."""
+    """Make one change of the tree, based on the changes that were read."""
 
     def __init__(self, driver: Virtual, changes: Changes) -> None:
         self._driver = driver
         self._changes = changes
 
     async def put(self, path: TreePath, node: Node, overwrite: bool) -> None:
-        """Give a node a path; EntryExists unless that is free or a file replaces a file."""
+        """Give a node a path. Raise EntryExists unless that is free or a file replaces a file."""
         await self._refuse_taken(path, node, overwrite)
         self._changes.put(path, node)
 
     async def copy(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
-        """Copy what is at a path to another one; EntryExists as for `put`."""
+        """Copy the node of a path to another one. Raise EntryExists as `put`."""
         node = await self._driver._find(self._changes, path)
         await self._refuse_taken(target, node, overwrite)
         self._changes.copy(path, target, node)
@@ -183,7 +183,7 @@ class _Change:
             raise EntryExists
 
     async def make_folders(self, path: TreePath) -> None:
-        """Make a folder and those above it; EntryExists for a file in the way."""
+        """Make a folder and its parents. Raise EntryExists if a file has one of the paths."""
         for step in reversed(path.ancestors()[:-1]):
             taken = await self._find(step)
             if taken is None:
@@ -192,7 +192,7 @@ class _Change:
                 raise EntryExists
 
     async def remove(self, path: TreePath) -> None:
-        """Remove what is at a path, which may be nothing."""
+        """Remove the node of a path, if there is one."""
         if await self._find(path) is not None:
             seed = await self._driver._find_folder(self._changes, path.parent)
             self._changes.remove(path, is_derived=path.name in await self._driver._derive(seed))
@@ -205,7 +205,7 @@ class _Change:
 
 
 def _make_seed(folder: str, name: str) -> str:
-    """Return the seed of a folder in a derived one: short at every depth, since changes hold it."""
+    """Return the seed of a folder in a generated one: short at every depth, since changes contain it."""
     return sha256(f"{folder}/{name}".encode()).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
-"""Signing in by Basic or Digest (RFC 7616), as the server requires.
+"""Sign-in by Basic or Digest (RFC 7616), as the server requires.
 
 The Digest of httpx sends a body again that can be sent only once, fails on challenges with several algorithms, and
-reads all of the answer that comes with a 401.
+reads the whole answer that comes with a 401.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _quote(value: str) -> str:
 class WebDavCredentials:
     """A user name and password, and the method by which the server wants requests signed.
 
-    Nothing is sent before the server's challenge: a server with Digest never sees the password.
+    Nothing is sent before the server's challenge: a server with Digest never gets the password.
     """
 
     def __init__(self, username: str, password: str) -> None:
@@ -103,7 +103,7 @@ class WebDavCredentials:
 
     @property
     def is_method_known(self) -> bool:
-        """True if requests can be signed, or there is no user to sign for."""
+        """True if requests can be signed, or there is no user."""
         return self._is_basic or self._digest is not None or not self._username
 
     def sign(self, method: str, target: str) -> bytes:
@@ -115,7 +115,7 @@ class WebDavCredentials:
         return b""
 
     def learn(self, headers: Sequence[str], refused: bytes, is_again: bool) -> bool:
-        """Take the challenges of a 401; return True if the same request, signed so, may be accepted.
+        """Process the challenges of a 401. Return True if the same request, signed accordingly, may be accepted.
 
         `refused` is the header that was refused; `is_again`: it was signed for a challenge to the same request.
         """

@@ -1,4 +1,4 @@
-"""Requests to the server of a storage: signed, redirected within bounds, answered in time."""
+"""Requests to the server of a storage: signed, redirected within limits, answered in time."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import NETWORK_ERRORS, make_client
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-ANSWER_TIMEOUT_SECONDS = 10.0  # for the beginning of an answer, and between two pieces of it
-LISTING_TIMEOUT_SECONDS = 30.0  # for the beginning of a listing, which some servers complete before they answer
+ANSWER_TIMEOUT_SECONDS = 10.0  # for the start of an answer, and between two pieces of it
+LISTING_TIMEOUT_SECONDS = 30.0  # for the start of a listing, which some servers complete before they answer
 PROBE_DELAY_SECONDS = 5.0  # without an answer to a listing, before the server is probed
-PROBE_TIMEOUT_SECONDS = 4.0  # for the answer; after a probe failed, calls fail at once for as long
+PROBE_TIMEOUT_SECONDS = 4.0  # for the answer; after a failed probe, calls fail immediately for as long
 CHANGE_TIMEOUT_SECONDS = 300.0  # for a change of all files of a folder
 MAX_LISTING_SECONDS = 600.0  # for a whole listing
 STORE_TIMEOUT_SECONDS = 60.0  # for the answer to a complete body
 SEND_TIMEOUT_SECONDS = 20.0  # for each piece of a body
 CONNECTION_WAIT_SECONDS = 20.0  # for a free connection
 IDLE_TIMEOUT_SECONDS = 300.0  # of an unused connection
-MAX_CALL_CONNECTIONS, MAX_BODY_CONNECTIONS = 16, 100  # apart, so that slow downloads do not delay listings
+MAX_CALL_CONNECTIONS, MAX_BODY_CONNECTIONS = 16, 100  # separate, so that slow downloads do not delay listings
 MAX_REDIRECTS = 5
 MAX_DRAINED_BYTES = 64 << 10  # of an answer, read to keep the connection
 _REDIRECTS = (301, 302, 303, 307, 308)
 _REDIRECTED = ("PROPFIND", "GET")
 _CONNECTION_LOST = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
-_NOT_REPEATED = ("MOVE", "COPY")  # a second attempt could meet the result of the first
+_NOT_REPEATED = ("MOVE", "COPY")  # a second attempt could find the result of the first
 Content = bytes | AsyncIterator[bytes] | None
 
 _PROPFIND = '<?xml version="1.0" encoding="utf-8"?><D:propfind xmlns:D="DAV:"><D:prop>{}</D:prop></D:propfind>'
@@ -91,9 +91,10 @@ class WebDavClient:
         *,
         follow: bool = True,
     ) -> httpx.Response:
-        """Return the answer with its body unread; the caller closes it. Redirects of PROPFIND and GET are followed.
+        """Return the answer with its body unread; the caller closes it.
 
-        `content` that is an iterator is sent once, and a 401 is returned. NotAFile for GET on a folder.
+        Redirects of PROPFIND and GET are followed. `content` that is an iterator is sent once, and a 401 is returned.
+        Raise NotAFile for GET on a folder.
         """
         target = httpx.URL(url)
         for _ in range(MAX_REDIRECTS + 1):
@@ -131,7 +132,7 @@ class WebDavClient:
             is_again = True
 
     def _is_ours(self, target: httpx.URL) -> bool:
-        """Return True if an address is the server's own; requests to others are not signed."""
+        """True if an address is the server's own; requests to others are not signed."""
         address = self._address
         if target.host != address.host:
             return False
@@ -162,7 +163,7 @@ class WebDavClient:
     ) -> int:
         """Send a request that changes something and return its status.
 
-        StorageProblem for a multistatus that reports a failure.
+        Raise StorageProblem for a multistatus that reports a failure.
         """
         seconds = STORE_TIMEOUT_SECONDS if method == "PUT" else CHANGE_TIMEOUT_SECONDS
         response = await self.open(method, url, headers, content, seconds)
@@ -194,7 +195,7 @@ class WebDavClient:
     async def _open_listing(
         self, method: str, url: str, headers: Mapping[str, str], properties: bytes
     ) -> httpx.Response:
-        """Open a listing, which may take long as long as the server answers probes."""
+        """Open a listing, which may take as long as the server answers probes."""
         if self._loop is asyncio.get_running_loop() and self._loop.time() < self._silent_until:
             raise Unreachable("the WebDAV server does not answer")
         opening = asyncio.ensure_future(self.open(method, url, headers, properties, LISTING_TIMEOUT_SECONDS))
@@ -235,7 +236,7 @@ def _is_repeatable(content: Content) -> bool:
 
 
 def join(base: httpx.URL, location: str) -> httpx.URL:
-    """Return the address to which a redirect leads; StorageProblem for an invalid one."""
+    """Return the target address of a redirect. Raise StorageProblem for an invalid one."""
     try:
         target = base.join(location)
     except (httpx.InvalidURL, ValueError):

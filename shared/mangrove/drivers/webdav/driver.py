@@ -33,7 +33,7 @@ from mangrove.drivers.whole_files import write_whole
 LISTING_BATCH_ENTRIES = 1000
 DENIED_STATUSES = (401, 403)
 ABSENT_STATUSES = (404, 409, 410)  # 409: its folder is missing
-UNSAFE_LETTERS = ";?\t\r\n"  # some servers cut the target of a move there, or leave them out
+UNSAFE_LETTERS = ";?\t\r\n"  # some servers truncate the target of a move at these, or drop them
 DISCARD_DELAYS_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store a partial body after the end of its connection
 
 
@@ -105,7 +105,7 @@ class WebDav(Driver):
         return make_entry(path.name, await self._find(path))
 
     async def _find(self, path: TreePath, properties: bytes = ENTRY_PROPERTIES) -> Resource:
-        """Return the resource of a path; EntryNotFound."""
+        """Return the resource of a path. Raise EntryNotFound."""
         first: Resource | None = None
         async with aclosing(self._server.find(self._urls.make(path), 0, properties)) as answers:
             async for resources in answers:
@@ -149,11 +149,11 @@ class WebDav(Driver):
         )
         try:
             return await self.stat(path)
-        except StorageProblem:  # the file is stored all the same
+        except StorageProblem:  # the file is stored nevertheless
             return Entry(path.name, size, upload.modified, False)
 
     async def _check_target(self, path: TreePath, overwrite: bool, *, is_dir: bool = False) -> bool:
-        """Return True if a file is to be replaced; EntryExists if not allowed, since servers also replace folders."""
+        """True if a file will be replaced. Raise EntryExists if not allowed, since servers also replace folders."""
         try:
             existing = await self.stat(path)
         except EntryNotFound:
@@ -200,7 +200,7 @@ class WebDav(Driver):
         return True
 
     async def _discard(self, part: TreePath) -> bool:
-        """Remove an unfinished file; True if it existed and is known to be gone."""
+        """Remove an unfinished file. Return True if it existed and is certainly gone."""
         existed = False
         for seconds in DISCARD_DELAYS_SECONDS:
             await asyncio.sleep(seconds)

@@ -35,7 +35,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
         case 423:
             return InUse(f"{prefix}it is locked on the WebDAV server")
         case 413:
-            return StorageProblem(f"{prefix}the WebDAV server takes no file of this size")
+            return StorageProblem(f"{prefix}the WebDAV server accepts no file of this size")
         case 414:
             return StorageProblem(f"{prefix}the name is too long for the WebDAV server")
         case 507:

@@ -21,7 +21,7 @@ class WebDavOptions(TrashOptions):
 
 
 def parse_address(text: str) -> httpx.URL:
-    """Return the address of a server, with https unless it has a scheme; StorageProblem for an invalid one."""
+    """Return the address of a server, with https unless it has a scheme. Raise StorageProblem for an invalid one."""
     text = text.strip()
     if not text:
         raise StorageProblem("address is required")
@@ -32,5 +32,5 @@ def parse_address(text: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65535:
         raise StorageProblem("address is not a web address")
     if url.userinfo or url.query or url.fragment:
-        raise StorageProblem("address holds more than scheme, host, port and path")
+        raise StorageProblem("address has more than scheme, host, port and path")
     return url

@@ -1,7 +1,7 @@
 """Resources of a WebDAV server: their addresses, and the multistatus answers that describe them (RFC 4918, 14.16).
 
 An answer is parsed as it arrives. The server may be hostile: entities and document types are refused, and the size of
-an entry is bounded like everything that is kept until the end.
+an entry is limited like everything that is in memory until the end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Resource(NamedTuple):
     """An entry of an answer."""
 
     href: str
-    """As the server wrote it."""
+    """The address as the server sent it."""
     status: int = 200
     """Other than 200 only if the entry has a status of its own."""
     is_dir: bool = False
@@ -50,13 +50,13 @@ class Resource(NamedTuple):
     """In bytes like the space; None if unknown."""
     modified: float = 0.0
     etag: str = ""
-    """With its quotes."""
+    """The etag with its quotes."""
     available: int | None = None
     used: int | None = None
 
 
 class MultistatusParser:
-    """Parse the bytes of a multistatus; StorageProblem for any other answer, or for one that exceeds a limit."""
+    """A parser of a multistatus. It raises StorageProblem for any other answer, or for one that exceeds a limit."""
 
     def __init__(self) -> None:
         # Names are not interned: the table would grow with names that a server invents.
@@ -74,7 +74,7 @@ class MultistatusParser:
         self._reset()
 
     def _reset(self) -> None:
-        """Forget the values of an entry."""
+        """Drop the values of an entry."""
         self._href, self._own_status = "", 200
         self._text: list[str] = []
         self._values: dict[str, str] = {}
@@ -95,7 +95,7 @@ class MultistatusParser:
             _refuse("too long an entry")
 
     def finish(self) -> None:
-        """End the answer; Unreachable if it is not complete."""
+        """End the answer. Raise Unreachable if it is incomplete."""
         try:
             self._parser.Parse(b"", True)
         except expat.ExpatError:
@@ -237,8 +237,8 @@ class Urls:
     def make_finder(self, folder: TreePath) -> Callable[[str], str | None]:
         """Return a function from an address to the name of an entry of `folder`, "" for the folder itself.
 
-        Its result is None for an address outside of the folder and for a name that a path cannot hold. The host is not
-        compared: a proxy may know the server by another name, and only the entry's name is used.
+        Its result is None for an address outside of the folder and for a name that a path cannot contain. The host is
+        not compared: a proxy may use another name of the server, and only the entry's name is used.
         """
         inside = (self._root + folder).rstrip("/") + "/"
         start = len(inside)

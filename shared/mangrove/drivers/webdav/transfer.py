@@ -18,7 +18,7 @@ from mangrove.drivers.webdav.client import WebDavClient
 from mangrove.drivers.webdav.errors import make_problem, translate_errors
 from mangrove.drivers.webdav.resources import parse_date
 
-SEND_PIECE_BYTES = 256 << 10  # larger pieces are copied several times on their way
+SEND_PIECE_BYTES = 256 << 10  # larger pieces are copied several times in transit
 _LENGTH_REQUIRED = 411
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 async def open_file(
     server: WebDavClient, url: str, offset: int, length: int | None, if_match: Entry | None
 ) -> AsyncIterator[bytes]:
-    """Open a file for `length` bytes from `offset`, fewer at its end; EntryChanged if it is not `if_match`."""
+    """Open a file for `length` bytes from `offset`, fewer at its end. Raise EntryChanged if it is not `if_match`."""
     headers = {} if not offset and length is None else {"range": _format_range(offset, length)}
     response = await server.open("GET", url, headers)
     try:
@@ -63,7 +63,7 @@ def _find_span(response: httpx.Response, offset: int) -> tuple[int, int | None]:
 
 
 def _make_entry(response: httpx.Response, size: int | None, shown: Entry) -> Entry:
-    """Return the entry of an answer, with what it does not tell from the one shown before."""
+    """Return the entry of an answer, completed from the entry that was shown before."""
     headers = response.headers
     modified = parse_date(headers.get("last-modified", ""))
     # A weak validator, such as Apache's for a new file, still differs between two files.
@@ -78,7 +78,7 @@ def strip_etag(text: str) -> str:
 
 
 class FileStream:
-    """The bytes of an answer after the first `skipped`, `length` at most.
+    """The bytes of an answer after the first `skipped`, at most `length`.
 
     Closing it frees the connection, also before the first block was read.
     """
@@ -116,7 +116,7 @@ class FileStream:
 
 
 class Uploader:
-    """Upload files to a server. It remembers if the server accepts a body of unknown size."""
+    """Uploads files to a server. It remembers if the server accepts a body of unknown size."""
 
     def __init__(self, server: WebDavClient) -> None:
         self._server = server
@@ -147,7 +147,7 @@ class Uploader:
             raise make_problem(status)
 
     async def _put_empty(self, url: str, headers: dict[str, str]) -> None:
-        """Put an empty file in chunks, to learn what the server requires: a body can be sent only once."""
+        """Put an empty file in chunks, to learn if the server accepts that: a body can be sent only once."""
         for _ in range(2):
             status = await self._server.change("PUT", url, headers, stream(b""))
             if status != 401:
@@ -170,7 +170,7 @@ class Uploader:
 
 
 async def _peek(body: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes]]:
-    """Return the first BLOCK bytes or more, fewer only of a shorter body, and the whole body."""
+    """Return the first BLOCK bytes or more, fewer only for a shorter body, and the whole body."""
     first = bytearray()
     while len(first) < BLOCK:
         block = await anext(body, None)
@@ -188,7 +188,7 @@ async def _peek(body: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes]
 
 
 async def _cut(body: AsyncIterator[bytes], size: int | None) -> AsyncIterator[bytes]:
-    """Yield a body in pieces; BadRequest if it ends before `size` bytes."""
+    """Yield a body in pieces. Raise BadRequest if it ends before `size` bytes."""
     sent = 0
     async for block in body:
         for start in range(0, len(block), SEND_PIECE_BYTES):

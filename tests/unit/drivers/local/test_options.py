@@ -28,7 +28,7 @@ def test_a_position_is_seconds_or_a_share(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mkdir_perm": "9"}, 'mkdir_perm: "9" is no octal number'),
+        ({"mkdir_perm": "9"}, 'mkdir_perm: "9" is not an octal number'),
         ({"video_thumb_pos": "x"}, "invalid video_thumb_pos value: x"),
         ({"video_thumb_pos": "101%"}, "invalid video_thumb_pos value: 101%"),
         ({"video_thumb_pos": "-1"}, "invalid video_thumb_pos value: -1"),
