@@ -142,8 +142,10 @@ page/node_modules/ready: page/package-lock.json
 	cd page && npm ci --silent --no-fund --no-audit
 	@touch $@
 
+NODE_CHECK = const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major < 20 || (major === 20 && minor < 19) ? 1 : 0)
 # The page for people; where npm cannot make it, the service runs without and says so.
 page/dist/ready: page/package-lock.json page/index.html page/vite.config.ts openapi.json $(shell find page/src page/public -type f -not -name schema.d.ts)
+	@node -e '$(NODE_CHECK)' 2>/dev/null || echo "the page needs Node.js 20.19 or newer: there is $$(node --version 2>/dev/null || echo none)"
 	@{ $(MAKE) --no-print-directory page/node_modules/ready && npm --prefix page run --silent build && touch $@; } >page/build.log 2>&1 \
 	  || echo "the page is not built, page/build.log says why: there is the API alone"
 

@@ -55,6 +55,12 @@ FRAME_HEADERS = {
     "content-security-policy": "sandbox allow-scripts; frame-ancestors 'self'",
     "x-frame-options": "SAMEORIGIN",
 }
+NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Mangrove</title>
+<h1>Mangrove is running without its page</h1>
+<p>The API works; <a href="/docs">its description</a> is here. The page is missing because the service was started
+with <code>--page none</code>, or because the page was not built. To build it, install Node.js 20.19 or newer with npm
+and run <code>make serve</code> again. If the build failed, <code>page/build.log</code> gives the reason.</p></html>
+"""
 SCRIPT = re.compile(r"<script(?=[\s>])", re.IGNORECASE)
 FAMILY_LOGO = re.compile(r"https://res\.oplist\.org/logo/logo\.(?:svg|png)")
 
@@ -88,7 +94,7 @@ class Page:
             return None
         if path in self._files and path != "/index.html":
             return self._serve_file(path, headers)
-        if "text/html" not in headers.get("accept", "") or path.startswith((*API_PREFIXES, ASSETS)):
+        if not _accepts_page(path, headers) or path.startswith((*API_PREFIXES, ASSETS)):
             return None
         with suppress(OSError):  # during a build; the previous index still names its files
             self._read()
@@ -133,11 +139,24 @@ class FrontEnd:
                 self.page = Page(folder, is_ours=True)
 
 
+def _accepts_page(path: str, headers: Headers) -> bool:
+    """True if a client accepts the page. A monitor or a preview of links, which accepts anything, gets it at `/`."""
+    accept = headers.get("accept", "*/*")
+    return "text/html" in accept or (path == "/" and "*/*" in accept)
+
+
 async def show(scope: Scope) -> Response:
-    """Answer a request with the page; 404 if it has no such file. The page uses the native flavour only."""
+    """Answer a request with the page; 404 if it has no such file. The page uses the native flavour only.
+
+    Without a page, `/` says how to get it.
+    """
     page, answer = runtime.get(FrontEnd).page, None
-    if page is not None and scope["state"].get("flavour") is not ApiFlavour.OPENLIST:
-        answer = await page.find(scope["method"], scope["path"], Headers(scope=scope))
+    if scope["state"].get("flavour") is not ApiFlavour.OPENLIST:
+        headers = Headers(scope=scope)
+        if page is not None:
+            answer = await page.find(scope["method"], scope["path"], headers)
+        elif scope["path"] == "/" and _accepts_page("/", headers):
+            answer = HTMLResponse(NO_PAGE, headers=HEADERS | {"content-security-policy": "default-src 'none'"})
     if answer is None:
         raise HTTPException(404)
     return answer

@@ -223,7 +223,18 @@ def test_none_and_a_page_that_is_not_built_leave_the_api_alone(tmp_path: Path, m
     monkeypatch.setattr(docs, "BUILT", tmp_path)
     assert open_page("") is None
     assert open_page("none") is None
-    assert is_no_route(send(None, "/"))
+    for headers in (HTML, {"accept": "*/*"}):
+        answer = send(None, "/", headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "Mangrove is running without its page" in answer.text and "Node.js" in answer.text
+    assert is_no_route(send(None, "/files"))
+    assert is_no_route(send(None, "/", headers={"accept": "application/json"}))
+
+
+def test_monitor_that_accepts_anything_gets_the_page_at_the_root(settings: Settings, ours: Page) -> None:
+    for headers in ({"accept": "*/*"}, {"accept": "text/plain, */*;q=0.5"}):
+        assert send(ours, "/", headers=headers).headers["content-type"] == "text/html; charset=utf-8"
+        assert is_no_route(send(ours, "/files", headers=headers))
 
 
 def test_a_folder_without_a_front_end_is_refused(tmp_path: Path) -> None:
