@@ -82,6 +82,8 @@ RECORDS = {
 }
 SHARED = {"POST /api/share/create": {"files[]"}, "POST /api/share/update": {"files[]"}}
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
+SHARED_ADDRESSES = {f"{method} /sd/{{path}}": {"path"} for method in ("GET", "HEAD")}
+SHARED_MEMBERS = {f"{method} /sad/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 SELECTIONS = {f"{method} /zip/{{path}}": {"path"} for method in ("GET", "HEAD")}
 MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 LINK = {"POST /api/fs/link": {"path"}}
@@ -195,6 +197,8 @@ NOT_PATHS: dict[str, set[str]] = (
     }
     | {name: {"sign", "type"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
+    | {name: {"pwd", "type"} for name in SHARED_ADDRESSES}
+    | {name: {"pass", "pwd"} for name in SHARED_MEMBERS}
     | {name: {"id", "sign"} for name in SELECTIONS}
 )
 
@@ -221,6 +225,8 @@ ATTACKED = (
     {name: attacked_texts for name, (attacked_texts, _) in FILES.items()}
     | RECORDS
     | SHARED
+    | SHARED_ADDRESSES
+    | SHARED_MEMBERS
     | ADDRESSES
     | MEMBERS
     | SELECTIONS

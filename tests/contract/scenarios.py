@@ -134,9 +134,9 @@ def accounts(admin: Person) -> None:
     assert admin.gets("users/app_password_list", f"uid={number}")["total"] == 2
     admin.gets("users/app_password_delete", f"id={second}")
     sign_in_by_passkey(admin)
+    share(admin, person)
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
-    share(admin, person)
     admin.gets("users/delete", f"id={number}")
     change_own_factor(admin)
 
@@ -155,7 +155,7 @@ def sign_in_by_passkey(person: Person) -> None:
 
 def share(admin: Person, person: Person) -> None:
     """A share link of a user, which the user lists and an administrator made."""
-    body = {"files": ["/files"], "creator": "robert"}
+    body = {"files": ["/files"], "creator": "bob"}
     id = admin.gets("shares/create", **body)["id"]
     assert admin.gets("shares/update", **(body | {"id": id, "accessed": 3}))["accessed"] == 3
     assert [row["id"] for row in person.gets("shares/list", page=1)["content"]] == [id]

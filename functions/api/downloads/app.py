@@ -11,11 +11,14 @@ from starlette.responses import RedirectResponse, Response
 from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.problems import NotSupported
+from mangrove.identity.rights import Right
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
+from mangrove.tree.sharing.downloads import SharedDownload, authorize
+from mangrove.tree.sharing.visits import hide_paths
 from mangrove.web import zips
 from mangrove.web.address import find_base_url, find_client_address
-from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_download
+from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_bytes, serve_download
 from mangrove.web.flavours import find_flavour
 from mangrove.web.lambda_handler import make_lambda_handler
 from mangrove.web.public_api import PublicApi, QueryText
@@ -158,6 +161,50 @@ async def zip_(request: Request) -> Response:
     path = query.get(FULL_PATH.name) or request.path_params["path"]
     source = find_client(await find_client_address(request))
     return await zips.serve_link(request, path, query.get("id", ""), query.get(SIGN.name, ""), source)
+
+
+PASSWORD = QueryText("pwd", "Password of the share link, if it has one.")
+SHARED_FILE: dict[str, Any] = FILE | {
+    "path_description": "Id of a share link, and the path of a file in it.",
+    "query": (FULL_PATH, PASSWORD, FILE["query"][2]),
+}
+SHARED_MEMBER: dict[str, Any] = MEMBER | {
+    "path_description": "Id of a share link, and the path of an archive in it.",
+    "query": (FULL_PATH, *MEMBER["query"][1:3], PASSWORD),
+}
+
+
+async def _authorize_shared(request: Request, right: Right = Right.READ) -> SharedDownload:
+    query = request.query_params
+    path = query.get(FULL_PATH.name) or request.path_params["path"]
+    return await authorize(path, query.get(PASSWORD.name, ""), await find_client_address(request), right)
+
+
+@api.get("/sd/{path:path}", responses=FILE_RESPONSES, **SHARED_FILE)
+@api.route("HEAD", "/sd/{path:path}", summary="Shared Download Head", **SHARED_FILE)
+async def shared_download(request: Request) -> Response:
+    """Return the bytes of a shared file, or redirect to its address at the storage if the settings allow that."""
+    with hide_paths("download"):
+        shared = await _authorize_shared(request)
+        file = shared.file
+        if request.query_params.get("type") == "thumb":
+            shared.require_preview()
+            return await _serve_thumbnail(request, file)
+        link = None if shared.must_proxy else await file.get_link()
+        if link is None or link.url.startswith("/") or (request.method == "HEAD" and link.lifetime is not None):
+            return await serve_bytes(request, file)
+        return RedirectResponse(link.url, 302, headers=NO_STORE)
+
+
+@api.get("/sad/{path:path}", responses=MEMBER_RESPONSES, **SHARED_MEMBER)
+@api.route("HEAD", "/sad/{path:path}", summary="Shared Archive Member Head", **SHARED_MEMBER)
+async def shared_archive_member(request: Request) -> Response:
+    """Return the bytes of a file in a shared archive."""
+    query = request.query_params
+    with hide_paths("download"):
+        shared = await _authorize_shared(request, Right.READ_ARCHIVES)
+        source = find_client(await find_client_address(request))
+        return await serve_archive_member(request, shared.file, query.get("inner", ""), query.get("pass", ""), source)
 
 
 app = api.app

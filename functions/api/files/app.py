@@ -16,6 +16,7 @@ from mangrove.tree import access
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
+from mangrove.tree.sharing import reading, visits
 from mangrove.tree.trash import entries
 from mangrove.web import file_models as models
 from mangrove.web import flavours, zips
@@ -24,7 +25,6 @@ from mangrove.web.envelope import Reply, ok, stream
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.gates import (
     Admin,
-    ArchiveReader,
     BaseUrl,
     ClientAddress,
     Copier,
@@ -34,6 +34,8 @@ from mangrove.web.gates import (
     Remover,
     Renamer,
     RequestFlavour,
+    ShareArchiveReader,
+    ShareReader,
     Unpacker,
     Writer,
     name_caller,
@@ -48,16 +50,17 @@ def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> browse.P
 
 
 @api.read("/api/fs/list", data_model=models.Listing)
-async def list_(who: Reader, body: models.ListReq, base_url: BaseUrl) -> Response:
+async def list_(who: ShareReader, body: models.ListReq, base_url: BaseUrl) -> Response:
     """List a page of a folder."""
-    folder = await access.at(who, body.path, body.password)
-    return stream(await browse.list_folder(folder, _make_page_request(body), body.refresh, base_url))
+    async with visits.open_path(who, body.path, body.password) as folder:
+        return stream(await reading.list_folder(folder, _make_page_request(body), body.refresh, base_url))
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)
-async def get(who: Reader, body: models.GetReq, base_url: BaseUrl) -> Response:
+async def get(who: ShareReader, body: models.GetReq, base_url: BaseUrl) -> Response:
     """Return a file or folder, with the address of its bytes."""
-    return stream(await browse.get_object(await access.at(who, body.path, body.password), base_url))
+    async with visits.open_path(who, body.path, body.password, "get") as path_access:
+        return stream(await reading.get_object(path_access, base_url))
 
 
 @api.read("/api/fs/dirs", data_model=list[models.FolderName])
@@ -172,21 +175,19 @@ async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq,
 
 @api.read("/api/fs/archive/meta", data_model=models.ArchiveMeta)
 async def archive_meta(
-    who: ArchiveReader, body: models.ArchiveReq, base_url: BaseUrl, client_address: ClientAddress
+    who: ShareArchiveReader, body: models.ArchiveReq, base_url: BaseUrl, client_address: ClientAddress
 ) -> Reply:
     """Return the properties of an archive and all its entries."""
-    archive = await access.at(who, body.path, body.password)
-    return ok(await archives.get_meta(archive, body.archive_pass, base_url, name_caller(who, client_address)))
+    async with visits.open_path(who, body.path, body.password, "get archive of") as archive:
+        return ok(await archives.get_meta(archive, body.archive_pass, base_url, name_caller(who, client_address)))
 
 
 @api.read("/api/fs/archive/list", data_model=models.ArchiveListing)
-async def archive_list(who: ArchiveReader, body: models.ArchiveListReq, client_address: ClientAddress) -> Response:
+async def archive_list(who: ShareArchiveReader, body: models.ArchiveListReq, client_address: ClientAddress) -> Response:
     """List a page of a folder inside an archive."""
-    archive = await access.at(who, body.path, body.password)
-    caller = name_caller(who, client_address)
-    return stream(
-        await archives.list_folder(archive, body.archive_pass, body.inner_path, _make_page_request(body), caller)
-    )
+    caller, page = name_caller(who, client_address), _make_page_request(body)
+    async with visits.open_path(who, body.path, body.password, "list archive of") as archive:
+        return stream(await archives.list_folder(archive, body.archive_pass, body.inner_path, page, caller))
 
 
 @api.post("/api/fs/archive/decompress", data_model=models.Unpacking)

@@ -10,34 +10,34 @@ from mangrove.web import share_models as wire
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import require_in_query
-from mangrove.web.gates import Member, Paging
+from mangrove.web.gates import Paging, Sharer
 
 api = Api("shares")
 ShareId = Annotated[str, require_in_query("Id of the share link.")]
 
 
 @api.read("/api/share/list", data_model=models.Rows[wire.ShareRow])
-def list_(who: Member, body: wire.SharePageReq) -> Reply:
+def list_(who: Sharer, body: wire.SharePageReq) -> Reply:
     """List the caller's share links; an administrator gets all."""
     entries, total = administration.list_page(who, Paging(body.page, body.per_page).slice)
     return ok({"content": [wire.format_share(entry) for entry in entries], "total": total})
 
 
 @api.get("/api/share/get", data_model=wire.ShareRow)
-def get(who: Member, id: ShareId = "") -> Reply:
+def get(who: Sharer, id: ShareId = "") -> Reply:
     """Return a share link of the caller; an administrator gets any."""
     return ok(wire.format_share(administration.get(who, id)))
 
 
 @api.post("/api/share/create", data_model=wire.ShareRow)
-async def create(who: Member, body: wire.ShareReq) -> Reply:
+async def create(who: Sharer, body: wire.ShareReq) -> Reply:
     """Create a share link, with a random id unless one is chosen."""
     entry = await administration.create(who, body.id, body.creator, body.to_fields(), body.accessed)
     return ok(wire.format_share(entry))
 
 
 @api.post("/api/share/update", data_model=wire.ShareRow)
-async def update(who: Member, body: wire.ShareUpdateReq) -> Reply:
+async def update(who: Sharer, body: wire.ShareUpdateReq) -> Reply:
     """Replace the fields of a share link; absent ones get their defaults."""
     fields = body.to_fields()
     entry = await administration.update(who, body.id, body.new_id, body.creator, fields, body.accessed)
@@ -45,21 +45,21 @@ async def update(who: Member, body: wire.ShareUpdateReq) -> Reply:
 
 
 @api.post("/api/share/delete")
-def delete(who: Member, id: ShareId = "") -> Reply:
+def delete(who: Sharer, id: ShareId = "") -> Reply:
     """Delete a share link."""
     administration.delete(who, id)
     return ok()
 
 
 @api.post("/api/share/enable")
-def enable(who: Member, id: ShareId = "") -> Reply:
+def enable(who: Sharer, id: ShareId = "") -> Reply:
     """Enable a share link."""
     administration.set_disabled(who, id, False)
     return ok()
 
 
 @api.post("/api/share/disable")
-def disable(who: Member, id: ShareId = "") -> Reply:
+def disable(who: Sharer, id: ShareId = "") -> Reply:
     """Disable a share link: nobody can open it until it is enabled."""
     administration.set_disabled(who, id, True)
     return ok()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 
 from mangrove.core.paths import TreePath
+from mangrove.core.problems import Unauthorized
 from mangrove.identity.scopes import TokenScope
 from mangrove.records.groups import GroupPermissions
 from mangrove.records.users import User
@@ -42,6 +43,19 @@ CHANGES = (
     | Right.FTP_MANAGE | Right.DECOMPRESS | Right.SHARE | Right.CUSTOM_SHARE_ID
 )  # fmt: skip
 """The rights that a token for reading does not have."""
+
+
+SHARE_VISITOR = User(
+    id=0, username="", password_hash="", base_path="/", role=GUEST, permission=0, disabled=True, sso_id="",
+    allow_ldap=False, otp_secret="", pwd_ts=0,
+)  # fmt: skip
+"""Stands for a stranger while the guest is disabled: share links alone are open."""
+
+
+class GuestDisabled(Unauthorized):
+    """A stranger asks for more than a share link while the guest is disabled."""
+
+    text = "Guest user is disabled, login please"
 
 
 @dataclass(frozen=True, slots=True)

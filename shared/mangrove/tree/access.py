@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import AccessDenied, NotReadable, StorageProblem
+from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
@@ -24,6 +24,7 @@ from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import Mount, StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.rules import Rule, RuleDecision, Rules, get_rules
+from mangrove.tree.sharing.shared_path import SharedPath, is_shared
 from mangrove.tree.trash.acting import note_caller
 
 
@@ -56,15 +57,23 @@ class PathAccess:
     # about the path, then about each path to which it leads through an alias. A prohibition in any of them applies;
     # only the one about the path itself can allow writing or has texts to show.
     decisions: Sequence[RuleDecision]
+    share: SharedPath | None = None  # for a visitor of a share link: paths lie in it
     _selection: tuple[Mount, TreePath] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def make(
-        cls, caller: Caller, path: TreePath, password: str, settings: Settings, rules: Rules, table: MountTable
+        cls,
+        caller: Caller,
+        path: TreePath,
+        password: str,
+        settings: Settings,
+        rules: Rules,
+        table: MountTable,
+        share: SharedPath | None = None,
     ) -> PathAccess:
         """Return the access to a path, evaluated in one pass over the folders on the way to it."""
         decisions = tuple(rules.evaluate(caller, aliased) for aliased in table.find_aliased_paths(path))
-        return cls(caller, path, password, settings, rules, table, decisions)
+        return cls(caller, path, password, settings, rules, table, decisions, share)
 
     @property
     def decision(self) -> RuleDecision:
@@ -83,11 +92,17 @@ class PathAccess:
 
     def child(self, name: str) -> PathAccess:
         """Return the access to the entry `name` of this folder. Raise RelativePath for a name that leads out of it."""
+        if self.share is not None and self.share.roots:
+            if name not in self.share.roots:
+                raise EntryNotFound
+            return self.share.roots[name]
         path = self.path / name
         if not self._is_child_of_all(name):
             return self.with_path(path)
         decisions = tuple(self.rules.evaluate_child(decision, name) for decision in self.decisions)
-        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table, decisions)
+        return PathAccess(
+            self.caller, path, self.password, self.settings, self.rules, self.table, decisions, self.share
+        )
 
     def _is_child_of_all(self, name: str) -> bool:
         """True if the paths behind the entry `name` are children of the paths behind this folder."""
@@ -99,8 +114,10 @@ class PathAccess:
         )
 
     def with_path(self, path: TreePath) -> PathAccess:
-        """Return the access of the same caller to another absolute path."""
-        return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
+        """Return the access of the same caller to another absolute path. EntryNotFound for one outside of the share."""
+        if self.share is not None:
+            self.share.find_inner(path)
+        return self.make(self.caller, path, self.password, self.settings, self.rules, self.table, self.share)
 
     def has(self, right: Right) -> bool:
         """True if the caller has a right at this path."""
@@ -242,24 +259,30 @@ class PathAccess:
 
     def can_write(self) -> bool:
         """True if the rules and the caller's rights allow new entries here."""
+        if self.share is not None and not self.share.takes_uploads:
+            return False
         return (self.has(Right.WRITE) or self.decision.is_open_for_writing) and self.may_write()
 
     def requires_signature(self) -> bool:
         """True if links to this file carry a signature; see `needs_signature`."""
-        return needs_signature(self.settings, self.rules, self.table, self.path)
+        return self.share is None and needs_signature(self.settings, self.rules, self.table, self.path)
 
     def signs_folder(self) -> bool:
         """True if links to the files in this folder carry a signature."""
-        return _is_any_mount(links.signs_folder, self.settings, self.rules, self.table, self.path)
+        return self.share is None and _is_any_mount(
+            links.signs_folder, self.settings, self.rules, self.table, self.path
+        )
 
 
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
     """Return the access to a path of a request, below the caller's root unless `confined` is False.
 
     Raise RelativePath or BadRequest for a text that is not a path, TooMany for a password while the folder is locked
-    for the caller's address. No storage is called.
+    for the caller's address, EntryNotFound for a path of a share link. No storage is called.
     """
     path = TreePath(raw)
+    if is_shared(path):
+        raise EntryNotFound
     note_caller(caller)
     table = await mounts.ready()
     now = configuration.cached()

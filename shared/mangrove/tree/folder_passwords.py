@@ -57,6 +57,11 @@ async def limit_guesses(access: PathAccess) -> None:
         await _count(guess)
 
 
+async def count_guess(subject: str, source: str, password: str, is_right: bool) -> None:
+    """Count a password of something that is not a folder. TooMany while it is locked for the client's address."""
+    await _count(_Guess(name_folder(subject), find_client(source), password, is_right))
+
+
 def _find_guesses(access: PathAccess) -> Iterator[_Guess]:
     """Yield the guesses in a password: of that of the path or its folder, otherwise of those below."""
     source = find_client(access.caller.source)

@@ -25,7 +25,14 @@ from mangrove.web.envelope import make_failure
 from mangrove.web.flavours import ApiFlavour, find_flavour, format_message
 
 FailureHandler = Callable[[Request, Exception], Awaitable[Response]]
-FILE_ROUTES = ("/d/", "/p/", "/ae/", "/zip/")  # every path below them exists; only the method can be wrong
+FILE_ROUTES = (
+    "/d/",
+    "/p/",
+    "/ae/",
+    "/sd/",
+    "/sad/",
+    "/zip/",
+)  # every path below them exists; only the method can be wrong
 UNAVAILABLE_FEATURES = {
     "/api/admin/scan/": "scan",
     "/api/fs/torrent/": "torrents",

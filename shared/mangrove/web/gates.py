@@ -18,7 +18,7 @@ from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.app_passwords import is_app_password
-from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
+from mangrove.identity.rights import ADMIN, GUEST, SHARE_VISITOR, Caller, GuestDisabled, Right
 from mangrove.identity.scopes import TokenProtocol, TokenScope
 from mangrove.records.users import User
 from mangrove.tree import callers
@@ -33,10 +33,18 @@ Level = Literal["anyone", "visitor", "member", "admin"]
 class Gate:
     """A declared right. As a dependency it returns the Caller, or None for `anyone`."""
 
-    def __init__(self, level: Level, declared_right: Right = Right.READ, *, accepts_tokens: bool = True) -> None:
+    def __init__(
+        self,
+        level: Level,
+        declared_right: Right = Right.READ,
+        *,
+        accepts_tokens: bool = True,
+        opens_shares: bool = False,
+    ) -> None:
         self.level = level
         self.declared_right = declared_right
         self.accepts_tokens = accepts_tokens  # with a scope that allows the rest
+        self.opens_shares = opens_shares  # a stranger is let in where the guest is disabled, and opens share links only
 
     def __str__(self) -> str:
         if self.declared_right is Right.READ:
@@ -46,7 +54,7 @@ class Gate:
     async def __call__(self, request: Request) -> Any:
         if self.level == "anyone":
             return None
-        user, scope = await _authenticate(request)
+        user, scope = await self._authenticate(request)
         request.state.caller = user.username
         caller = callers.make_caller(user, self.declared_right, await find_client_address(request), scope)
         if scope is not None and not self.accepts_tokens:
@@ -56,6 +64,14 @@ class Gate:
         if self.level == "admin" and not caller.is_admin:
             raise AccessDenied("You are not an admin")
         return caller
+
+    async def _authenticate(self, request: Request) -> tuple[User, TokenScope | None]:
+        try:
+            return await _authenticate(request)
+        except GuestDisabled:
+            if not self.opens_shares:
+                raise
+            return SHARE_VISITOR, None
 
 
 async def _authenticate(request: Request) -> tuple[User, TokenScope | None]:
@@ -86,16 +102,19 @@ async def _find_administrator() -> User:
 async def _find_guest() -> User:
     guest = await users.find_by_role(GUEST)
     if guest is None or guest.disabled:
-        raise Unauthorized("Guest user is disabled, login please")
+        raise GuestDisabled
     return guest
 
 
 Anyone = Annotated[None, Depends(Gate("anyone"))]
 Visitor = Annotated[Caller, Depends(Gate("visitor"))]
+Sharer = Annotated[Caller, Depends(Gate("member", accepts_tokens=False))]
 AccountOwner = Annotated[Caller, Depends(Gate("visitor", accepts_tokens=False))]
 Member = Annotated[Caller, Depends(Gate("member"))]
 Admin = Annotated[Caller, Depends(Gate("admin"))]
 Reader = Annotated[Caller, Depends(Gate("visitor", Right.READ))]
+ShareReader = Annotated[Caller, Depends(Gate("visitor", Right.READ, opens_shares=True))]
+ShareArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES, opens_shares=True))]
 Writer = Annotated[Caller, Depends(Gate("visitor", Right.WRITE))]
 Renamer = Annotated[Caller, Depends(Gate("visitor", Right.RENAME))]
 Mover = Annotated[Caller, Depends(Gate("visitor", Right.MOVE))]

@@ -110,11 +110,18 @@ class Global(SettingGroup):
         zh="忽略的直链参数",
     )
     webauthn_login_enabled = switch(False, PUBLIC, "Allow sign-in with a passkey.", zh="启用 WebAuthn 登录")
-    share_preview = switch(False, PUBLIC, "Show shared files.", absent="sharing", zh="分享预览")
-    share_archive_preview = switch(
-        False, PUBLIC, "Show what is in shared archives.", absent="sharing", zh="分享中预览压缩包"
+    share_preview = switch(
+        False, PUBLIC, "Visitors of share links see previews and thumbnails, not downloads alone.", zh="分享预览"
     )
-    share_force_proxy = switch(True, PRIVATE, "Shared files are handed out by this service.", zh="分享强制代理")
+    share_archive_preview = switch(
+        False, PUBLIC, "Visitors of share links look into shared archives.", zh="分享中预览压缩包"
+    )
+    share_force_proxy = switch(
+        True,
+        PRIVATE,
+        "Bytes of shared files always pass through this service. Otherwise storages that can serve them themselves do.",
+        zh="分享强制代理",
+    )
     share_summary_content = text(SHARE_TEXT, PUBLIC, "The text that goes with a shared link.", zh="分享说明模板")
     handle_hook_after_writing = switch(
         False,

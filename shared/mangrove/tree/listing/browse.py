@@ -50,6 +50,7 @@ class PageRequest:
     per_page: int = 0  # 0 for everything
     order_by: str = ""  # "" for the order of the storage
     order_direction: str = ""
+    extract_folder: str = ""  # the position of folders; "" for that of the storage
 
     def indices(self, total: int) -> tuple[int, int]:
         """Return start and stop, within 0..total."""
@@ -60,7 +61,8 @@ class PageRequest:
 
     def find_order(self, storage: Storage | None) -> Order | None:
         """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
-        folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
+        is_back = storage is not None and storage.extract_folder == "back"
+        folders = self.extract_folder or ("back" if is_back else "front")
         return Order(self.order_by, self.order_direction == "desc", folders) if self.order_by else None
 
 
@@ -239,7 +241,7 @@ def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Probl
 async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: Order | None) -> View:
     signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
-    thumbs = base if folder.has_thumbs else ""
+    thumbs = (base, access.share and access.share.key) if folder.has_thumbs else ""
     return await folder.get_view(
         (access.table.version, str(access.path), visibility.key, signer, thumbs),
         visibility.test,
@@ -268,7 +270,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         raise problem.with_prefix("failed to get obj") from problem
     must_sign = not entry.is_dir and access.requires_signature()
     sign = rows.make_signer(access).sign(access.path) if must_sign else ""
-    thumb = rows.make_thumb_url(access.path, entry, sign, base)
+    thumb = rows.make_thumb_url(access, access.path, entry, sign, base)
     row = rows.make_row(access.settings.type_codes, entry._replace(name=access.path.name or "root"), sign, thumb)
     row |= tail | {"provider": entry.provider or storage_path.driver.name}
     if not entry.is_dir:

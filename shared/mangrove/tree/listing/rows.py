@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from mangrove.core.chunked import iterate_chunked
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
@@ -99,15 +100,18 @@ def make_encoder(access: PathAccess, signer: Signer | None, base: str | None) ->
     def make_signed_row(entry: Entry) -> dict[str, Any]:
         path = f"{prefix}/{entry.name}"
         sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
-        return make_row(codes, entry, sign, make_thumb_url(path, entry, sign, base))
+        return make_row(codes, entry, sign, make_thumb_url(access, path, entry, sign, base))
 
     return lambda entries: encode_rows(map(make_signed_row, entries))
 
 
-def make_thumb_url(path: str, entry: Entry, sign: str, base: str | None) -> str:
-    """Return the address of the thumbnail of an entry; "" if it has none."""
+def make_thumb_url(access: PathAccess, path: str, entry: Entry, sign: str, base: str | None) -> str:
+    """Return the address of the thumbnail of an entry; "" if it has none, or visitors of a share get none."""
     if base is None or not entry.thumb or entry.is_dir:
         return ""
+    if access.share is not None:
+        is_shown = access.settings.share_preview
+        return access.share.make_url(base, "/sd", TreePath(path), "type=thumb") if is_shown else ""
     return links.make_file_url(base, "/d", path, f"type=thumb&sign={sign}")
 
 
@@ -118,7 +122,7 @@ def make_mount_entry(name: str, mount: Mount) -> Entry:
 
 async def get_mount_details(access: PathAccess, mount: Mount) -> dict[str, Any]:
     """Return the capacity of a mount, if the caller may know it and the storage reports it."""
-    if access.caller.is_guest or access.settings.hide_storage_details:
+    if access.share is not None or access.caller.is_guest or access.settings.hide_storage_details:
         return {}
     space = await mounts.get_capacity(mount)
     return {"mount_details": make_capacity_row(space)} if space else {}

@@ -73,11 +73,13 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
     """Return the answer of `fs/archive/meta`. `base`: the address of the service; `caller`: its limits apply."""
     storage_path = await _locate(access)
     signer = links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE)
+    share, path = access.share, access.path
+    raw_url = links.make_file_url(base, "/ae", path) if share is None else share.make_url(base, "/sad", path)
     answer = {
         "comment": "",
         "encrypted": False,
         "content": None,
-        "raw_url": links.make_file_url(base, "/ae", access.path),
+        "raw_url": raw_url,
         "sign": signer.sign(access.path) if access.requires_signature() else "",
     }
     try:
@@ -175,15 +177,19 @@ async def _stream_member(
             return
 
 
-async def _locate(access: PathAccess) -> StoragePath:
-    """Return the archive's path in its storage.
-
-    Raise AccessDenied unless the caller may read archives, and may read here.
-    """
+def require_archive_rights(access: PathAccess) -> None:
+    """Raise AccessDenied unless the caller may read archives, and read here."""
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not access.has(Right.READ_ARCHIVES):
         raise AccessDenied
+    if access.share is not None and not (access.settings.share_archive_preview and access.share.shows_content):
+        raise AccessDenied("sharing archives previewing is not allowed")
     access.require_read()
+
+
+async def _locate(access: PathAccess) -> StoragePath:
+    """Return the archive's path in its storage. AccessDenied unless the caller may read archives, and read here."""
+    require_archive_rights(access)
     try:
         return await access.locate()
     except StorageProblem as problem:

@@ -221,17 +221,16 @@ async def _check_owner(caller: Caller, owner: User, record: dict[str, Any]) -> N
 
     The scope of the caller applies to a share link of the caller.
     """
-    rights = Right.SHARE | (Right.WRITE if takes_uploads(record["mode"]) else 0)
-    sharer = make_caller(owner, scope=caller.scope if owner.id == caller.user.id else None)
-    if sharer.is_guest or not all(sharer.has(rights, TreePath(path)) for path in record["files"]):
+    sharer = make_caller(owner)
+    if sharer.is_guest:
         raise AccessDenied
     table = await mounts.ready()
     rules = await get_rules(configuration.cached())
     for path in map(TreePath, record["files"]):
         decisions = (rules.evaluate(sharer, aliased) for aliased in table.find_aliased_paths(path))
-        if not (path.within(sharer.base) and sharer.may_read) or not all(
-            decision.may_read("") for decision in decisions
-        ):
+        if not sharer.has(Right.SHARE, path) or (takes_uploads(record["mode"]) and not sharer.has(Right.WRITE, path)):
+            raise AccessDenied
+        if not path.within(sharer.base) or not all(decision.may_read("") for decision in decisions):
             raise Problem(f"permission denied to share path [{path}]")
 
 

@@ -1,0 +1,250 @@
+"""Share links as their visitors open them.
+
+Each request reads the record and evaluates it: a visitor has the rights that the owner has at this moment, reduced to
+those that the share gives. Visitors learn nothing of what lies above the shared files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from mangrove import configuration
+from mangrove.configuration import users
+from mangrove.configuration.values import Settings
+from mangrove.core.http import find_client
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    BrokenArchive,
+    EntryNotFound,
+    NotMounted,
+    NotReadable,
+    Problem,
+    StorageProblem,
+    TooMany,
+)
+from mangrove.core.runtime import CacheKind
+from mangrove.identity.lockout import LOCK_SECONDS
+from mangrove.identity.rights import GUEST, NORMAL, SHARE_VISITOR, Caller, GuestDisabled, Right
+from mangrove.records import share_links
+from mangrove.records.groups import GroupPermissions
+from mangrove.records.share_links import ShareLink
+from mangrove.records.store import counters
+from mangrove.records.users import User
+from mangrove.tree import access as tree_access
+from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess
+from mangrove.tree.callers import make_caller
+from mangrove.tree.folder_passwords import count_guess
+from mangrove.tree.mount_table import MountTable
+from mangrove.tree.rules import Rules, get_rules
+from mangrove.tree.sharing.modes import shows_content, takes_uploads
+from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, split
+
+MAX_UNKNOWN_IDS_PER_SOURCE = 100  # within LOCK_SECONDS
+ADMITTED_SECONDS = 60.0  # for which a process remembers a visitor who was counted
+ADMITTED: CacheKind[tuple[int, str], float] = CacheKind("visitors of share links", 4096)
+"""The end, on the monotonic clock, by the number of the share link and the visitor."""
+
+
+class ShareNotFound(Problem):
+    """There is no share link of this id."""
+
+    text = "the share does not exist"
+
+
+class ShareEnded(Problem):
+    """A share link that is disabled or over, or that its owner may not share any more."""
+
+    text = "the share has expired or is no longer valid"
+
+
+class _Root(NamedTuple):
+    """A shared file or folder."""
+
+    path: TreePath
+    password: str  # of the rule there
+    visitor: Caller  # with the rights that a visitor has there
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A share link that its visitor may open."""
+
+    link: ShareLink
+    owner: User
+    visitor: Caller
+    """The owner without any right."""
+    roots: Mapping[str, _Root]
+    """The shared files and folders that the owner may read, by their names."""
+    rules: Rules
+    table: MountTable
+    settings: Settings
+
+    def make_access(self, name: str, prefix: TreePath, below: TreePath) -> PathAccess:
+        """Return the access to a path below a shared folder, or to the shared file or folder itself."""
+        root = self.roots[name]
+        share = SharedPath(self.link, root.path, prefix, self.owner.username)
+        path = root.path / below
+        return PathAccess.make(root.visitor, path, root.password, self.settings, self.rules, self.table, share)
+
+    def make_root(self, path: TreePath, accesses: Mapping[str, PathAccess]) -> PathAccess:
+        """Return the access to the root of a share of several, which is not in the tree: it has no storage."""
+        share = SharedPath(self.link, path, TreePath("/"), self.owner.username, accesses)
+        return PathAccess(self.visitor, path, "", self.settings, self.rules, MountTable(0, []), (), share)
+
+
+@asynccontextmanager
+async def open_path(caller: Caller, raw: str, password: str, verb: str = "list") -> AsyncIterator[PathAccess]:
+    """Yield the access to a path of the tree, or of a share link: `/@s/<id>[/…]` with the password of the share.
+
+    In the context of a share, failures name no paths of the tree; `verb` is part of their message. A stranger opens
+    share links only.
+    """
+    path = TreePath(raw)
+    if is_shared(path):
+        with hide_paths(verb):
+            yield await at(path, password, caller.declared_right, caller.source)
+        return
+    if caller.user.id == SHARE_VISITOR.id:
+        raise GuestDisabled
+    yield await tree_access.at(caller, raw, password)
+
+
+async def at(path: TreePath, password: str, right: Right, source: str) -> PathAccess:
+    """Return the access of a visitor to a path of a share link, as its owner on a route that declares `right`.
+
+    ShareNotFound, ShareEnded, NotReadable for a wrong password, TooMany after too many of them, EntryNotFound for a
+    name that is not shared.
+    """
+    id, inner = split(path)
+    share = await _open(id, password, right, source)
+    if len(share.link.files) == 1:
+        (name,) = share.roots
+        return share.make_access(name, TreePath("/"), inner)
+    if inner == "/":
+        accesses = {name: share.make_access(name, TreePath(name), inner) for name in share.roots}
+        return share.make_root(path, accesses)
+    name, _, below = inner[1:].partition("/")
+    if name not in share.roots:
+        raise EntryNotFound
+    return share.make_access(name, TreePath(name), TreePath(below))
+
+
+async def _open(id: str, password: str, right: Right, source: str) -> _Opened:
+    table = await mounts.ready()
+    link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
+    now = configuration.cached()
+    rules = await get_rules(now)
+    owner = await users.find_by_id(link.owner)
+    if owner is None or not is_open(link, owner, time.time()):
+        raise ShareEnded
+    sharer = make_caller(owner)
+    visitor = _make_visitor(sharer, right, source)
+    roots = dict(_find_roots(link, sharer, visitor, rules, table))
+    if not roots:
+        raise ShareEnded
+    await _check_password(link, password, source)
+    await _count_visit(link, source)
+    return _Opened(link, owner, visitor, roots, rules, table, now.settings)
+
+
+def is_open(link: ShareLink, owner: User, now: float) -> bool:
+    """True if a share link and its owner are not disabled, and it is not over. `now`: seconds since the epoch."""
+    is_over = link.expires is not None and link.expires <= now * 1000
+    return not (link.disabled or is_over or owner.disabled or owner.role == GUEST)
+
+
+def _load(id: str, client: str) -> ShareLink:
+    """Return the share link of an id. ShareNotFound, or TooMany after too many unknown ids of a client."""
+    key = f"share-source#{client}"
+    if client:
+        counts, _ = counters.read([key], key, LOCK_SECONDS)
+        if counts[key] >= MAX_UNKNOWN_IDS_PER_SOURCE:
+            raise TooMany("too many unknown share links have been tried, try again later", retry_after=LOCK_SECONDS)
+    digest = sha256(id.encode()).hexdigest()
+    link = share_links.find(id)
+    if link is not None:
+        return link
+    if client and counters.claim_once(f"unknown share#{digest}#{client}", LOCK_SECONDS):
+        counters.add_failure(key, LOCK_SECONDS)
+    raise ShareNotFound
+
+
+def _make_visitor(sharer: Caller, right: Right, source: str) -> Caller:
+    """Return the owner as lists of readers name the owner, without any right: also an administrator has none."""
+    groups = sharer.groups and GroupPermissions(sharer.groups.group_ids, 0, {})
+    return Caller(replace(sharer.user, role=NORMAL, permission=0), right, source, groups=groups)
+
+
+def _find_roots(
+    link: ShareLink, sharer: Caller, visitor: Caller, rules: Rules, table: MountTable
+) -> Iterator[tuple[str, _Root]]:
+    """Yield the shared files and folders that the owner may read and share.
+
+    A visitor needs no password of a rule there if the owner needs none. Passwords of rules below, and names that rules
+    hide, are kept from visitors.
+    """
+    for name, path in name_roots(map(TreePath, link.files)).items():
+        aliased_paths = table.find_aliased_paths(path)
+        if not (path.within(sharer.base) and sharer.has(Right.SHARE, path)):
+            continue
+        if not all(rules.evaluate(sharer, aliased).may_read("") for aliased in aliased_paths):
+            continue
+        decisions = [rules.evaluate(visitor, aliased) for aliased in aliased_paths]
+        password = next((decision.password for decision in decisions if decision.password), "")
+        if all(decision.may_read(password) for decision in decisions):
+            yield name, _Root(path, password, _add_rights(visitor, sharer, path, link))
+
+
+def _add_rights(visitor: Caller, sharer: Caller, path: TreePath, link: ShareLink) -> Caller:
+    """Return the visitor with those rights of the owner at a path that the share gives."""
+    given_rights = Right.READ_ARCHIVES if shows_content(link.mode) else Right.READ
+    rights = given_rights if sharer.has(given_rights, path) else Right.READ
+    if takes_uploads(link.mode) and sharer.has(Right.WRITE, path):
+        rights |= Right.WRITE
+    return replace(visitor, user=replace(visitor.user, permission=int(rights)))
+
+
+async def _check_password(link: ShareLink, password: str, source: str) -> None:
+    if not link.password:
+        return
+    is_right = hmac.compare_digest(link.password.encode(), password.encode())
+    if password and source:
+        await count_guess(f"share {link.number}", source, password, is_right)
+    if not is_right:
+        raise NotReadable
+
+
+async def _count_visit(link: ShareLink, source: str) -> None:
+    """Count the visit. ShareEnded if the share link takes no more."""
+    visitor = find_client(source)
+    if not visitor:
+        return
+    end = ADMITTED.open().get((link.number, visitor))
+    if end is not None and end > time.monotonic():
+        return
+    if not await asyncio.to_thread(share_links.add_visit, link, visitor):
+        raise ShareEnded
+    ADMITTED.open().put((link.number, visitor), time.monotonic() + ADMITTED_SECONDS)
+
+
+@contextmanager
+def hide_paths(verb: str) -> Iterator[None]:
+    """Replace the messages of failures of storages by those of their classes, which name no path."""
+    try:
+        yield
+    except NotMounted:
+        raise EntryNotFound(f"failed {verb} sharing: {EntryNotFound.text}") from None
+    except (StorageProblem, BrokenArchive) as problem:
+        text = type(problem).text
+        reason = "the storage does not return it" if text == Problem.text else text
+        explained = type(problem)(f"failed {verb} sharing: {reason}")
+        explained.retry_after = problem.retry_after
+        raise explained from None
