@@ -41,7 +41,7 @@ class SharedPath:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What addresses of its files are made of."""
+        """The values of which addresses of its files are made."""
         return self.link.id, self.link.password, self.root, self.prefix
 
     @property
