@@ -103,8 +103,8 @@ crash: .venv/test .venv/long-tools node_modules/engine $(AZURITE)
 	@touch $@
 
 # Programs that tests talk to; where they cannot be installed, those tests are skipped by name.
-TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext
-PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx
+TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext slapd
+PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx slapd
 LONG_TOOLS = litmus cadaver davfs2 sshfs
 LONG_PROGRAMS = litmus cadaver mount.davfs sshfs
 .venv/tools .venv/long-tools: export DEBIAN_FRONTEND = noninteractive

@@ -99,6 +99,7 @@ LIST: Sequence[Limit] = [
         ("answer of an identity provider", f"{PROVIDERS}:PROVIDER_TIMEOUT_SECONDS", "seconds", "request"),
         ("answer of an identity provider", f"{PROVIDERS}:MAX_PROVIDER_ANSWER_BYTES", "bytes", "request"),
         ("sign-in at an identity provider", "identity.single_sign_on:STATE_SECONDS", "seconds", "sign-in"),
+        ("answer of a directory", "identity.directory:DIRECTORY_TIMEOUT_SECONDS", "seconds", "request"),
         ("passkeys", "identity.passkeys:MAX_PASSKEYS_PER_USER", "passkeys", "user"),
         ("title of a passkey", "identity.passkeys:MAX_TITLE_LENGTH", "characters", "passkey"),
         ("part of a passkey", "web.sign_in_models:MAX_CREDENTIAL_CHARACTERS", "characters", "request"),

@@ -134,6 +134,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/auth/2fa/verify": {"code", "secret", "otp-code"},
         "POST /api/auth/login": LOGIN,
         "POST /api/auth/login/hash": LOGIN,
+        "POST /api/auth/login/ldap": LOGIN,
         "GET /api/auth/sso": {"method"},
         "GET /api/auth/sso_callback": CALLBACK,
         "GET /api/auth/sso_get_token": CALLBACK,

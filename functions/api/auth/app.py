@@ -10,8 +10,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mangrove import configuration
 from mangrove.configuration import users
+from mangrove.core.http import find_client
+from mangrove.core.limits import limits
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
-from mangrove.identity import accounts, app_passwords, keys, otp, passkeys, passwords, tokens
+from mangrove.identity import accounts, app_passwords, directory, keys, otp, passkeys, passwords, tokens
 from mangrove.identity.rights import Caller
 from mangrove.identity.single_sign_on import read_link
 from mangrove.records.credentials import app_passwords as app_password_records
@@ -44,6 +46,20 @@ async def login(who: Anyone, body: models.LoginReq, client_address: ClientAddres
 async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
     """Sign in with a name and the hash of a password; returns a token."""
     return await _login(body, body.password.lower(), client_address)
+
+
+@api.post("/api/auth/login/ldap", data_model=models.Token)
+async def login_ldap(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+    """Sign in with a name and password of the directory; returns a token."""
+    require_fields(username=body.username)
+    settings = (await configuration.get()).settings
+    if not settings.ldap_login_enabled:
+        raise AccessDenied("ldap is not enabled")
+    async with limits().remote_sign_ins.hold(find_client(client_address)):
+        token = await asyncio.to_thread(
+            directory.login, settings, body.username, body.password, body.otp_code, client_address
+        )
+    return ok({"token": token})
 
 
 @api.get("/api/auth/logout")

@@ -63,8 +63,13 @@ def open_session(user: User) -> str:
 
 def require_present_code(user: User, code: str, source: str) -> None:
     """Use a code of the second factor, if the user has one. Raise PresentCodeRequired, Unauthorized or TooMany."""
+    require_code(user, code, source, PresentCodeRequired())
+
+
+def require_code(user: User, code: str, source: str, refusal: Problem) -> None:
+    """Use a code of the second factor, if the user has one. Raise `refusal` for a wrong or missing one, or TooMany."""
     if user.otp_secret:
-        _check_second_factor(user, code, source, PresentCodeRequired())
+        _check_second_factor(user, code, source, refusal)
 
 
 def _strengthen_hash(user: User, static_hash: str) -> None:

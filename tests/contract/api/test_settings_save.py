@@ -130,7 +130,7 @@ def test_a_value_its_hook_refuses_saves_nothing_of_the_batch(admin: Client, key:
 
 
 SWITCHES = [
-    "share_preview", "share_archive_preview", "ldap_login_enabled",
+    "share_preview", "share_archive_preview",
 ]  # fmt: skip
 
 

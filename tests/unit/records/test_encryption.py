@@ -74,6 +74,19 @@ def make_app_password(user_id: int) -> None:
     app_passwords.create(user_id=user_id, title="t", name=name, digest="d", added=NOW, last_used=NOW)
 
 
+def make_passkey(user_id: int) -> None:
+    passkeys.passkeys.create(
+        user_id=user_id,
+        title="t",
+        name="credential",
+        public_key="k",
+        sign_count=1,
+        aaguid="a",
+        added=NOW,
+        last_used=NOW,
+    )
+
+
 MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "users": (lambda: users.create(username="ann", password_hash="h", role=0), users.all),
     "metas": (lambda: metas.create(path="/a", password="p", read_users=[1]), metas.all),
@@ -82,6 +95,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "sshkeys": (lambda: make_key(1), ssh_keys.all),
     "groups": (lambda: groups.create(name="g", members=[1], permission=1, folders=[["/a", 8]]), groups.all),
     "app_passwords": (lambda: make_app_password(1), app_passwords.all),
+    "passkeys": (lambda: make_passkey(1), passkeys.passkeys.all),
 }
 
 

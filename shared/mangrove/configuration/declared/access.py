@@ -39,6 +39,11 @@ SHARE_TEXT = (
 )
 
 
+def _check_filter(value: str) -> None:
+    if value and "%s" not in value:
+        raise ValueError("the filter has no %s for the name")
+
+
 def _check_platform(value: str) -> None:
     if value in ("Casdoor", "Dingtalk"):
         raise ValueError(f"this version does not sign in with {value}: choose OIDC if it speaks OpenID Connect")
@@ -209,28 +214,39 @@ class Sso(SettingGroup):
 
 
 class Ldap(SettingGroup):
-    """Sign-in through a directory."""
+    """Sign-in with a name and password of a directory."""
 
     group = Group.LDAP
 
     ldap_login_enabled = switch(
-        False, PUBLIC, "Sign in with a name and password of a directory.", absent="LDAP", zh="启用 LDAP 登录"
+        False, PUBLIC, "Allow sign-in with a name and password of a directory.", zh="启用 LDAP 登录"
     )
-    ldap_server = line("", PRIVATE, "The address of the directory.", zh="LDAP 服务器")
+    ldap_server = line("", PRIVATE, "The address of the directory, as ldaps://ldap.example.org.", zh="LDAP 服务器")
     ldap_skip_tls_verify = switch(
-        False, PRIVATE, "Do not check the certificate of the directory.", zh="LDAP 跳过 TLS 验证"
+        False, PRIVATE, "Do not verify the certificate of the directory.", zh="LDAP 跳过 TLS 验证"
     )
-    ldap_manager_dn = line("", PRIVATE, "The name with which the directory is searched.", zh="LDAP 管理员 DN")
+    ldap_manager_dn = line(
+        "", PRIVATE, "The distinguished name that searches for users; empty for nobody.", zh="LDAP 管理员 DN"
+    )
     ldap_manager_password = line("", PRIVATE, "The password of that name.", zh="LDAP 管理员密码")
-    ldap_user_search_base = line("", PRIVATE, "Where users are searched.", zh="LDAP 用户搜索基准")
+    ldap_user_search_base = line("", PRIVATE, "The entry below which users are searched.", zh="LDAP 用户搜索基准")
     ldap_user_search_filter = line(
-        "(uid=%s)", PRIVATE, "How a user is found; %s stands for the name.", zh="LDAP 用户搜索过滤器"
+        "(uid=%s)",
+        PRIVATE,
+        "The filter that finds a user; %s stands for the name.",
+        check=_check_filter,
+        zh="LDAP 用户搜索过滤器",
     )
-    ldap_default_dir = line("/", PRIVATE, "The root folder of a new account.", zh="LDAP 默认目录")
-    ldap_default_permission = number(0, PRIVATE, "What a new account may do.", zh="LDAP 默认权限")
-    ldap_login_tips = line(
-        "login with ldap", PUBLIC, "What stands beside the form of this sign-in.", zh="LDAP 登录提示"
+    ldap_default_dir = line("/", PRIVATE, "The base path of a new account.", zh="LDAP 默认目录")
+    ldap_default_permission = number(
+        0,
+        PRIVATE,
+        "The permission of a new account, as a number.",
+        minimum=0,
+        maximum=MAX_PERMISSION,
+        zh="LDAP 默认权限",
     )
+    ldap_login_tips = line("login with ldap", PUBLIC, "The text beside the form of this sign-in.", zh="LDAP 登录提示")
 
 
 class S3(SettingGroup):
