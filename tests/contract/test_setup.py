@@ -122,7 +122,7 @@ def test_a_secret_that_cannot_be_read_is_told(aws: str) -> None:
 def test_what_nobody_foresaw_has_no_text_of_its_own(aws: str) -> None:
     answer = run_in_a_process(AWS_ENDPOINT_URL=aws)
     assert answer["Status"] == "FAILED"
-    assert answer["Reason"] == "KeyError, which the log explains (log group g, request i)"
+    assert answer["Reason"] == "KeyError, see the log (log group g, request i)"
 
 
 def test_an_answer_that_is_refused_is_a_failure_of_the_function() -> None:

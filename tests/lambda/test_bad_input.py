@@ -115,7 +115,7 @@ def test_a_start_that_step_functions_throttles_is_told_and_left_to_the_sweep(adm
     refused = refuse(function, THROTTLED, "states:")
     id = admin.sends(f"{FOLDER}/throttled.txt", b"x", as_task="true")["data"]["task"]["id"]
     assert len(refused) > 1, "it was tried again"
-    assert "the task is started later, by the sweep" in find_warnings(function)
+    assert "task could not be started; the sweep retries" in find_warnings(function)
     assert [row["id"] for row in admin.tasks("upload", "undone")] == [id]
     admin.tasks("upload", "delete", tid=id)
     admin.cloud.run_executions()

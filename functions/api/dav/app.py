@@ -37,8 +37,9 @@ CHALLENGE = {"www-authenticate": 'Basic realm="mangrove", charset="UTF-8"'}
 
 
 class DavGate(Gate):
-    """Signs a request in by Basic, or by the permanent token, and asks for the right to use this door; the caller's own
-    right is required where it is used."""
+    """Sign a request in by Basic, or by the permanent token, and require the right to use WebDAV; the operations
+    require the caller's other rights.
+    """
 
     def __init__(self, right: Right) -> None:
         super().__init__("visitor", right)
@@ -56,7 +57,7 @@ class DavGate(Gate):
         for name, value in session.describe().items():
             setattr(request.state, name, value)
         if self.declared_right:
-            await session.make_caller(self.declared_right)  # refused before anything is read
+            await session.make_caller(self.declared_right)  # refused before the body is read
         guest = (await session.find_caller()).is_guest
         lists = parse_if(request.headers.get("if", ""))
         conditions = Conditions(lists, await find_prefix(request))
@@ -64,7 +65,7 @@ class DavGate(Gate):
 
 
 def require_enabled(settings: Settings) -> None:
-    """FeatureNotAvailable where an administrator has closed this door."""
+    """Raise FeatureNotAvailable if an administrator has switched WebDAV off."""
     if not settings.webdav_enabled:
         raise FeatureNotAvailable("WebDAV is switched off")
 
@@ -75,7 +76,9 @@ async def find_prefix(request: Request) -> str:
 
 
 async def find_path(request: Request) -> str:
-    """The path of the request below our root, decoded by us: the server hides what is no UTF-8."""
+    """Return the path of the request below the root of WebDAV, decoded here: the server replaces bytes that are not
+    UTF-8.
+    """
     raw: bytes | None = request.scope.get("raw_path")
     path: str = request.scope["path"] if raw is None else headers.decode_path(raw)
     inner = headers.strip_root(path.removeprefix(OPENLIST_PREFIX), "")
@@ -93,7 +96,10 @@ TreePathText = Annotated[str, Depends(find_path)]
 
 
 def verb(method: str) -> Callable[[Any], Any]:
-    """Register a verb of WebDAV at our root and at all below it. It stands in RFC 4918, not in the OpenAPI document."""
+    """Register a method of WebDAV at its root and at all paths below.
+
+    It is defined in RFC 4918, and not in the OpenAPI document.
+    """
 
     def register(endpoint: Any) -> Any:
         for path in (headers.ROOT, headers.ROOT + "/{path:path}"):
@@ -104,7 +110,7 @@ def verb(method: str) -> Callable[[Any], Any]:
 
 
 async def read_xml(request: Request) -> bytes:
-    """A small body; TooLarge."""
+    """Return a small body. Raise TooLarge."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -134,14 +140,14 @@ async def propfind(who: Reader, request: Request, path: TreePathText) -> Respons
 
 @verb("PROPPATCH")
 async def proppatch(who: Writer, request: Request, path: TreePathText) -> Response:
-    """Store properties beside an entry."""
+    """Store properties of an entry."""
     return respond(await handlers.proppatch(who, path, await read_xml(request)))
 
 
 @verb("GET")
 @verb("HEAD")
 async def get(who: Reader, request: Request, path: TreePathText, base_url: BaseUrl) -> Response:
-    """The bytes of a file, or where its storage has them."""
+    """Return the bytes of a file, or a redirect to its storage."""
     file = await handlers.find_file(who, path, request.method)
     if isinstance(file, Answer):
         return respond(file)
@@ -170,7 +176,7 @@ async def mkcol(who: Writer, request: Request, path: TreePathText) -> Response:
 
 @verb("DELETE")
 async def delete(who: Remover, request: Request, path: TreePathText) -> Response:
-    """Remove a file, or a folder with all it holds."""
+    """Remove a file, or a folder with all its content."""
     return respond(await handlers.delete(who, path, request.headers, check_preconditions))
 
 
@@ -182,24 +188,24 @@ async def copy(who: Copier, request: Request, path: TreePathText, base_url: Base
 
 @verb("MOVE")
 async def move(who: Mover, request: Request, path: TreePathText, base_url: BaseUrl) -> Response:
-    """Move a file or folder, or give it another name."""
+    """Move or rename a file or folder."""
     return respond(await handlers.move(who, path, request.headers, urlsplit(base_url)))
 
 
 @verb("LOCK")
 async def lock(who: Writer, request: Request, path: TreePathText) -> Response:
-    """Lock a file or folder, or have a lock last longer. Where nothing is, an empty file is made."""
+    """Lock a file or folder, or refresh a lock. If nothing is at the path, an empty file is made."""
     return respond(await handlers.lock(who, path, request.headers, await read_xml(request)))
 
 
 @verb("UNLOCK")
 async def unlock(who: Reader, request: Request, path: TreePathText) -> Response:
-    """Give a lock up."""
+    """Release a lock."""
     return respond(await handlers.unlock(who, path, request.headers))
 
 
 async def answer_problem(request: Request, problem: Exception) -> Response:
-    """A problem as WebDAV has it."""
+    """Answer a problem in the form of WebDAV."""
     assert isinstance(problem, Problem)
     status = find_status(problem)
     more = CHALLENGE if status == 401 else {"allow": METHODS} if status == 405 else {}
@@ -208,7 +214,7 @@ async def answer_problem(request: Request, problem: Exception) -> Response:
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request that the router refuses: an unknown method, or a body that broke off."""
+    """Answer a request that the router refuses: an unknown method, or a body that ends too early."""
     assert isinstance(error, HTTPException)
     if error.status_code in (404, 405):
         return await answer_problem(request, DavProblem(405, f"{request.method} is no verb of WebDAV"))

@@ -1,4 +1,4 @@
-"""Downloads: `/d` redirects to the storage where it can, `/p` always passes the bytes through, `/ae` unpacks."""
+"""Downloads: `/d` redirects to the storage if possible, `/p` always passes the bytes through, `/ae` unpacks."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def _authorize(request: Request, purpose: Purpose = Purpose.FILE) -> Downl
 async def download(request: Request) -> Response:
     """Return the bytes of a file, or redirect to its address at the storage.
 
-    HEAD answers itself where that address ends some time: it is signed, and for GET alone.
+    HEAD is answered here if that address expires: it is signed for GET only.
     """
     file = await _authorize(request)
     if request.query_params.get("type") == "thumb":

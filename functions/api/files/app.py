@@ -146,7 +146,7 @@ async def copy(who: Copier, body: models.MoveCopyReq, flavour: RequestFlavour) -
 
 
 async def _encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], flavour: ApiFlavour) -> orjson.Fragment:
-    """Encode the answer of a move or copy in a thread, and empty `tasks` there: freeing thousands takes time, too."""
+    """Encode the answer of a move or copy in a thread, and empty `tasks` there: releasing thousands takes time, too."""
 
     def encode() -> orjson.Fragment:
         answer = orjson.dumps(flavours.format_transfer(verb, tasks, flavour))
@@ -203,7 +203,7 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
 
 @api.post("/api/fs/zip", data_model=models.ZipLink)
 async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl) -> Reply:
-    """Return the address of a ZIP file of some entries of a folder, which is good for one hour."""
+    """Return the address of a ZIP file of some entries of a folder. It is valid for one hour."""
     folder = await access.at(who, body.dir, body.password)
     return ok({"url": await zips.make_link(folder, body.names, base_url)})
 
@@ -240,13 +240,13 @@ async def trash_restore(who: Remover, body: models.TrashRestoreReq) -> Reply:
 
 @api.post("/api/fs/trash/delete", data_model=models.TrashOutcome)
 async def trash_delete(who: Remover, body: models.TrashIdsReq) -> Reply:
-    """Delete removed entries for good."""
+    """Permanently delete removed entries."""
     return ok(format_outcome(who, await entries.delete(who, body.ids, body.password)))
 
 
 @api.post("/api/fs/trash/empty", data_model=models.TrashEmptied)
 async def trash_empty(who: Remover, body: models.TrashEmptyReq) -> Reply:
-    """Delete your removed entries for good, those of a folder, or as an administrator all."""
+    """Permanently delete your removed entries, those of a folder, or as an administrator all."""
     outcome, has_more = await entries.empty(await _make_trash_query(who, body.path, body.password))
     return ok({"deleted": len(outcome.done), "failed": len(outcome.failed), "more": has_more})
 

@@ -1,4 +1,4 @@
-"""The regular look at the indexes: which are missing, and what changed so long ago that it is to be folded in."""
+"""The scheduled check of the indexes: it starts runs for missing indexes and for changes that wait for too long."""
 
 from mangrove.tasks.core.workers import make_scheduled
 from mangrove.tasks.index.indexing import refresh

@@ -1,4 +1,6 @@
-"""A deployment's own resource in CloudFormation: makes what the first start needs, empties what is deleted with it."""
+"""A custom resource of the deployment in CloudFormation: it makes the records for the first start, and empties
+buckets before they are deleted.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from mangrove.core import aws
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import NEWER_RECORDS, emit, log_exception, log_warning
 
-SPARE_SECONDS = 20.0  # of the function's time, that are left to tell how it went
+SPARE_SECONDS = 20.0  # of the function's time, reserved for reporting the result
 ANSWER_TIMEOUT = 5.0  # seconds, of a connection and of a read
-REASON_LETTERS = 1000  # CloudFormation takes 4 KiB in all
+REASON_LETTERS = 1000  # limit of CloudFormation
 EMPTIED = ("MANGROVE_STAGING_BUCKET", "MANGROVE_INDEX_BUCKET")  # buckets that are deleted with the stack
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
-    """Tells CloudFormation how it went before the function's time is over, so that a deployment never hangs on it."""
+    """Reports the result to CloudFormation before the function's time is over, so that a deployment never hangs."""
     reason = _find_failure(event, context)
     if reason:
         reason = f"{reason} (log group {context.log_group_name}, request {context.aws_request_id})"
@@ -31,15 +33,15 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
 
 def _send(address: str, answer: dict[str, Any]) -> None:
-    """With what botocore sends by, which is imported already; OSError for an answer that is refused."""
-    body, headers = json.dumps(answer).encode(), {"content-type": ""}  # the address is signed for that
+    """Send the answer with the HTTP library of botocore, which is imported already. Raise OSError if it is refused."""
+    body, headers = json.dumps(answer).encode(), {"content-type": ""}  # the address is signed for this
     reply = urllib3.request("PUT", address, body=body, headers=headers, retries=False, timeout=ANSWER_TIMEOUT)
     if reply.status >= 300:
         raise OSError(f"CloudFormation's address answers {reply.status}")
 
 
 def _find_failure(event: dict[str, Any], context: Any) -> str:
-    """Do what is asked; why it failed, in words for people, "" when it did not."""
+    """Do the requested work. Return the reason of its failure for people, "" for a success."""
     worker = ThreadPoolExecutor(1)
     try:
         work = worker.submit(_empty if event["RequestType"] == "Delete" else _run, event)
@@ -48,22 +50,22 @@ def _find_failure(event: dict[str, Any], context: Any) -> str:
         work.result()
     except Problem as problem:
         return problem.message[:REASON_LETTERS]
-    except (BotoCoreError, ClientError, ImportError, ValueError) as error:  # a call that was refused, a parameter
+    except (BotoCoreError, ClientError, ImportError, ValueError) as error:  # a refused call, or an invalid parameter
         log_exception("set-up failed")
         return f"{type(error).__name__}: {error}"[:REASON_LETTERS]
-    except Exception as error:  # its text may be anything
+    except Exception as error:  # its text may have any content
         log_exception("set-up failed")
-        return f"{type(error).__name__}, which the log explains"
+        return f"{type(error).__name__}, see the log"
     finally:
         worker.shutdown(wait=False, cancel_futures=True)
     return ""
 
 
 def _run(event: dict[str, Any]) -> None:
-    """Upgrade the records and make what is missing.
+    """Upgrade the records and make the missing ones.
 
-    What is imported reads the environment, which is the parameters that somebody gave: here, so that CloudFormation is
-    told what is wrong with them.
+    The imports read the environment, that is the parameters of the deployment: they are here, so that CloudFormation
+    gets the errors.
     """
     from mangrove.configuration import first_start
     from mangrove.identity import passwords
@@ -77,8 +79,8 @@ def _run(event: dict[str, Any]) -> None:
     try:
         version = upgrade.read_version(known)
     except upgrade.NewerSchema as problem:
-        # Failing here while the stack is rolled back would leave it in UPDATE_ROLLBACK_FAILED. Requests are refused
-        # with the same reason, and the alarm of the metric tells the operator.
+        # A failure here while the stack is rolled back would leave it in UPDATE_ROLLBACK_FAILED. Requests are refused
+        # with the same reason, and the alarm on the metric informs the operator.
         log_warning("records are newer than the program", reason=problem.message)
         emit({NEWER_RECORDS: 1})
         return
@@ -88,7 +90,7 @@ def _run(event: dict[str, Any]) -> None:
 
 
 def _protect_tables() -> None:
-    """Switch the protection against deletion of the tables that people own on or off.
+    """Switch the deletion protection of the tables with users' data on or off.
 
     The template cannot do it: a first creation that fails could not remove its tables again.
     """

@@ -7,5 +7,5 @@ from mangrove.tasks.core.workers import run_in_loop
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer the server's question about a user; an empty answer refuses."""
+    """Answer the server's request about a user; an empty answer refuses the sign-in."""
     return run_in_loop(identify(event))

@@ -1,7 +1,8 @@
-"""Archives read in place: listed and unpacked through ranged reads, in bounded memory, member by member.
+"""Archives that are read in place: listed and unpacked through ranged reads, in limited memory, member by member.
 
-This package knows no storages, users or HTTP. Nothing an archive states about itself is trusted: names are validated,
-declared sizes are enforced while unpacking, and a member that must not be unpacked has the reason in `refused`.
+This package is independent of storages, users and HTTP. Statements of an archive about itself are not trusted: names
+are validated, declared sizes are enforced while unpacking, and a member that must not be unpacked has the reason in
+`refused`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Protocol
 
 BLOCK_SIZE = 1 << 20  # bytes: the largest block of a member's stream
 MAX_MEMORY = 1 << 28  # bytes: archives whose dictionaries need more to be unpacked are refused
-RATIO_EXEMPT = 1 << 22  # bytes that may be unpacked at any ratio: a small file does no harm
-DEFAULT_ENCODING = "IBM437"  # of names in a zip that do not state their own
+RATIO_EXEMPT = 1 << 22  # bytes that may be unpacked at any ratio: a small file is harmless
+DEFAULT_ENCODING = "IBM437"  # of names in a ZIP that do not declare their own
 
 
 class Source(Protocol):
@@ -23,9 +23,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one archive; 0 is no bound.
+    """Limits of one archive; 0 means no limit. `size`: total unpacked bytes.
 
-    `size`: bytes in all, unpacked. `ratio`: unpacked to packed bytes, of each member and of the whole.
+    `ratio`: unpacked to packed bytes, of each member and of the whole.
     """
 
     members: int = 100_000
@@ -35,9 +35,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member. `path` is relative and `/`-separated; `size` in bytes, None when only unpacking shows it; `modified`
-    in seconds since the epoch, 0.0 when unknown. `refused` is the reason why it is never unpacked, and then no other
-    attribute can be relied on; `""` otherwise."""
+    """One member.
+
+    `path` is relative and `/`-separated; `size` in bytes, None if only unpacking shows it; `modified` in seconds since
+    the epoch, 0.0 if unknown. `refused` is the reason why it is never unpacked, and then no other attribute is
+    reliable; otherwise `""`.
+    """
 
     path: str
     size: int | None
@@ -53,8 +56,9 @@ MemberStreams = AsyncGenerator[tuple[int, Member, AsyncGenerator[bytes, None]], 
 class Archive(Protocol):
     """An open archive whose password has been checked.
 
-    `encrypted`: a password is needed for it or a part of it. `sequential`: reaching a late member means reading all
-    before it. The index of a member counts everything `iter_members` yields, refused members and folders too.
+    `encrypted`: a password is needed for it or a part of it. `sequential`: reaching a late member means reading
+    everything before it. The index of a member counts everything that `iter_members` yields, including refused members
+    and folders.
     """
 
     comment: str
@@ -62,14 +66,14 @@ class Archive(Protocol):
     sequential: bool
 
     def iter_members(self) -> AsyncGenerator[Member, None]:
-        """All members in stored order; ArchiveTooLarge when there are more than the limits allow."""
+        """Yield all members in stored order. Raise ArchiveTooLarge if there are more than the limits allow."""
         ...
 
     def iter_contents(self, is_wanted: MemberFilter) -> MemberStreams:
-        """The wanted files in stored order, each with its bytes in blocks of at most BLOCK_SIZE.
+        """Yield the selected files in stored order, each with its bytes in blocks of at most BLOCK_SIZE.
 
-        `is_wanted` is called once for each file that is neither a folder nor refused. A stream ends only when size
-        and checksum are right; else it raises BrokenArchive, ArchiveTooLarge or WrongArchivePassword, and where the
+        `is_wanted` is called once for each file that is neither a folder nor refused. A stream ends only if size and
+        checksum are right; otherwise it raises BrokenArchive, ArchiveTooLarge or WrongArchivePassword, and if the
         format allows it the iteration can continue. A stream is invalid once the next one is requested.
         """
         ...

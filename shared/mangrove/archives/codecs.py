@@ -1,4 +1,4 @@
-"""Decompressors with one interface; their libraries are imported when first needed."""
+"""Decompressors with one interface; their libraries are imported on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mangrove.archives.base import MAX_MEMORY
 from mangrove.core.problems import BrokenArchive, NotSupported
 
 TOO_MUCH_MEMORY = f"the archive needs more than {MAX_MEMORY >> 20} MiB of memory to be unpacked"
-_INPUT_SLICE = 1 << 12  # bytes of input at once where the output cannot be bounded
+_INPUT_SLICE = 1 << 12  # bytes of input per call, if the output cannot be limited
 
 
 class Decompressor(Protocol):
-    """As in the standard library's bz2 and lzma. `ends_with_input`: empty input marks the end."""
+    """The interface of the standard library's bz2 and lzma. `ends_with_input`: empty input marks the end."""
 
     @property
     def eof(self) -> bool: ...
@@ -32,7 +32,7 @@ class Decompressor(Protocol):
 
 
 def _translate_error(error: Exception) -> BrokenArchive:
-    """The libraries distinguish too little memory from damage by their text alone."""
+    """Return the problem for an error; the libraries distinguish too little memory from damage only by their text."""
     return BrokenArchive(TOO_MUCH_MEMORY if "memory" in str(error).lower() else "the archive has damaged data")
 
 
@@ -123,8 +123,10 @@ class _Deflate64Decompressor:
 
 
 class _FilterDecompressor:
-    """A branch or delta filter of liblzma alone. It allows them only in front of LZMA2, so the data are framed as
-    uncompressed chunks of LZMA2."""
+    """A branch or delta filter of liblzma alone.
+
+    It allows them only in front of LZMA2, so the data are framed as uncompressed chunks of LZMA2.
+    """
 
     ends_with_input = True
     unused_data = b""
@@ -152,7 +154,7 @@ class _FilterDecompressor:
             piece = data[start : start + (1 << 16)]
             framed += bytes([2 if self._has_started else 1]) + (len(piece) - 1).to_bytes(2, "big") + piece
             self._has_started = True
-        # no error to translate: the framing is ours
+        # no error to translate: the framing is internal
         return self._decompressor.decompress(bytes(framed) if data else b"\0", max_length)
 
 
@@ -205,7 +207,7 @@ def make_lzma1(properties: bytes) -> Decompressor:
     dictionary = _check_dictionary_size(size)
     lc, lp, pb = code % 9, code // 9 % 5, code // 45
     if lc + lp > 4:
-        raise NotSupported("the archive is packed in a way that is not known here")
+        raise NotSupported("the archive is packed by an unknown method")
     lzma1 = {"id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": lc, "lp": lp, "pb": pb}
     return _StandardDecompressor(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[lzma1]), lzma.LZMAError)
 
@@ -223,7 +225,7 @@ def make_lzma2(properties: bytes) -> Decompressor:
 
 
 def _check_dictionary_size(size: int) -> int:
-    """`size`, at least what liblzma accepts; BrokenArchive above MAX_MEMORY."""
+    """Return `size`, at least the minimum of liblzma. Raise BrokenArchive above MAX_MEMORY."""
     if size > MAX_MEMORY:
         raise BrokenArchive(TOO_MUCH_MEMORY)
     return max(size, 1 << 12)

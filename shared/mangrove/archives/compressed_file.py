@@ -1,4 +1,4 @@
-"""One compressed file that is no archive: its only member has the name without the extension."""
+"""One compressed file that is not an archive: its only member has the name without the extension."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CompressedFile:
         self._limits = limits
 
     async def open(self) -> None:
-        """BrokenArchive unless its first block unpacks."""
+        """Raise BrokenArchive unless its first block can be unpacked."""
         await self._open_reader().read(1)
 
     def _open_reader(self) -> LimitReader:

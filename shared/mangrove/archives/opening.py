@@ -1,4 +1,4 @@
-"""The known archive formats by file name, and how an archive is opened."""
+"""The known archive formats by file name, and the opening of archives."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class _OpensArchive(Archive, Protocol):
 
 
 def _find_extension(name: str) -> str:
-    """The longest known extension of a name; `""` without one. A name is never all extension."""
+    """Return the longest known extension of a name; `""` without one. A name is never only an extension."""
     lower = name.lower()
     matching = [extension for extension in EXTENSIONS if lower.endswith(extension) and len(lower) > len(extension)]
     return max(matching, key=len, default="")
 
 
 def is_supported(name: str) -> bool:
-    """Return True if a file of this name is treated as an archive."""
+    """True if a file of this name is treated as an archive."""
     return bool(_find_extension(name))
 
 
 def base_name(name: str) -> str:
-    """The name without its archive extension: `x` for `x.tar.gz`."""
+    """Return the name without its archive extension: `x` for `x.tar.gz`."""
     return name[: len(name) - len(_find_extension(name))]
 
 
@@ -57,10 +57,10 @@ def base_name(name: str) -> str:
 async def open_archive(
     name: str, source: Source, password: str = "", encoding: str = DEFAULT_ENCODING, limits: Limits | None = None
 ) -> AsyncIterator[Archive]:
-    """The archive in `source`, its format chosen by the extension of `name`.
+    """Open the archive in `source`; the extension of `name` determines its format.
 
-    `encoding` (an IANA name) is for member names that do not state their own. Raises WrongArchivePassword when one is
-    needed and `password` is not it, BrokenArchive when the source is no such archive.
+    `encoding` (an IANA name) is for member names that do not declare their own. Raise WrongArchivePassword if one is
+    needed and `password` is not it, BrokenArchive if the source is not such an archive.
     """
     archive = _make_archive(name, source, password, encoding, limits or Limits())
     await archive.open()
@@ -68,7 +68,7 @@ async def open_archive(
 
 
 def _make_archive(name: str, source: Source, password: str, encoding: str, limits: Limits) -> _OpensArchive:
-    """Each format's module is imported when there is an archive of it."""
+    """Return the module of a format, imported for the first archive of it."""
     extension = _find_extension(name)
     if extension == ".zip":
         from mangrove.archives.zip_archive import ZipArchive

@@ -1,4 +1,4 @@
-"""Readers of an archive's bytes. Each one reads from the next only when it is read itself, so memory stays bounded."""
+"""Readers of an archive's bytes. Each one reads from the next only when it is read itself, so memory stays limited."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, Limits, Source
 from mangrove.archives.codecs import Decompressor
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, Problem
 
-CHUNK_SIZE = 1 << 16  # bytes of packed data that are unpacked at once
-INLINE_SIZE = 1 << 14  # bytes: what is smaller is processed faster than a thread is started
+CHUNK_SIZE = 1 << 16  # bytes of packed data that are unpacked together
+INLINE_SIZE = 1 << 14  # bytes below which processing is faster than starting a thread
 MIN_READ_AHEAD, MAX_READ_AHEAD = 1 << 13, 1 << 22  # bytes
-MAX_EMPTY_STREAMS = 1000  # streams in a row that unpack to nothing
+MAX_EMPTY_STREAMS = 1000  # consecutive streams that unpack to nothing
 TRUNCATED = "the archive ends too early"
 
 
 class Reader(Protocol):
     async def read(self, max_length: int) -> bytes:
-        """Up to `max_length` bytes, at least one; `b""` at the end."""
+        """Return up to `max_length` bytes, at least one; `b""` at the end."""
         ...
 
 
 class ReadAhead:
-    """A source with a read-ahead that doubles while reads are in order, up to MAX_READ_AHEAD bytes."""
+    """A source with a read-ahead that doubles while reads are sequential, up to MAX_READ_AHEAD bytes."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -35,11 +35,14 @@ class ReadAhead:
         self._ahead = MIN_READ_AHEAD
 
     def preload(self, start: int, content: bytes) -> None:
-        """Make `content` the buffer: the bytes of the source from `start` on."""
+        """Set the buffer to `content`: the bytes of the source from `start` on."""
         self._start, self._buffer = start, content
 
     async def read(self, offset: int, max_length: int, stop: int) -> bytes:
-        """Up to `max_length` bytes from `offset`, none from `stop` on; BrokenArchive when the source is shorter."""
+        """Return up to `max_length` bytes from `offset`, none from `stop` on.
+
+        Raise BrokenArchive if the source is shorter.
+        """
         start = offset - self._start
         if not 0 <= start < len(self._buffer):
             gap = start - len(self._buffer)
@@ -68,7 +71,7 @@ class RangeReader:
 
 
 class HeadReader:
-    """The first `remaining` bytes of a reader; BrokenArchive when it has fewer."""
+    """The first `remaining` bytes of a reader. It raises BrokenArchive if there are fewer."""
 
     def __init__(self, reader: Reader, remaining: int) -> None:
         self._reader = reader
@@ -85,7 +88,7 @@ class HeadReader:
 
 
 class RecordReader:
-    """Reads records of a known length from a reader, and skips to later positions."""
+    """A reader of records of a known length that can skip to later positions."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -103,7 +106,7 @@ class RecordReader:
         return block
 
     async def read_up_to(self, length: int) -> bytes:
-        """`length` bytes, fewer only at the end."""
+        """Return `length` bytes, fewer only at the end."""
         block = await self.read(length)
         if len(block) in (0, length):
             return block
@@ -113,14 +116,14 @@ class RecordReader:
         return bytes(content)
 
     async def read_exactly(self, length: int) -> bytes:
-        """`length` bytes; BrokenArchive when there are fewer."""
+        """Return `length` bytes. Raise BrokenArchive if there are fewer."""
         content = await self.read_up_to(length)
         if len(content) != length:
             raise BrokenArchive(TRUNCATED)
         return content
 
     async def skip_to(self, position: int) -> None:
-        """Continue at a later position; BrokenArchive when the reader ends before it."""
+        """Continue at a later position. Raise BrokenArchive if the reader ends before it."""
         buffered = min(position - self.position, len(self._buffer) - self._offset)
         self._offset += buffered
         self.position += buffered
@@ -140,7 +143,10 @@ class RecordReader:
 
 
 class DecompressReader:
-    """The decompressed bytes of a reader. `concatenated`: streams may follow each other, with zeros after the last."""
+    """The decompressed bytes of a reader.
+
+    `concatenated`: several streams may follow each other, with zeros after the last.
+    """
 
     def __init__(self, reader: Reader, make_codec: Callable[[], Decompressor], concatenated: bool = False) -> None:
         self._reader = reader
@@ -170,7 +176,7 @@ class DecompressReader:
                 return block
 
     async def _start_next_stream(self, ended: Decompressor) -> bool:
-        """Return True if another stream follows; then it is the current one."""
+        """True if another stream follows; then it is the current one."""
         if not self._concatenated:
             return False
         rest = ended.unused_data
@@ -202,14 +208,14 @@ class _PrefixedReader:
 
 
 async def _decompress(codec: Decompressor, packed: bytes, max_length: int, work: int) -> bytes:
-    """The next bytes of a codec, in a thread when `work` (bytes to process) is worth one."""
+    """Return the next bytes of a codec, decompressed in a thread if `work` (bytes to process) is large enough."""
     if work <= INLINE_SIZE:
         return codec.decompress(packed, max_length)
     return await asyncio.to_thread(codec.decompress, packed, max_length)
 
 
 class LimitReader:
-    """Raises ArchiveTooLarge once more was unpacked than the limits allow, skipped bytes included."""
+    """A counter that raises ArchiveTooLarge once more was unpacked than the limits allow, including skipped bytes."""
 
     def __init__(self, reader: Reader, packed: RangeReader, limits: Limits) -> None:
         self._reader = reader
@@ -244,7 +250,7 @@ class Budget:
         return cls(Limits(size=0, ratio=0), 0)
 
     def consume(self, length: int) -> None:
-        """Count `length` bytes; ArchiveTooLarge when they are too many."""
+        """Count `length` bytes. Raise ArchiveTooLarge if there are too many."""
         if self._remaining is not None:
             if length > self._remaining:
                 raise ArchiveTooLarge
@@ -259,9 +265,9 @@ async def read_verified(
     error_class: type[Problem] = BrokenArchive,
     exclusive: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """The next `size` bytes of a reader (None: all) in blocks; the last block only when everything is right.
+    """Yield the next `size` bytes of a reader (None: all) in blocks; the last block only if everything is right.
 
-    Raises `error_class` unless their CRC-32 is `crc` (None: not checked), BrokenArchive when there are fewer, or more
+    Raise `error_class` unless their CRC-32 is `crc` (None: not checked), BrokenArchive if there are fewer, or more
     although the reader is for these bytes alone (`exclusive`).
     """
     total = checksum = 0

@@ -31,7 +31,7 @@ from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, WrongArchiveP
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 NOT_A_7Z = "it is not a 7z archive"
-UNKNOWN_METHOD = "it is packed in a way that is not known here"
+UNKNOWN_METHOD = "it is packed by an unknown method"
 MAX_HEADER_SIZE = 1 << 26  # bytes, packed or not
 MAX_NESTED_HEADERS = 4  # a header may claim to unpack to itself
 PASSWORD_CHECK_SIZE = 1 << 22  # bytes that must unpack before a password counts as right
@@ -75,7 +75,7 @@ _CONCATENATED = (b"\x04\x02\x02", b"\x04\xf7\x11\x01")  # methods whose streams 
 
 
 class SevenZipArchive:
-    """An open 7z. Its header is kept in memory, since it can only be unpacked as a whole."""
+    """An open 7z archive. Its header is in memory, since it can only be unpacked as a whole."""
 
     comment = ""
 
@@ -186,7 +186,7 @@ class SevenZipArchive:
                 yield member, file
 
     def _find_refusal(self, file: File) -> str:
-        """Why a file is never unpacked, whatever its name; `""` when it may be."""
+        """Return the reason why a file is never unpacked, whatever its name; `""` if it may be."""
         mode = file.attributes >> 16 if file.attributes & _UNIX else 0
         if stat.S_ISLNK(mode) or file.attributes & _REPARSE:
             return "it is a symbolic link"

@@ -39,7 +39,7 @@ def parse_aes_properties(properties: bytes) -> tuple[int, bytes, bytes]:
 
 
 def derive_key(password: str, salt: bytes, power: int) -> bytes:
-    """The key of 32 bytes: SHA-256 over 2^power times salt, password in UTF-16 and a counter."""
+    """Return the key of 32 bytes: SHA-256 over 2^power times salt, password in UTF-16 and a counter."""
     unit = salt + password.encode("utf-16-le", errors="surrogatepass")
     if power == _NO_DERIVATION:
         return unit[:32].ljust(32, b"\0")
@@ -53,7 +53,7 @@ def derive_key(password: str, salt: bytes, power: int) -> bytes:
 
 
 class AesReader:
-    """AES in block-chaining mode. Returns whole blocks, also where fewer bytes are requested; the padding stays."""
+    """AES in block-chaining mode. It returns whole blocks, also if fewer bytes are requested; the padding stays."""
 
     def __init__(self, reader: Reader, key: bytes, vector: bytes) -> None:
         self._reader = RecordReader(reader)

@@ -26,9 +26,12 @@ class Coder:
 
 @dataclass(slots=True)
 class Folder:
-    """Files packed together. `sizes`: the output of each coder in bytes; `chain`: the coders from the packed bytes to
-    the files, empty when they are no chain; `start` and `packed`: position and length of the packed bytes in the file;
-    `parts`: size and checksum of each file."""
+    """Files that are packed together.
+
+    `sizes`: the output of each coder in bytes; `chain`: the coders from the packed bytes to the files, empty if they
+    are not a chain; `start` and `packed`: position and length of the packed bytes in the file; `parts`: size and
+    checksum of each file.
+    """
 
     coders: list[Coder]
     chain: list[int]
@@ -51,7 +54,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One entry. `folder` is -1 when it has no bytes; else they start at `start` in the unpacked folder."""
+    """One entry. `folder` is -1 if it has no bytes; otherwise they start at `start` in the unpacked folder."""
 
     name: str
     size: int
@@ -65,7 +68,7 @@ class File:
 
 
 class HeaderReader:
-    """Reads the fields of a header; BrokenArchive when it ends too early."""
+    """A reader of the fields of a header. It raises BrokenArchive if the header ends too early."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -85,7 +88,7 @@ class HeaderReader:
         return int.from_bytes(self.read(length), "little")
 
     def read_number(self) -> int:
-        """A number in the format's own encoding of 1 to 9 bytes."""
+        """Return a number in the format's own encoding of 1 to 9 bytes."""
         first = self.read_byte()
         low, mask = 0, 0x80
         for index in range(8):
@@ -96,7 +99,7 @@ class HeaderReader:
         return low
 
     def read_count(self, limit: int) -> int:
-        """A number; BrokenArchive when it is larger than `limit`."""
+        """Return a number. Raise BrokenArchive if it is larger than `limit`."""
         count = self.read_number()
         if count > limit:
             raise BrokenArchive(DAMAGED)
@@ -107,7 +110,7 @@ class HeaderReader:
         return [bool(raw[index >> 3] & (0x80 >> (index & 7))) for index in range(count)]
 
     def read_optional_bits(self, count: int) -> list[bool]:
-        """Bits, stored as one byte when all are set."""
+        """Return bits, stored as one byte if all are set."""
         return [True] * count if self.read_byte() else self.read_bits(count)
 
     def read_digests(self, count: int) -> list[int | None]:
@@ -118,8 +121,10 @@ class HeaderReader:
         return len(self._raw) - self._position
 
     def iter_properties(self) -> Iterator[int]:
-        """The ids of the properties that follow, up to the end. BrokenArchive when one is repeated: each repetition
-        would cost a pass over everything before it."""
+        """Yield the ids of the properties that follow.
+
+        Raise BrokenArchive if one is repeated: each repetition would cost a pass over everything before it.
+        """
         seen: set[int] = set()
         while (kind := self.read_number()) != END:
             if kind in seen:
@@ -130,7 +135,7 @@ class HeaderReader:
 
 
 def parse_streams(reader: HeaderReader, limit: int, base: int) -> list[Folder]:
-    """The folders of a StreamsInfo; at most `limit` folders and files. `base`: where the packed bytes start."""
+    """Return the folders of a StreamsInfo; at most `limit` folders and files. `base`: the start of the packed bytes."""
     position, packed = base, list[int]()
     folders: list[Folder] = []
     has_substreams = False
@@ -214,8 +219,11 @@ def _parse_folder(reader: HeaderReader) -> Folder:
 
 
 def _find_chain(coders: list[Coder], bindings: dict[int, int], main: int) -> list[int]:
-    """The coders from the packed bytes on. Empty when one has more than one input or output, or when several keep a
-    dictionary: no program writes that, and it would multiply the memory."""
+    """Return the coders from the packed bytes on.
+
+    The result is empty if one has more than one input or output, or if several have a dictionary: no program writes
+    that, and it would multiply the memory.
+    """
     if any((coder.inputs, coder.outputs) != (1, 1) for coder in coders):
         return []
     if sum(coder.id in DICTIONARY_METHODS for coder in coders) > 1:
@@ -268,7 +276,7 @@ def _assign_positions(folders: list[Folder], position: int, packed: list[int]) -
 
 
 def parse_files(reader: HeaderReader, folders: list[Folder], limit: int) -> list[File]:
-    """The entries of a FilesInfo, each with its part of a folder."""
+    """Yield the entries of a FilesInfo, each with its part of a folder."""
     count = reader.read_number()
     if limit and count > limit:
         raise ArchiveTooLarge(f"the archive has more than {limit} entries")
@@ -282,7 +290,7 @@ def parse_files(reader: HeaderReader, folders: list[Folder], limit: int) -> list
 
 
 class _FileProperties:
-    """The properties of all files, one list per kind."""
+    """Read the properties of all files, one list per kind."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -342,7 +350,7 @@ class _FileProperties:
 
 
 def _list_parts(folders: list[Folder]) -> list[tuple[int, int | None, int, int]]:
-    """Size, checksum, folder and start of each stream, the last first."""
+    """Return size, checksum, folder and start of each stream, the last first."""
     parts = []
     for number, folder in enumerate(folders):
         start = 0

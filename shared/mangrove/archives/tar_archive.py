@@ -21,7 +21,7 @@ from mangrove.archives.validation import EntryValidator
 
 
 class TarArchive:
-    """An open tar. `make_codec` is for the whole of it, None when it is not compressed."""
+    """An open tar archive. `make_codec` is for the whole of it, None if it is not compressed."""
 
     comment = ""
     encrypted = False
@@ -36,7 +36,7 @@ class TarArchive:
         self.sequential = make_codec is not None
 
     async def open(self) -> None:
-        """BrokenArchive unless it begins with a header."""
+        """Raise BrokenArchive unless it starts with a header."""
         async with aclosing(iter_headers(self._open_reader(), self._encoding)) as headers:
             async for _ in headers:
                 break

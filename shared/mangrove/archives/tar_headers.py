@@ -13,7 +13,7 @@ from mangrove.core.problems import BrokenArchive
 
 BLOCK = 512
 MAX_HEADER_SIZE = 1 << 20  # bytes of one pax header or GNU long name
-MAX_EXTENDED_HEADERS = 20  # pax headers and GNU long names in a row
+MAX_EXTENDED_HEADERS = 20  # consecutive pax headers and GNU long names
 PAX_KEYS = ("path", "size", "mtime")  # the fields of pax headers that are used
 SPARSE = "GNU.sparse"  # the prefix of their fields about a sparse file
 SPARSE_NAME = "GNU.sparse.name"
@@ -33,7 +33,7 @@ _LENGTH = re.compile(rb"(\d{1,7}) ")
 
 
 class Header(NamedTuple):
-    """One entry; `stop`: the position in the unpacked tar where its padded data end."""
+    """One entry. `stop`: the position in the unpacked tar at which its padded data end."""
 
     name: str
     size: int
@@ -44,7 +44,7 @@ class Header(NamedTuple):
 
 
 async def iter_headers(reader: RecordReader, encoding: str) -> AsyncGenerator[Header, None]:
-    """The entries; before the next one is requested, the data of the current one may be read from `reader`."""
+    """Yield the entries. Before the next one is requested, the data of the current one can be read from `reader`."""
     general: dict[str, str] = {}
     special: dict[str, str] = {}
     count = extended = 0
@@ -70,7 +70,7 @@ async def iter_headers(reader: RecordReader, encoding: str) -> AsyncGenerator[He
 
 
 async def _read_header_block(reader: RecordReader) -> bytes | None:
-    """The next header with its checksum verified; None at the end."""
+    """Return the next header after verifying its checksum; None at the end."""
     first = not reader.position
     block = await reader.read_up_to(BLOCK)
     if not block and not first:
@@ -155,7 +155,7 @@ def _pad(size: int) -> int:
 
 
 def _parse_number(field: bytes) -> int:
-    """An octal or base-256 number; BrokenArchive for neither, or below zero."""
+    """Return an octal or base-256 number. Raise BrokenArchive for anything else, or below zero."""
     if field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
     text = field.partition(b"\0")[0].strip()

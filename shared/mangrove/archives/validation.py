@@ -13,7 +13,9 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def normalize_path(raw: str) -> tuple[str, str]:
-    """The normalised path of an entry (`""` for the archive's root) and why it is refused (`""`: it is not)."""
+    """Return the normalised path of an entry (`""` for the archive's root) and the reason why it is refused (`""`
+    if it is not).
+    """
     shown = _CONTROL_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", raw[:MAX_PATH_BYTES])
     if shown != raw[:MAX_PATH_BYTES]:
         return shown, "its name has a control character"
@@ -39,8 +41,11 @@ def normalize_path(raw: str) -> tuple[str, str]:
 
 
 def decode_name(raw: bytes, encoding: str) -> str:
-    """A name as text. With the default or an unknown encoding: UTF-8 where the bytes are that (macOS writes it without
-    the flag), else code page 437."""
+    """Return a name as text.
+
+    With the default or an unknown encoding: UTF-8 if the bytes are valid (macOS writes it without the flag), otherwise
+    code page 437.
+    """
     if encoding.upper() == DEFAULT_ENCODING or not _is_text_encoding(encoding):
         try:
             return raw.decode()
@@ -57,7 +62,7 @@ def _is_text_encoding(encoding: str) -> bool:
 
 
 class EntryValidator:
-    """Validates the entries of one iteration over an archive, in order; keeps a hash of each path."""
+    """A validator of the entries of one iteration over an archive, in order. It keeps a hash of each path."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -68,9 +73,10 @@ class EntryValidator:
     def validate(
         self, raw: str, size: int | None, packed: int | None, modified: float, is_dir: bool, refused: str = ""
     ) -> Member | None:
-        """The entry as a Member; None for the archive's root folder; ArchiveTooLarge beyond the limit of entries.
+        """Return the entry as a Member; None for the archive's root folder. Raise ArchiveTooLarge beyond the limit of
+        entries.
 
-        `packed`: its bytes in the archive, None when they are not its own. `refused`: a reason known already.
+        `packed`: its bytes in the archive, None if they are shared. `refused`: a reason that is known already.
         """
         self._count += 1
         limit = self._limits.members
@@ -105,7 +111,7 @@ class EntryValidator:
             if parent in self._folders:
                 break
             if parent in self._files:
-                return "an earlier file stands where its folder would be"
+                return "an earlier file has the path of its folder"
             parents.append(parent)
             end = path.rfind("/", 0, end)
         self._folders.update(parents)

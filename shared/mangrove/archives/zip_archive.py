@@ -1,4 +1,4 @@
-"""Zip archives: the members their directory names (APPNOTE 6.3, WinZip AE-1 and AE-2)."""
+"""ZIP archives: the members that their directory names (APPNOTE 6.3, WinZip AE-1 and AE-2)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from mangrove.archives.zip_directory import (
 from mangrove.archives.zipcrypt import open_winzip_aes, open_zipcrypto
 from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 
-UNKNOWN_METHOD = "it is packed in a way that is not known here"
-UNKNOWN_ENCRYPTION = "it is encrypted in a way that is not known here"
+UNKNOWN_METHOD = "it is packed by an unknown method"
+UNKNOWN_ENCRYPTION = "it is encrypted by an unknown method"
 PASSWORD_CHECK_SIZE = 1 << 16  # bytes of a member that must unpack before a password counts as right
 UNIX_SYSTEMS = (3, 19)
 STORED, LZMA = 0, 14
@@ -53,7 +53,7 @@ _LOCAL = struct.Struct("<4sHHHHHLLLHH")
 
 
 class ZipArchive:
-    """An open zip. Its directory is read again by every iteration and not kept in memory."""
+    """An open ZIP archive. Every iteration reads its directory again; it is not kept in memory."""
 
     sequential = False
 
@@ -138,7 +138,7 @@ class ZipArchive:
                 yield block
 
     async def _open_member(self, record: Record) -> Reader:
-        """The unpacked bytes of a member; WrongArchivePassword."""
+        """Yield the unpacked bytes of a member. Raise WrongArchivePassword."""
         local_reader = RecordReader(RangeReader(self._data, record.offset, self._directory.start))
         local = _LOCAL.unpack(await local_reader.read_exactly(_LOCAL.size))
         name = await local_reader.read_exactly(local[9])
@@ -174,7 +174,7 @@ async def _open_lzma(reader: Reader) -> Reader:
 
 
 def find_refusal(record: Record) -> str:
-    """Why a member is never unpacked, whatever its name; `""` when it may be."""
+    """Return the reason why a member is never unpacked, whatever its name; `""` if it may be."""
     mode = record.external >> 16 if record.system in UNIX_SYSTEMS else 0
     if stat.S_ISLNK(mode):
         return "it is a symbolic link"
@@ -191,14 +191,14 @@ def find_refusal(record: Record) -> str:
 
 
 class _OverlapDetector:
-    """Finds members that share bytes: in a bomb thousands of them name the same ones."""
+    """A detector of members that share bytes: in a bomb thousands of them name the same ones."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._stops: list[int] = []
 
     def check(self, record: Record) -> str:
-        """Why a member is refused; `""` when its bytes are its own."""
+        """Return the reason why a member is refused; `""` if it shares no bytes."""
         start, stop = record.offset, record.offset + _LOCAL.size + len(record.name) + record.packed
         index = bisect_left(self._starts, start)
         overlaps_previous = index and self._stops[index - 1] > start

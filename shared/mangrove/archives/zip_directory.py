@@ -1,4 +1,4 @@
-"""The directory at the end of a zip archive (APPNOTE 6.3): where it is, its entries and their fields."""
+"""The directory at the end of a ZIP archive (APPNOTE 6.3): its position, its entries and their fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mangrove.archives.validation import decode_name
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 
 MAX_END_SIZE = 22 + 65535  # bytes: the end record with the longest comment
-MAX_EXTRA_FIELDS = 100  # extra fields of an entry that are looked at
+MAX_EXTRA_FIELDS = 100  # extra fields of an entry that are read
 NOT_A_ZIP = "it is not a zip archive"
 DAMAGED = "the archive's directory is damaged"
 AES_METHOD = 99
@@ -63,7 +63,7 @@ class RawRecord(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """The position of the directory: from `start` to `stop`; `shift` is to be added to all offsets."""
+    """The position of the directory: from `start` to `stop`. `shift` is added to all offsets."""
 
     start: int
     stop: int
@@ -72,7 +72,7 @@ class Directory(NamedTuple):
 
 
 async def find_directory(read_ahead: ReadAhead) -> Directory:
-    """The directory by the end record; BrokenArchive without one."""
+    """Return the directory by the end record. Raise BrokenArchive without one."""
     length = min(read_ahead.size, MAX_END_SIZE)
     tail_start = read_ahead.size - length
     tail = await read_ahead.source.read(tail_start, length)
@@ -101,7 +101,9 @@ async def find_directory(read_ahead: ReadAhead) -> Directory:
 
 
 async def _read_end64(read_ahead: ReadAhead, stop: int) -> tuple[int, int, int, int] | None:
-    """Position of the zip64 end record, size and offset of the directory, number of this volume; None without one."""
+    """Return the position of the zip64 end record, size and offset of the directory, number of this volume; None
+    without one.
+    """
     if stop < _LOCATOR.size:
         return None
     reader = RecordReader(RangeReader(read_ahead, stop - _LOCATOR.size, stop))
@@ -118,7 +120,7 @@ async def _read_end64(read_ahead: ReadAhead, stop: int) -> tuple[int, int, int, 
 
 
 def parse_record(raw: RawRecord, shift: int) -> Record:
-    """The entry with its 64-bit sizes where it has them."""
+    """Return the entry with its 64-bit sizes if it has them."""
     (
         _,
         _,
@@ -153,7 +155,7 @@ def parse_record(raw: RawRecord, shift: int) -> Record:
 
 
 def find_extra_field(extra: bytes, field_id: int) -> bytes:
-    """The field with this id; `b""` without one."""
+    """Return the field with this id; `b""` if it is missing."""
     offset = 0
     for _ in range(MAX_EXTRA_FIELDS):
         if offset + 4 > len(extra):
@@ -166,7 +168,9 @@ def find_extra_field(extra: bytes, field_id: int) -> bytes:
 
 
 def _parse_modified(extra: bytes, date: int, time: int) -> float:
-    """Seconds since the epoch, from the extended time stamp; else the DOS time, which has no time zone, as UTC."""
+    """Return seconds since the epoch, from the extended time stamp; otherwise the DOS time, which has no time zone,
+    as UTC.
+    """
     exact = find_extra_field(extra, TIMESTAMP_FIELD)
     if len(exact) >= 5 and exact[0] & 1:
         return float(struct.unpack_from("<l", exact, 1)[0])
@@ -182,7 +186,7 @@ def _parse_modified(extra: bytes, date: int, time: int) -> float:
 async def iter_records(
     read_ahead: ReadAhead, directory: Directory, max_entries: int
 ) -> AsyncGenerator[RawRecord, None]:
-    """The entries of the directory; ArchiveTooLarge when there are more than `max_entries` (0: no bound)."""
+    """Yield the entries of the directory. Raise ArchiveTooLarge if there are more than `max_entries` (0: no limit)."""
     reader = RecordReader(RangeReader(read_ahead, directory.start, directory.stop))
     length = directory.stop - directory.start
     count = 0
@@ -199,7 +203,7 @@ async def iter_records(
 
 
 def decode_record_name(record: Record, encoding: str) -> str:
-    """The name as text: UTF-8 by its flag, the Unicode path field, or `encoding`."""
+    """Return the name as text: UTF-8 by its flag, the Unicode path field, or `encoding`."""
     if record.flags & 0x800:
         return record.name.decode(errors="replace")
     unicode_path = find_extra_field(record.extra, UNICODE_PATH_FIELD)
@@ -213,13 +217,13 @@ def decode_record_name(record: Record, encoding: str) -> str:
 
 
 def get_method(record: Record) -> int:
-    """The compression method, also of a member under AES."""
+    """Return the compression method, also of a member under AES."""
     if record.method != AES_METHOD:
         return record.method
     return int.from_bytes(find_extra_field(record.extra, AES_FIELD)[5:7].ljust(2, b"\xff"), "little")
 
 
 def get_crc(record: Record) -> int | None:
-    """The CRC-32 of a member; None for AE-2, which has an authentication code instead."""
+    """Return the CRC-32 of a member; None for AE-2, which has an authentication code instead."""
     is_ae2 = record.method == AES_METHOD and find_extra_field(record.extra, AES_FIELD)[:2] == b"\2\0"
     return None if is_ae2 else record.crc

@@ -21,22 +21,22 @@ _HEADER_SIZE = 12  # bytes before the data of ZipCrypto
 _TAG_SIZE = 10  # bytes of the authentication code of AES
 _ROUNDS = 1000
 _FACTOR = 134775813
-_SLICE = 16_384  # bytes that are decrypted at once, in a few milliseconds
-# What one step of ZipCrypto needs, computed once: it costs a dozen operations of Python per byte.
+_SLICE = 16_384  # bytes that are decrypted together, in a few milliseconds
+# Values of one step of ZipCrypto, computed once: a step costs a dozen operations of Python per byte.
 _CRC = [zlib.crc32(bytes([value]), 0xFFFFFFFF) ^ 0xFFFFFFFF for value in range(256)]
 _PRODUCT = [value * _FACTOR + 1 for value in range(256)]
 
 
 @cache
 def _make_keystream() -> bytes:
-    """The byte of the keystream, by the low half of key 2."""
+    """Return the byte of the keystream, by the low half of key 2."""
     return bytes(((key | 2) * ((key | 2) ^ 1) >> 8) & 255 for key in range(1 << 16))
 
 
 async def open_zipcrypto(reader: Reader, password: bytes, check: int) -> Reader:
-    """The decrypted bytes of a reader; WrongArchivePassword.
+    """Decrypt the bytes of a reader. Raise WrongArchivePassword.
 
-    `check`: the one byte that reveals a wrong password at once, in all but one of 256 cases.
+    `check`: the one byte that reveals a wrong password immediately, in 255 of 256 cases.
     """
     cipher = ZipCrypto(password)
     head = await RecordReader(HeadReader(reader, _HEADER_SIZE)).read_exactly(_HEADER_SIZE)
@@ -57,7 +57,7 @@ class ZipCrypto:
         self._keys = key0, key1, key2
 
     def decrypt(self, data: bytes) -> bytes:
-        """The next bytes in plain."""
+        """Return the next bytes, decrypted."""
         key0, key1, key2 = self._keys
         crc, product, keystream, factor = _CRC, _PRODUCT, _make_keystream(), _FACTOR
         plain: list[int] = []
@@ -85,7 +85,7 @@ class _ZipCryptoReader:
 
 
 async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed: int) -> Reader:
-    """The decrypted bytes of the next `packed` bytes of a reader; WrongArchivePassword.
+    """Decrypt the next `packed` bytes of a reader. Raise WrongArchivePassword.
 
     `strength`: 1, 2, 3 for keys of 128, 192, 256 bits.
     """
@@ -100,7 +100,10 @@ async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed
 
 
 class _AesReader:
-    """AES in counter mode, little-endian from 1. The last bytes come only if the authentication code is right."""
+    """AES in counter mode, little-endian from 1.
+
+    The last bytes are returned only if the authentication code is right.
+    """
 
     def __init__(self, reader: Reader, key: bytes, code_key: bytes, remaining: int) -> None:
         self._reader = reader

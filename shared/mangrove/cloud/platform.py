@@ -1,4 +1,4 @@
-"""The platform of functions: no disk that lasts, several workers, and answers of a bounded size."""
+"""The platform of functions: no permanent disk, several workers, and answers of a limited size."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mangrove.core.config import Config
 from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
 from mangrove.core.problems import Problem
 
-MAX_ANSWER_BYTES = 5_500_000  # Lambda refuses 6 MB, its own words about the answer included
-MAX_FILE_BYTES = 4_400_000  # that pass a buffered answer of Lambda in base64
-MAX_LISTED_ENTRIES = 100_000  # more never pass a function
-PROGRESS_INTERVAL_SECONDS = 2.0  # each write costs
+MAX_ANSWER_BYTES = 5_500_000  # Lambda refuses 6 MB, including its own part of the answer
+MAX_FILE_BYTES = 4_400_000  # that fit into a buffered answer of Lambda in base64
+MAX_LISTED_ENTRIES = 100_000  # more never pass through a function
+PROGRESS_INTERVAL_SECONDS = 2.0  # each write costs money
 MAX_POLL_INTERVAL_SECONDS = 300  # so that the history of an execution lasts for weeks
 FIRST_CHECK_SECONDS = 10.0  # a function has to connect first
 DEFAULT_REGION = "us-east-1"
@@ -29,8 +29,8 @@ class CloudPlatform(Platform):
     progress_interval_seconds = PROGRESS_INTERVAL_SECONDS
     max_poll_interval_seconds = MAX_POLL_INTERVAL_SECONDS
     has_disk = False
-    routes_question_marks = False  # an HTTP API cuts a path there, however it is encoded
-    verifies_joined_uploads = False  # each part was verified by itself
+    routes_question_marks = False  # an HTTP API truncates a path there, however it is encoded
+    verifies_joined_uploads = False  # each part was verified individually
     has_aws_role = True
     first_check_seconds = FIRST_CHECK_SECONDS
     remote_index = True
@@ -59,7 +59,7 @@ class CloudPlatform(Platform):
         raise Problem("there is no folder that this service shares with other programs")
 
     def require_space(self, handle: int, *, is_own: bool = False) -> None:
-        """Do nothing: no file of a function is kept."""
+        """Do nothing: files of a function are not kept."""
 
     def is_data_disk_full(self) -> bool:
         return False
@@ -70,6 +70,7 @@ class CloudPlatform(Platform):
 
 def make_platform(config: Config) -> CloudPlatform:
     """Return the platform for a process of this configuration."""
-    from mangrove.cloud.step_functions import StepFunctions  # only a process that asks for it knows the kinds of tasks
+    # imported here: only a process that calls it has the kinds of tasks
+    from mangrove.cloud.step_functions import StepFunctions
 
     return CloudPlatform(config.is_function, StepFunctions())

@@ -1,7 +1,8 @@
 """Tasks as executions of Step Functions.
 
-There is no queue that is fair to the owners of tasks: every execution starts at once. Its steps wait for room, by the
-settings (`tasks.core.leases`) and among the account's functions (`Lambda.TooManyRequestsException`), for about an hour.
+There is no queue that is fair to the owners of tasks: every execution starts immediately. Its steps wait for a slot, by
+the settings (`tasks.core.leases`) and among the account's functions (`Lambda.TooManyRequestsException`), for about an
+hour.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class StepFunctions:
         self._start_execution(machine, f"{task.id}-{task.attempt}{suffix}", task.id)
 
     def expedite(self, task: Task) -> None:
-        """Let a cancelled task end now by another execution, which needs no room."""
+        """End a cancelled task now by another execution, which needs no slot."""
         if task.lease.until <= 0:
-            with suppress(Problem):  # it ends when it would have begun
+            with suppress(Problem):  # it ends when it would have started
                 self.start(task, "-stop")
 
     def forget(self, task: Task) -> None:
@@ -65,7 +66,7 @@ class StepFunctions:
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code in THROTTLING_CODES:
-                log_warning("the task is started later, by the sweep", tid=task_id, reason=str(error))
+                log_warning("task could not be started; the sweep retries", tid=task_id, reason=str(error))
             elif code != "ExecutionAlreadyExists":
                 log_warning("the task cannot be started", tid=task_id, reason=str(error))
                 raise Problem(REFUSED) from error

@@ -1,8 +1,9 @@
-"""AWS Transfer Family in front of buckets: who gets in, and what of the tree its server shows them.
+"""AWS Transfer Family in front of buckets: sign-in, and the part of the tree that its server shows.
 
-The server speaks S3 itself, so nothing asks our rules later: a mount is shown only where a policy of S3 says all that
-we would say. That is a storage of the kind S3 in a bucket of this deployment, all of which the user may read, with no
-rule on it or below that hides, locks or reserves anything from them, and with no other storage mounted inside it.
+The server accesses S3 itself, so Mangrove's rules are not evaluated later: a mount is shown only if a policy of S3
+expresses the same access. That is a storage of the kind S3 in a bucket of this deployment, all of which the user may
+read, with no rule on it or below that hides, locks or reserves anything from them, and with no other storage mounted
+inside it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Mount
 
 MAX_POLICY_LENGTH = 2048  # characters of a session's policy: the limit of AWS
-WILD = frozenset("*?$")  # what a policy reads as more than itself
+WILD = frozenset("*?$")  # characters with a special meaning in a policy
 MAX_FIELD_LENGTH = 1024  # characters of a name or password
 REFUSED: Mapping[str, Any] = {}
 
@@ -53,7 +54,7 @@ class Shown:
 
 
 async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to what a server of Transfer Family asks about somebody who wants in; empty to refuse."""
+    """Return the answer to a sign-in at a server of Transfer Family; empty to refuse."""
     fields = [event.get(name, "") for name in ("username", "password", "protocol", "sourceIp")]
     if not all(isinstance(text, str) and len(text) <= MAX_FIELD_LENGTH for text in fields) or not fields[0]:
         return _refuse("", "", "not as Transfer Family asks")
@@ -67,7 +68,7 @@ async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
         return _refuse(username, source, type(problem).__name__)
     if not shown:
         return _refuse(username, source, "nothing of the tree can be shown")
-    if not keys:  # whether the client has the key is found out after this answer
+    if not keys:  # the server checks the client's key after this answer
         session.log_start()
         if session.credential is not None:
             await asyncio.to_thread(session.credential.note_use)
@@ -80,7 +81,9 @@ def _refuse(username: str, source: str, reason: str) -> dict[str, Any]:
 
 
 async def _sign_in(username: str, password: str, source: str) -> tuple[Session, Sequence[str]]:
-    """The session of who has that password; without a password of that account, and the keys one of which is wanted."""
+    """Return the session for a password; without one, that of the account, and the keys of which the client must
+    have one.
+    """
     if password:
         if (await configuration.get()).settings.sftp_disable_password_login:
             raise AccessDenied
@@ -100,7 +103,7 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
 
 
 async def find_shown(caller: Caller) -> list[Shown]:
-    """Return the parts of a user's tree that can be shown, as many as a policy has room for."""
+    """Return the parts of a user's tree that can be shown, as many as fit into a policy."""
     root = await accesses.at(caller, "/")
     shown: list[Shown] = []
     for access, mount in _find_mounts(root):
@@ -121,8 +124,9 @@ async def find_shown(caller: Caller) -> list[Shown]:
 
 
 def _find_mounts(root: PathAccess) -> Iterator[tuple[PathAccess, Mount]]:
-    """The folders that a user's tree consists of, each with the one storage that serves it: the storage that the base
-    path is in, or all that are mounted below."""
+    """Yield the folders of a user's tree, each with its single storage: the storage of the base path, or all that
+    are mounted below.
+    """
     table = root.table
     around = table.find_mounts(root.path)
     if len(around) == 1:
@@ -157,7 +161,7 @@ def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
 
 
 def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
-    """The bucket and prefix that a path of a mount is; None for a storage that is none, or in a bucket of others."""
+    """Return the bucket and prefix of a path of a mount; None for another kind of storage, or a foreign bucket."""
     if mount.storage.driver != "S3":
         return None
     try:
@@ -185,7 +189,7 @@ def make_answer(role: str, shown: Sequence[Shown]) -> dict[str, Any]:
 
 
 def make_policy(shown: Sequence[Shown], partition: str = "aws") -> str:
-    """The policy of the session: of the role's rights those that the user has, on what is shown."""
+    """Return the policy of the session: the user's part of the role's rights, on the shown folders."""
     places = {folder: f"arn:{partition}:s3:::{folder.bucket}" for folder in shown}
     statements: list[dict[str, Any]] = []
     for bucket in dict.fromkeys(places.values()):

@@ -1,7 +1,7 @@
-"""Clients of AWS's own services: one botocore session for all of them, which reads the descriptions of AWS once.
+"""Clients of AWS services. They share one botocore session, which reads the descriptions of AWS once.
 
-Their certificates are checked against the few roots that AWS says it uses, where `make build` has put those beside this
-file (`deployment.roots`): reading all that a browser trusts takes 40 ms of CPU for each connection.
+Their certificates are checked against the few root certificates that AWS uses, if `make build` has stored them beside
+this file (`deployment.roots`): reading all roots that a browser trusts takes 40 ms of CPU per connection.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class AwsSession:
         self._lock = threading.Lock()
 
     def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
-        """Return a client of botocore, in the region and with the rights of this process unless `options` say
-        otherwise."""
+        """Return a client of botocore, in the region and with the rights of this process unless `options` override
+        them.
+        """
         with self._lock:
             region = region or self._session.get_config_variable("region")
             if "verify" not in options and not options.get("endpoint_url"):

@@ -1,5 +1,6 @@
-"""Work in chunks: on very many items in steps of a few milliseconds, so that other tasks of the event loop are served
-in between; and bodies of files, which are asynchronous iterators of blocks."""
+"""Work in chunks: very many items in steps of a few milliseconds, between which other tasks of the event loop run;
+and bodies of files, which are asynchronous iterators of blocks.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +28,16 @@ class _Done(Generic[Result]):
 
 
 async def run_chunked(steps: Generator[Any, None, Result]) -> Result:
-    """Return what `steps` returns; it yields whenever others may run. The first chunk runs here, the rest in a
-    thread."""
+    """Return the result of `steps`, which yields whenever other tasks may run.
+
+    The first chunk runs here, the rest in a thread.
+    """
     done = _advance(steps)
     return done.result if done is not None else await run_in_thread(steps, compute_pools().batches)
 
 
 async def run_in_thread(steps: Generator[Any, None, Result], pool: ComputePool) -> Result:
-    """Return what `steps` returns; all of it runs in a thread of the pool."""
+    """Return the result of `steps`; all of it runs in a thread of the pool."""
     done = None
     while done is None:
         done = await pool.run(_advance, steps)
@@ -72,8 +75,8 @@ async def in_batches(items: Sequence[Item], size: int = 1000) -> AsyncIterator[S
 def sort_chunked(items: Sequence[Item], key: Callable[[Item], Any] | None = None) -> Iterator[Sequence[Item]]:
     """Yield `sorted(items, key=key)` in consecutive parts, some of them empty; each takes a few milliseconds.
 
-    Sorted runs of CHUNK_ITEMS items are cut at the same keys, and the pieces between two cuts sorted together. Without
-    a key the items must compare with each other, which their type does not say.
+    Sorted runs of CHUNK_ITEMS items are cut at the same keys, and the pieces between two cuts are sorted together.
+    Without a key the items must be comparable, which the type does not express.
     """
     runs: list[list[Item]] = []
     for start in range(0, len(items), CHUNK_ITEMS):

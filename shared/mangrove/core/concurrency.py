@@ -1,4 +1,4 @@
-"""Additions to asyncio: a round-robin queue, a lock for each key, threads for computing, uninterruptible work."""
+"""Additions to asyncio: a round-robin queue, a lock per key, threads for computing, uninterruptible work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
-PASSWORD_THREADS = max(2, (os.cpu_count() or 2) // 2)  # a hash takes 19 MiB and a core for some 30 ms
+PASSWORD_THREADS = max(2, (os.cpu_count() or 2) // 2)  # a hash needs 19 MiB and a core for about 30 ms
 
 
 async def finish_despite_cancel(work: Awaitable[Result]) -> Result:
-    """Return the result of `work`, which a cancellation of the caller does not reach.
+    """Return the result of `work`, which is shielded from a cancellation of the caller.
 
-    A cancelled call waits for the end of the work, then raises CancelledError: what the work uses may be released
+    A cancelled call waits for the end of the work, then raises CancelledError: resources of the work can be released
     after that.
     """
     running = asyncio.ensure_future(work)
@@ -62,10 +62,10 @@ async def gather_bounded(works: Sequence[Callable[[], Awaitable[Result]]], concu
 
 
 class RoundRobinQueue(Generic[Item]):
-    """Items that wait, in a line for each caller.
+    """Waiting items, in a line for each caller.
 
     The next item is of the caller with the fewest active units; of several such callers, of the one that was served
-    least recently. Not safe to use from several threads.
+    least recently. It is not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class RoundRobinQueue(Generic[Item]):
         self.active = 0  # units of all callers
 
     def add(self, caller: Hashable, item: Item, *, first: bool = False) -> None:
-        """Append an item to the line of its caller, or put it in front of the line."""
+        """Append an item to the line of its caller, or prepend it."""
         line = self._waiting.setdefault(caller, OrderedDict())
         line[item] = None
         if first:
             line.move_to_end(item, last=False)
 
     def discard(self, caller: Hashable, item: Item) -> bool:
-        """Remove an item from its line; False if it does not wait."""
+        """Remove an item from its line. Return False if it does not wait."""
         line = self._waiting.get(caller, OrderedDict())
         if item not in line:
             return False
@@ -91,7 +91,7 @@ class RoundRobinQueue(Generic[Item]):
         return True
 
     def find_next(self, is_allowed: Callable[[Item], bool] = lambda item: True) -> Item | None:
-        """Return the first item of the caller whose turn it is; callers whose item is not allowed are left out."""
+        """Return the first item of the caller whose turn it is; callers without an allowed item are skipped."""
         first_items = ((caller, next(iter(line))) for caller, line in self._waiting.items())
         allowed = [(caller, item) for caller, item in first_items if is_allowed(item)]
         if not allowed:
@@ -99,7 +99,7 @@ class RoundRobinQueue(Generic[Item]):
         return min(allowed, key=lambda pair: self._active[pair[0]])[1]
 
     def take(self, caller: Hashable, item: Item, amount: int = 1) -> None:
-        """Remove an item from its line; its caller has its turn after the others, and `amount` more active units."""
+        """Remove an item from its line. Its caller gets the last turn, and `amount` more active units."""
         self._waiting.move_to_end(caller)
         self.discard(caller, item)
         self.begin(caller, amount)
@@ -130,8 +130,9 @@ class RoundRobinQueue(Generic[Item]):
         return caller, next(reversed(self._waiting[caller]))
 
     def should_yield(self, caller: Hashable) -> bool:
-        """True if an active item of the caller is to make room for another caller: for one that has no active item, or
-        fewer also after that."""
+        """True if an active item of the caller should make room for another caller: for one without an active item,
+        or with fewer even after that.
+        """
         count = self._active[caller]
         return any(
             not self._active[other] or self._active[other] + 1 < count for other in self._waiting if other != caller
@@ -148,7 +149,7 @@ class RoundRobinQueue(Generic[Item]):
         return bool(self._waiting)
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield what waits, about in the order in which it will be taken."""
+        """Yield the waiting items, approximately in their order."""
         turns = [iter(line) for line in self._waiting.values()]
         while turns:
             rest = []
@@ -175,8 +176,10 @@ class KeyedLock:
 
 
 class ComputePool:
-    """Threads for computing that takes a few milliseconds a call. One thread is enough where calls hold the
-    interpreter: two would not be faster."""
+    """Threads for computing that takes a few milliseconds per call.
+
+    One thread is enough for calls that hold the interpreter: two would not be faster.
+    """
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._executor = ThreadPoolExecutor(threads, name)  # which starts no thread before the first call
@@ -191,10 +194,10 @@ class ComputePool:
 
 
 class ComputePools:
-    """The pools of a process: calls of one pool do not wait for those of another."""
+    """The pools of a process. Calls of one pool do not wait for those of another."""
 
     def __init__(self) -> None:
-        self.batches = ComputePool("batches")  # work on many entries, see `slices`
+        self.batches = ComputePool("batches")  # work on many entries, see `chunked`
         self.patterns = ComputePool("patterns")  # of clients: a hostile one takes ten times as long
         self.zip_decryption = ComputePool("zip-decryption")  # in Python
         self.secretbox = ComputePool("secretbox")  # PyNaCl holds the interpreter

@@ -13,7 +13,7 @@ from mangrove.core import runtime
 
 
 def _variable(name: str, default: str, parse: Callable[[str], Any] = str) -> Any:
-    """A field whose default is read from the environment when the object is made; ValueError names the variable."""
+    """A field whose default is read from the environment when the object is made. ValueError names the variable."""
 
     def read() -> Any:
         text = os.environ.get(name, default)
@@ -73,7 +73,7 @@ class Config:
     """The Unix socket that gives connections to the records engine; "" if it is not needed."""
     site_url: str = _variable("MANGROVE_SITE_URL", "", lambda text: text.rstrip("/"))
     snapshot_seconds: float | None = _variable("MANGROVE_SNAPSHOT_SECONDS", "2", _parse_seconds)
-    """The time for which a snapshot is valid; None: for ever."""
+    """The time for which a snapshot is valid; None: forever."""
     token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
     page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
     """The folder of the built page, in the cloud."""

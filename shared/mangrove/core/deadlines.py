@@ -1,4 +1,4 @@
-"""The time that the present request may still take. Whoever calls a function sets it; loops and waits read it."""
+"""The time that the present request may still take. The caller of a function sets it; loops and waits read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _end: ContextVar[float] = ContextVar("end", default=math.inf)  # of time.monoton
 
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """Give the context, and all that it starts, so many seconds, or fewer if fewer were left."""
+    """Limit the context, and everything that it starts, to so many seconds, or to fewer if fewer were left."""
     token = _end.set(min(_end.get(), time.monotonic() + seconds))
     try:
         yield
@@ -54,7 +54,7 @@ class TimeBudget:
     def covers(self, done: int, count: int) -> bool:
         """True if all of `count` items will be done in time, at the pace of the items that are `done`.
 
-        The first call is for `done` = 0. An operation that will be late ends early, and its task is enqueued.
+        The first call is for `done` = 0. An operation that would be late ends early, and its task is enqueued.
         """
         now = time.monotonic()
         if self._began is None:

@@ -1,4 +1,4 @@
-"""The file descriptors of this process: how many are free, and the wait for one."""
+"""The file descriptors of this process: the number of free ones, and the wait for one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mangrove.core.telemetry import log_warning
 
 Parameters = ParamSpec("Parameters")
 
-MAX_DESCRIPTORS = 1 << 20  # where the system sets no limit
+MAX_DESCRIPTORS = 1 << 20  # if the system sets no limit
 LOW_DESCRIPTORS = 4096
 EXHAUSTED = (errno.EMFILE, errno.ENFILE)  # of the process, of the system
-MAX_RESERVED_DESCRIPTORS = 64  # that work in bulk leaves to requests, connections and the records
+MAX_RESERVED_DESCRIPTORS = 64  # that bulk work leaves to requests, connections and the records
 BULK_WAIT_SECONDS = 30.0
 OPEN_WAIT_SECONDS = 5.0  # less than a call of a storage may stand still
 POLL_INTERVAL_SECONDS = 0.05
@@ -32,19 +32,19 @@ def raise_limit() -> int:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (OSError, ValueError):
-        return soft  # a system that has a lower limit than it says
+        return soft  # a system with a lower limit than it reports
     return limit
 
 
 def raise_limit_at_start() -> None:
-    """Raise the limit of the first process, which the others have too, and log it where it is low."""
+    """Raise the limit of the first process, which the others inherit, and log it if it is low."""
     limit = raise_limit()
     if limit < LOW_DESCRIPTORS:
-        log_warning("the hard limit of open files is low: work waits for free ones", files=limit)
+        log_warning("hard limit of open files is low: work waits for free descriptors", files=limit)
 
 
 def count_free_for_bulk() -> int:
-    """Return the number of descriptors that work in bulk may take, below 0 while it has to wait."""
+    """Return the number of descriptors that bulk work may use, below 0 while it has to wait."""
     limit = get_limit()
     return limit - _count_open() - _get_reserve(limit)
 
@@ -66,21 +66,23 @@ def _get_reserve(limit: int) -> int:
 
 
 def _count_open() -> int:
-    with suppress(OSError):  # a system without this folder does not tell
+    with suppress(OSError):  # unknown on a system without this folder
         return os.stat(FOLDER).st_size or len(os.listdir(FOLDER))  # the size is the count since Linux 6.2
     return 0
 
 
 async def wait_for_bulk() -> None:
-    """Wait until work in bulk may take descriptors, at most BULK_WAIT_SECONDS: to open a file may still fail."""
+    """Wait until bulk work may use descriptors, at most BULK_WAIT_SECONDS. Opening a file may still fail."""
     end = time.monotonic() + BULK_WAIT_SECONDS
-    while count_free_for_bulk() <= 0 and time.monotonic() < end:  # noqa: ASYNC110 - nothing tells of a free one
+    while count_free_for_bulk() <= 0 and time.monotonic() < end:  # noqa: ASYNC110 - nothing signals a free descriptor
         await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
 
 def open_patiently(function: Callable[Parameters, int], *args: Parameters.args, **kwargs: Parameters.kwargs) -> int:
-    """Return the handle that a function opens. While there is no free descriptor, it is called again until
-    OPEN_WAIT_SECONDS are over; it blocks."""
+    """Return the handle that a function opens.
+
+    While there is no free descriptor, it is called again for OPEN_WAIT_SECONDS; it blocks.
+    """
     end = time.monotonic() + OPEN_WAIT_SECONDS
     while True:
         try:

@@ -18,9 +18,9 @@ MAX_KNOWN_EXTENSIONS = 256  # in a MimeGuesser
 EXTRA_TYPES = {"apk": "application/vnd.android.package-archive"}
 CLIENT_NETWORK_BITS = 64  # of an IPv6 address: one client may use all addresses of such a network
 MAX_CLIENT_LENGTH = 256  # characters of a text that is not an address
-_WITH_PORT = re.compile(r"\[(.+)\](?::\d+)?|([^:]+):\d+")  # as some proxies write an address
+_WITH_PORT = re.compile(r"\[(.+)\](?::\d+)?|([^:]+):\d+")  # the form of some proxies
 
-# headers for this service alone, headers that identify the client, and headers that each upstream request sets itself
+# headers for this service only, headers that identify the client, and headers that each upstream request sets itself
 PRIVATE_HEADERS = frozenset(
     {
         "accept-encoding", "authorization", "connection", "cookie", "expect", "file-path", "forwarded", "host",
@@ -34,9 +34,10 @@ _forwarded: ContextVar[Mapping[str, str]] = ContextVar("forwarded", default=Mapp
 
 
 def parse_integer(text: str, *, signed: bool = False, digits: int = 18) -> int | None:
-    """Return the integer that `text` is, else None. Only ASCII digits count, no blanks and no underscores.
+    """Return the integer in `text`, else None.
 
-    `signed` allows one leading `-` or `+`; `digits` bounds the length of `text`, its sign included.
+    Only ASCII digits count, no blanks and no underscores. `signed` allows one leading `-` or `+`; `digits` limits the
+    length of `text`, including its sign.
     """
     if len(text) > digits or not text.isascii():
         return None
@@ -95,8 +96,10 @@ class MimeGuesser:
 
 
 def find_client(address: str) -> str:
-    """Return the client that an address stands for: an IPv4 address, or the network of an IPv6 address. Other texts
-    are returned as they are, at most MAX_CLIENT_LENGTH characters."""
+    """Return the client of an address: an IPv4 address, or the network of an IPv6 address.
+
+    Other texts are returned unchanged, at most MAX_CLIENT_LENGTH characters.
+    """
     match = _WITH_PORT.fullmatch(address)
     text = (match[1] or match[2]) if match else address
     try:
@@ -110,7 +113,7 @@ def find_client(address: str) -> str:
 
 
 def select_headers(headers: Iterable[tuple[str, str]], ignored: Collection[str]) -> dict[str, str]:
-    """Return the headers that an upstream server may see; `ignored` names more to leave out, in lower case."""
+    """Return the headers that an upstream server may get; `ignored` names more to leave out, in lower case."""
     return {
         name: value
         for name, value in headers

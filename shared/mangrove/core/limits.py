@@ -1,4 +1,4 @@
-"""Limits of concurrency, for all callers together and for each of them; and the limits of the service.
+"""Concurrency limits, in total and per caller; and the limits of the service.
 
 A limit counts over all processes of the computer unless its comment says otherwise.
 """
@@ -18,12 +18,12 @@ from mangrove.core.concurrency import PASSWORD_THREADS, KeyedLock, RoundRobinQue
 from mangrove.core.problems import TooMany
 from mangrove.core.shared_memory import Counts, Region
 
-POLL_INTERVAL_SECONDS = 0.02  # about, between two looks at the units that other processes gave back
+POLL_INTERVAL_SECONDS = 0.02  # about, between two checks for units that other processes returned
 CHUNK_BYTES = 256 << 20  # in memory, of chunks of uploads
 CHUNK_BYTES_PER_USER = 128 << 20
 MIN_CHUNK_BYTES = 16 << 20  # a smaller chunk counts as so many: at most 16, 8 per user
 CHUNK_WAIT_SECONDS = 10.0
-WHOLE_BODY_BYTES = 128 << 20  # in memory, of files that a storage takes in one piece
+WHOLE_BODY_BYTES = 128 << 20  # in memory, of files that a storage accepts only in one piece
 WHOLE_BODY_WAIT_SECONDS = 60.0
 SEARCH_CONCURRENCY = 4
 SEARCHES_PER_CALLER = 1
@@ -42,8 +42,8 @@ ARCHIVE_MEMBERS_PER_CALLER = 4
 ARCHIVE_MEMBER_WAIT_SECONDS = 10.0
 SIGN_IN_CONCURRENCY = PASSWORD_THREADS  # per process
 MAX_WAITING_SIGN_INS = 256  # per process; at 30 ms each the last one waits a few seconds
-SIGN_IN_RETRY_SECONDS = 5.0  # in which a full queue is worked off
-REMOTE_SIGN_IN_CONCURRENCY = 16  # per process, of sign-ins that ask an identity provider or a directory
+SIGN_IN_RETRY_SECONDS = 5.0  # time to process a full queue
+REMOTE_SIGN_IN_CONCURRENCY = 16  # per process, of sign-ins that call an identity provider or a directory
 REMOTE_SIGN_INS_PER_CALLER = 2
 REMOTE_SIGN_IN_WAIT_SECONDS = 10.0
 SHARED_LIMITS = 8  # in the shared memory, with equal parts of it
@@ -81,12 +81,11 @@ class Slot:
 
 
 class ConcurrencyLimiter:
-    """`limit` units, of which one caller has at most `per_caller`; the callers that wait take turns.
+    """`limit` units, of which one caller has at most `per_caller`; waiting callers take turns.
 
-    A caller that is at its own limit does not block others. With `counts`, the units of all processes of the computer
-    count: a unit that another process gives back is noticed within POLL_INTERVAL_SECONDS, and a process that has more
-    than its part leaves the next unit to others. Safe to use from the event loops of several threads, except with
-    `counts`.
+    A caller at its own limit does not block others. With `counts`, the units of all processes of the computer count: a
+    unit that another process returns is noticed within POLL_INTERVAL_SECONDS, and a process that has more than its part
+    leaves the next unit to others. It is safe to use from the event loops of several threads, except with `counts`.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class ConcurrencyLimiter:
         self._queue: RoundRobinQueue[_Waiter] = RoundRobinQueue()
         self._counts = counts if counts is not None and counts.processes > 1 else None
         self._part = limit if self._counts is None else max(1, limit // self._counts.processes)
-        self._lock = threading.Lock()  # held for a calculation, never while something waits
+        self._lock = threading.Lock()  # held for a calculation, never during a wait
         self._poll: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
 
     def hold(self, caller: Hashable, amount: int = 1) -> Slot:
@@ -141,7 +140,7 @@ class ConcurrencyLimiter:
             raise
 
     def release(self, caller: Hashable, amount: int = 1) -> None:
-        """Give units back."""
+        """Return units."""
         with self._lock:
             self._queue.end(caller, amount)
             if self._counts is not None:
@@ -169,7 +168,7 @@ class ConcurrencyLimiter:
         _settle(waiter.future, self._make_refusal())
 
     def _withdraw(self, waiter: _Waiter) -> None:
-        """Forget a call that has stopped waiting."""
+        """Remove a call that has stopped waiting."""
         with self._lock:
             if self._queue.discard(waiter.caller, waiter):
                 self._count_waiting(waiter, -1)
@@ -234,7 +233,7 @@ class ConcurrencyLimiter:
         self._poll = loop, loop.call_later(POLL_INTERVAL_SECONDS * random.uniform(0.5, 1.5), self._retry)
 
     def _retry(self) -> None:
-        """Admit waiting calls, since another process may have given units back."""
+        """Admit waiting calls, since another process may have returned units."""
         with self._lock:
             self._poll = None
             self._admit_waiting(is_poll=True)

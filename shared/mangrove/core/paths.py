@@ -1,7 +1,7 @@
 """The path type of the tree, and the check of names.
 
-A `TreePath` is absolute, clean and has no `..`, whatever text it was made of; it need not be checked again. It is a
-`str`, so that it can be a key, be sorted and be sent as it is.
+A `TreePath` is absolute, normalised and without `..`, whatever text it was made of; it need not be checked again. It is
+a `str`, so that it can be a key, be sorted and be sent unchanged.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from mangrove.core.problems import BadRequest, RelativePath
 
 MAX_PATH_BYTES = 4096  # bytes, as PATH_MAX
 MAX_NAME_BYTES = 255  # bytes, as NAME_MAX
-TRASH = ".mangrove-trash"  # the folder of a storage that holds what was removed
-MAX_PATH_DEPTH = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
+TRASH = ".mangrove-trash"  # the folder of a storage with its removed entries
+MAX_PATH_DEPTH = 256  # segments: the cost of a path grows with their square, and walks of a tree are recursive
 
 
 class TreePath(str):
     """An absolute path: `/`-separated, no `.`/`..`/empty segment, no trailing slash except for the root.
 
-    Backslashes count as slashes. Raises RelativePath for a `..` segment, BadRequest for a NUL byte, for text
-    that is not Unicode and for more than MAX_PATH_BYTES bytes or MAX_PATH_DEPTH segments.
+    Backslashes count as slashes. Raises RelativePath for a `..` segment, BadRequest for a NUL byte, for text that is
+    not Unicode and for more than MAX_PATH_BYTES bytes or MAX_PATH_DEPTH segments.
     """
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class TreePath(str):
 
     @property
     def parent(self) -> TreePath:
-        """The folder above; the root is its own parent."""
+        """The parent folder; the root is its own parent."""
         return _from_clean(str(self).rpartition("/")[0] or "/")
 
     def within(self, folder: TreePath) -> bool:
@@ -65,7 +65,7 @@ class TreePath(str):
 
 
 def _from_clean(text: str) -> TreePath:
-    """Return the path of a text that is known to be clean."""
+    """Return the path of a text that is known to be normalised."""
     return str.__new__(TreePath, text)
 
 
@@ -110,14 +110,13 @@ def check_name(raw: str) -> str:
 
 
 def refuse_trash_name(name: str) -> None:
-    """Raise BadRequest for the name of a new entry that is kept for the trash."""
+    """Raise BadRequest for the name of a new entry that is reserved for the trash."""
     if is_trash_name(name):
-        raise BadRequest(f"the name {TRASH} is kept for the trash")
+        raise BadRequest(f"the name {TRASH} is reserved for the trash")
 
 
 def is_trash_name(name: str) -> bool:
-    """True for the name of the folder that holds what was removed, also in a spelling that a server may take for the
-    same."""
+    """True for the name of the trash folder, including spellings that a server may not distinguish from it."""
     return name.casefold().rstrip(". ") == TRASH
 
 

@@ -1,4 +1,4 @@
-"""Patterns of users, in RE2: the time of a match is proportional to the text, whatever the pattern is."""
+"""Patterns of users, in RE2: the time of a match is proportional to the length of the text, for any pattern."""
 
 from __future__ import annotations
 

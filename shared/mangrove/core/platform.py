@@ -1,7 +1,7 @@
 """The platform: everything that differs between the service in the cloud and the service on one computer.
 
-`mangrove.core.config` says which of the two packages implements it for this process. No other module decides by where
-it runs; each asks the platform for a value or calls a method of it.
+`mangrove.core.config` determines which of the two packages implements it for this process. No other module depends on
+where it runs; each reads a value of the platform or calls a method of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mangrove.core.config import Config, config
 
 
 class TaskDispatcher(Protocol):
-    """Hands tasks to the workers. Each `task` is the record of a task."""
+    """A dispatcher of tasks to the workers. Each `task` is the record of a task."""
 
     @property
     def is_remote(self) -> bool:
@@ -23,45 +23,47 @@ class TaskDispatcher(Protocol):
         ...
 
     def start(self, task: Any, suffix: str = "") -> None:
-        """Start the run `task.attempt`. Starting it twice is one run, unless a `suffix` makes two of it. Problem when
-        that is not possible; the sweep repeats a start that was refused because there were too many."""
+        """Start the run `task.attempt`. Starting it twice is one run, unless a `suffix` distinguishes them.
+
+        Raise Problem if that is not possible; the sweep repeats a start that was refused because there were too many.
+        """
         ...
 
     def expedite(self, task: Any) -> None:
-        """Let a cancelled task end now, also while it waits for a worker."""
+        """End a cancelled task now, even if it waits for a worker."""
         ...
 
     def forget(self, task: Any) -> None:
-        """Note that a task was deleted before its first run."""
+        """Record that a task was deleted before its first run."""
         ...
 
 
 class OwnStorage(NamedTuple):
-    """The driver and the options of a storage that the service keeps for itself."""
+    """The driver and the options of an internal storage of the service."""
 
     driver: str
     options: dict[str, Any]
 
 
 class Platform(Protocol):
-    """The place where this process runs, for every package."""
+    """The platform of this process, for every package."""
 
     dispatcher: TaskDispatcher
     process_count: int
     """Processes of the service on this computer that answer requests."""
 
     reports_changes: bool
-    """Every process learns at once of what another one changes; elsewhere a process has to look."""
+    """Every process immediately learns of changes by another one; otherwise a process has to poll."""
     single_task_process: bool
-    """One process runs all tasks: leases, concurrency and a cursor between two steps are kept in its memory."""
+    """One process runs all tasks: leases, concurrency and a cursor between two steps are in its memory."""
     ends_late_steps: bool
-    """A step that takes too long is killed; elsewhere it may finish what it has begun."""
+    """A step that takes too long is killed; otherwise it may finish started work."""
     progress_interval_seconds: float
     """Between two writes of the progress of a file's parts."""
     max_poll_interval_seconds: int
-    """Between two looks at what an external download tool does."""
+    """Between two polls of an external download tool."""
     max_answer_bytes: int | None
-    """Of an answer, which is collected first; None: answers have any size and are sent as they are made."""
+    """Of an answer, which is collected first; None: answers have any size and are streamed."""
     max_file_bytes: int | None
     """Of a file that passes through the service in one request; None: any size."""
     max_listed_entries: int | None
@@ -81,7 +83,7 @@ class Platform(Protocol):
     emits_metrics: bool
     """Metrics are written to the standard output."""
     first_check_seconds: float
-    """For the first answer of what a health check looks at."""
+    """For the first answer of a health check."""
     remote_index: bool
     """The index files are fetched from another storage before they are read."""
 
@@ -95,12 +97,14 @@ class Platform(Protocol):
         ...
 
     def make_shared_folder(self, *names: str) -> Path:
-        """Make a folder of staging that programs beside this service can use. Problem where there is none."""
+        """Make a folder of staging that other programs on this computer can use. Raise Problem if there is none."""
         ...
 
     def require_space(self, handle: int, *, is_own: bool = False) -> None:
-        """DataDiskFull if the open file lies on the disk of the data directory and that is full. `is_own`: the service
-        keeps the file for itself."""
+        """Raise DataDiskFull if the open file is on the disk of the data directory and that is full.
+
+        `is_own`: it is an internal file of the service.
+        """
         ...
 
     def is_data_disk_full(self) -> bool:
@@ -120,7 +124,7 @@ class CurrentPlatform:
         self._platform: Platform | None = None
 
     def find(self) -> Platform:
-        """Return the platform; made anew after the configuration was replaced."""
+        """Return the platform; made again after the configuration was replaced."""
         present = config()
         if self._platform is None or self._config is not present:
             self._config = present

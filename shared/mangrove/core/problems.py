@@ -1,7 +1,7 @@
-"""Failures that a caller can see. All derive from `Problem`, which has a code for the envelope and a message for users.
+"""Failures that a caller can see.
 
-A package defines the failures of its own beside its code, as subclasses of these. State machines retry on the name of a
-class, so that each name is unique.
+All derive from `Problem`, which has a code for the envelope and a message for users. A package defines its own failures
+as subclasses. State machines retry by the name of a class, so each name is unique.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ class Problem(Exception):
     text: ClassVar[str] = "internal error"
     """The message unless another one is passed."""
     word: ClassVar[str] = "Problem"
-    """The word by which clients tell failures apart: the name of the class unless it says otherwise. A class of another
-    module has the word of its base."""
+    """The word by which clients distinguish failures: the name of the class unless it is overridden.
+
+    A class of another module has the word of its base.
+    """
     retry_after: int = 0
     """In seconds, for the Retry-After of the answer; 0 if unknown."""
 
@@ -74,13 +76,13 @@ class AccessDenied(Problem):
 
 
 class RelativePath(AccessDenied):
-    """A path or name that leads out of its folder."""
+    """The path or name leads out of its folder."""
 
     text = "using relative path is not allowed"
 
 
 class NotReadable(AccessDenied):
-    """The rules do not let the caller read here, at all or without the password of the folder."""
+    """The rules do not allow the caller to read here, at all or without the password of the folder."""
 
     text = "password is incorrect or you have no permission"
 
@@ -114,13 +116,13 @@ class SearchUnavailable(ResourceNotFound):
 
 
 class OutOfTime(Problem):
-    """The request was not done within the time of a function; worth a retry."""
+    """The request exceeded the time of a function. The client should retry."""
 
     text = "this takes longer than one request may: ask again, or for less at once"
 
 
 class SearchTooSlow(Problem):
-    """The search was not done within its time."""
+    """The search exceeded its time."""
 
     text = "the search takes too long: search for something longer, or in a folder further down"
 
@@ -133,7 +135,7 @@ class MethodNotAllowed(Problem):
 
 
 class UploadRefused(Problem):
-    """The storage takes no uploads."""
+    """The storage does not accept uploads."""
 
     code = 405
     text = "Current storage doesn't support upload"
@@ -147,14 +149,14 @@ class ChunkInFlight(Problem):
 
 
 class TooLarge(Problem):
-    """More bytes than this deployment can carry."""
+    """The request has more bytes than this deployment can transfer."""
 
     code = 413
     text = "too large"
 
 
 class TooMany(Problem):
-    """More than is allowed at a time or in a period. A client may try again after `retry_after` seconds."""
+    """The caller exceeds a concurrency or rate limit. A client may try again after `retry_after` seconds."""
 
     code = 429
     text = (
@@ -175,13 +177,13 @@ class WrongArchivePassword(Problem):
 
 
 class BrokenArchive(Problem):
-    """The file is not an archive of its kind, is damaged, or is packed in an unknown way."""
+    """The file is not an archive of its kind, is damaged, or is packed by an unknown method."""
 
     text = "the archive is broken"
 
 
 class ArchiveTooLarge(BrokenArchive):
-    """The archive, or a file in it, unpacks to more than the limits allow."""
+    """The archive, or a file in it, exceeds the limits of unpacked size."""
 
     text = "the archive unpacks to more than is allowed"
 
@@ -193,13 +195,13 @@ class RecordNotFound(Problem):
 
 
 class RecordsUnavailable(Problem):
-    """The records could not be read or written; worth a retry."""
+    """The records could not be read or written. The caller should retry."""
 
     text = "the records engine does not answer"
 
 
 class RecordsThrottled(RecordsUnavailable):
-    """The records take no more requests for a while; worth a retry, later."""
+    """The records engine is overloaded. The caller should retry later."""
 
     text = "the records engine is overloaded"
 
@@ -228,20 +230,20 @@ class NotMounted(StorageProblem):
 
 
 class EntryExists(StorageProblem):
-    """There is a file or folder of that name."""
+    """A file or folder of that name exists."""
 
     word = "Exists"
     text = "file exists"
 
 
 class InUse(StorageProblem):
-    """Another request is changing the entry of that name; worth a retry."""
+    """Another request is changing the entry of that name. The caller should retry."""
 
     text = "the name is in use by another request, try again later"
 
 
 class EntryChanged(StorageProblem):
-    """The file is not the one that the caller meant any more."""
+    """The file was replaced or changed."""
 
     word = "Changed"
     text = "the file changed meanwhile"
@@ -255,7 +257,7 @@ class StorageForbidden(StorageProblem):
 
 
 class Unreachable(StorageProblem):
-    """The storage does not answer; worth a retry."""
+    """The storage does not answer. The caller should retry."""
 
     text = "storage does not answer"
 

@@ -1,11 +1,12 @@
 """State that lives as long as the process, with one owner.
 
-A package keeps its state in a class that is made without arguments, for example the connection to the records engine.
-That class is a slot: `runtime.get(Connections)` returns its object in the present runtime, made at the first call.
-This module knows none of them; `deployment/checks/state.py` bounds how many there are.
+A package keeps its state in a class that is constructed without arguments, for example the connection to the records
+engine. That class is a slot: `runtime.get(Connections)` returns its object in the present runtime, made at the first
+call. This module imports none of them; `deployment/checks/state.py` limits their number. Nothing else in `mangrove`
+changes after its import.
 
-Nothing else in `mangrove` changes after its import. A test that needs a clean process makes a runtime of its own:
-`with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share an expensive slot.
+A test that needs a clean process makes a runtime of its own: `with runtime.use(Runtime()): …`, or
+`runtime.use(runtime.current().keep(Connections))` to share an expensive slot.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Value = TypeVar("Value")
 
 @runtime_checkable
 class Closes(Protocol):
-    """State that has something to release at the end."""
+    """State with resources to release at the end."""
 
     def close(self) -> None:
-        """Release it; the object is not used after that."""
+        """Release the resources; the object is not used after that."""
         ...
 
 
@@ -68,7 +69,7 @@ class Runtime:
         return cache
 
     def keep(self, *kinds: type[Any]) -> Runtime:
-        """Return a new runtime that shares these slots with this one, and nothing else."""
+        """Return a new runtime that shares only these slots with this one."""
         other = Runtime()
         for kind in kinds:
             other.put(kind, self.get(kind))
@@ -84,7 +85,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class CacheKind(Generic[Key, Value]):
-    """A cache of the process. The module that uses the cache has its kind as a constant."""
+    """A kind of cache of the process. The module that uses it has its kind as a constant."""
 
     name: str
     max_weight: int

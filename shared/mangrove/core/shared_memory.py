@@ -1,6 +1,6 @@
-"""Numbers that the processes of one machine share. Each process writes its own ones alone, so that none waits.
+"""Numbers that the processes of one machine share. Each process writes only its own numbers, so that none waits.
 
-A place has a number of each process, its column. A process that shares with nobody has memory of its own.
+A place has one number per process, its column. A process that shares with no other has memory of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RECENT_SECONDS = 1.0
 
 
 class Region(Enum):
-    """The uses of places, and the number of places of each."""
+    """The regions of places, and the number of places in each."""
 
     CHANGES = 1 << 14
     CONNECTIONS = 1 << 12
@@ -26,7 +26,8 @@ class Region(Enum):
     TIMES = 1 << 4
 
 
-COUNTED_REGIONS = (Region.CONNECTIONS, Region.CHUNKS, Region.LIMITS)  # what a process has, and has no more when it dies
+# resources that a process has, and loses when it dies
+COUNTED_REGIONS = (Region.CONNECTIONS, Region.CHUNKS, Region.LIMITS)
 
 
 def measure(processes: int) -> int:
@@ -64,20 +65,24 @@ class SharedMemory:
             numbers[place * self.processes + self.column] += amount
 
     def forget_process(self) -> None:
-        """Forget what the process of this column had when it died, and have all others read everything anew: it may
-        have changed what it had no time to tell."""
+        """Reset the numbers of a dead process, and make all others read everything again: it may have made changes
+        without reporting them.
+        """
         for region in COUNTED_REGIONS:
             self.clear(region)
         self.changes.bump_all()
 
     def clear(self, region: Region) -> None:
-        """Forget all own numbers of a region."""
+        """Reset all own numbers of a region."""
         numbers = self.get_numbers(region)
         numbers[self.column :: self.processes] = memoryview(bytes(region.value * NUMBER_BYTES)).cast("Q")
 
 
 class Topic(IntEnum):
-    """A kind of change. A folder: its entries; a tree: a folder with all below it. Drivers: all are started anew."""
+    """A kind of change. A folder: its entries; a tree: a folder with everything below it.
+
+    Drivers: all are restarted.
+    """
 
     CONFIGURATION = auto()
     SESSIONS = auto()
@@ -93,11 +98,11 @@ class Topic(IntEnum):
 
 
 class ChangeCounters:
-    """The number of changes of each thing. What a process remembers of a thing is right as long as the counter is the
-    one that was read before the thing was.
+    """The number of changes of each thing.
 
-    A change is counted before anybody is told of it; to compare takes no system call. Keys share places by their hash:
-    a change of one thing may make others be read anew, never the other way round.
+    A cached value is valid as long as the counter equals the one that was read before the value. A change is counted
+    before it is reported anywhere; a comparison needs no system call. Keys share places by their hash: a change of one
+    thing may invalidate others, but is never missed.
     """
 
     PLACES = Region.CHANGES.value - 1  # the first is that of everything
@@ -116,7 +121,7 @@ class ChangeCounters:
         self._memory.add(self._numbers, 0, 1)
 
     def read(self, topic: Topic, key: Hashable = None) -> int:
-        """Return the present count, to be read before the thing that is remembered."""
+        """Return the present count, to be read before the value that is cached."""
         start = (1 + hash((topic, key)) % self.PLACES) * self._processes
         numbers, size = self._numbers, self._processes
         return sum(numbers[start : start + size]) + sum(numbers[:size])
@@ -128,7 +133,9 @@ class ChangeCounters:
         return self.read(topic, key) - own
 
     def read_told(self, topic: Topic) -> int:
-        """Return the number of changes that other processes told of; not those of everything, when a process died."""
+        """Return the number of changes that other processes reported; without those of everything, counted when a
+        process died.
+        """
         place = 1 + hash((topic, None)) % self.PLACES
         counts = self._memory.read(self._numbers, place)
         return sum(counts) - counts[self._memory.column]
@@ -140,10 +147,10 @@ def change_counters() -> ChangeCounters:
 
 
 class Counts:
-    """The number of things that all processes have, in all (`None`) and of each key.
+    """The number of things of all processes, in total (`None`) and by key.
 
-    Keys share places by their hash: of one there may seem to be more than there are. `part` of `parts` equal ones of
-    the region is used.
+    Keys share places by their hash: the number of one may seem larger than it is. `part` of `parts` equal ones of the
+    region is used.
     """
 
     def __init__(self, region: Region, part: int = 0, parts: int = 1) -> None:
@@ -192,11 +199,11 @@ class ActivityTimes:
         self._times = memory.get_numbers(Region.TIMES)
 
     def record(self, activity: Activity) -> None:
-        """Record that this process is at it now."""
+        """Record that this process does it now."""
         self._times[activity * self._memory.processes + self._memory.column] = time.monotonic_ns()
 
     def count_active(self, activity: Activity, seconds: float = RECENT_SECONDS) -> int:
-        """Return the number of processes that were at it within that time."""
+        """Return the number of processes that did it within that time."""
         since = time.monotonic_ns() - int(seconds * 1e9)
         return sum(recorded > since for recorded in self._memory.read(self._times, activity))
 

@@ -1,5 +1,7 @@
-"""The log of the service: JSON lines in the cloud and in files, readable lines on a terminal. Metrics in the cloud:
-lines on standard output in the Embedded Metric Format of CloudWatch."""
+"""The log of the service: JSON lines in the cloud and in files, readable lines on a terminal.
+
+Metrics in the cloud: lines on standard output in the Embedded Metric Format of CloudWatch.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ Handler = Callable[[Event, Any], Result]
 
 
 class ReadableFormatter(LambdaPowertoolsFormatter):
-    """Formats lines as `12:30:01 INFO message key=value …`."""
+    """A formatter of lines such as `12:30:01 INFO message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
         extra = getattr(record, "facts", {})
@@ -65,7 +67,7 @@ def set_level(level: str) -> None:
 
 @contextmanager
 def hold_stream() -> Iterator[None]:
-    """Keep all others from writing to the stream of the log while the context lasts."""
+    """Discard what other code writes to the stream of the log for the duration of the context."""
     handler = log.registered_handler
     handler.acquire()
     try:
@@ -81,7 +83,7 @@ def log_detail(message: str, **fields: Any) -> None:
 
 
 def log_event(message: str, **fields: Any) -> None:
-    """Log an event; never pass secrets, tokens or query strings."""
+    """Log an event. Never pass secrets, tokens or query strings."""
     log.info(message, extra={"facts": fields})
 
 
@@ -91,13 +93,16 @@ def log_warning(message: str, **fields: Any) -> None:
 
 
 def log_exception(message: str, **fields: Any) -> None:
-    """Log the present exception with its trace."""
+    """Log the present exception with its traceback."""
     log.exception(message, extra={"facts": fields})
 
 
 def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
-    """Return the handler with the invocation in each line of its log: function, request id, and the id that the log of
-    the API has for the request. A function handles one event at a time."""
+    """Return the handler with the invocation in each line of its log: function, request id, and the id of the request
+    in the log of the API.
+
+    A function handles one event at a time.
+    """
 
     def named(event: Event, context: Any) -> Result:
         if context is None:  # not in Lambda
@@ -140,7 +145,7 @@ REQUESTS = Metric("Requests", MetricUnit.Count, "code")
 BYTES_RECEIVED = Metric("BytesReceived", MetricUnit.Bytes)
 BYTES_SENT = Metric("BytesSent", MetricUnit.Bytes)
 TASKS_ENDED = Metric("TasksEnded", MetricUnit.Count, "state")
-OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of the tasks that are not done; 0 if all are
+OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of unfinished tasks; 0 if there are none
 NEWER_RECORDS = Metric("NewerRecords", MetricUnit.Count)  # the set-up met records of a newer program
 METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE, NEWER_RECORDS)
 
@@ -167,10 +172,10 @@ class RequestLine(NamedTuple):
 
 
 class AccessLog:
-    """The log of requests. Before it is opened each line goes through the logger.
+    """The log of requests.
 
-    After that a thread formats and writes the lines, many in one call, so that requests do not wait for it. A process
-    that is killed loses the lines of the last tenth of a second.
+    Before it is opened each line goes through the logger. After that a thread formats and writes the lines, many in one
+    call, so that requests do not wait for it. A process that is killed loses the lines of the last tenth of a second.
     """
 
     def __init__(self) -> None:
@@ -226,7 +231,7 @@ class AccessLog:
 
 
 def _join(lines: Sequence[bytes]) -> Iterator[bytes]:
-    """Join lines to texts of at most PIPE_BUF bytes: a pipe takes each at once, and other processes write to it too."""
+    """Join lines to texts of at most PIPE_BUF bytes, which are atomic in a pipe to which other processes write too."""
     text = b""
     for line in lines:
         if text and len(text) + len(line) > PIPE_BUF:

@@ -1,1 +1,1 @@
-"""The guard on outgoing connections: which addresses may be reached, and the client that keeps to it."""
+"""The guard on outgoing connections: the addresses that may be reached, and the client that enforces it."""

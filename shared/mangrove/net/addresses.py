@@ -1,7 +1,7 @@
-"""The addresses that outgoing connections may reach: the public internet, and what the administrator allows.
+"""The addresses that outgoing connections may reach: the public internet, and those that the administrator allows.
 
-A policy is checked on the resolved address, so an odd spelling of an address or a name with several answers changes
-nothing. `mangrove.net.client` does so for every connection it makes.
+A policy is checked on the resolved address, so that an odd spelling of an address or a name with several answers cannot
+bypass it. `mangrove.net.client` does so for every connection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPECIAL_V4 = _parse_networks(
     "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "
     "192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
 )
-_GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")  # the only part of IPv6 that is assigned
+_GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")  # the only assigned part of IPv6
 _SPECIAL_V6 = _parse_networks("2001::/23 2001:db8::/32 2002::/16 3fff::/20")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # IPv4 addresses as seen from a network without IPv4
 _METADATA = _parse_networks(
@@ -48,7 +48,7 @@ _PRIVATE = _parse_networks("127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 
 
 
 def _unmap(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, where it does."""
+    """Return the IPv4 address in an IPv6 address, None if it has none."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -62,7 +62,7 @@ def _is_in(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Return True if an address belongs to the public internet."""
+    """True if an address belongs to the public internet."""
     address = _unmap(address)
     if isinstance(address, ipaddress.IPv4Address):
         return not _is_in(address, _SPECIAL_V4)
@@ -70,7 +70,9 @@ def is_public(address: Address) -> bool:
 
 
 def check_policy_text(text: str) -> None:
-    """ValueError unless every part of a text for `AddressPolicy.parse` is an address, a network or a host name."""
+    """Raise ValueError unless every part of a text for `AddressPolicy.parse` is an address, a network or a host
+    name.
+    """
     for part in filter(None, re.split(r"[\s,]+", text)):
         if ":" in part or "/" in part:
             ipaddress.ip_network(part.strip("[]"), strict=False)
@@ -80,7 +82,10 @@ def check_policy_text(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """The targets besides the public internet: host names in lower case, and networks. `blocked` wins over both."""
+    """The permitted targets in addition to the public internet: host names in lower case, and networks.
+
+    `blocked` wins over both.
+    """
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -88,7 +93,7 @@ class AddressPolicy:
 
     @classmethod
     def parse(cls, text: str) -> AddressPolicy:
-        """From host names, addresses and networks, separated by commas, spaces or lines."""
+        """Return the policy for host names, addresses and networks, separated by commas, spaces or lines."""
         names: set[str] = set()
         networks: list[Network] = []
         for part in re.split(r"[\s,]+", text):
@@ -100,14 +105,15 @@ class AddressPolicy:
 
     @classmethod
     def for_host(cls, host: str) -> AddressPolicy:
-        """For one server that the administrator named: wherever its name leads, but to no metadata service."""
+        """Return the policy for one server that the administrator named: any address of its name except metadata
+        services.
+        """
         return replace(cls.parse(host), blocked=_METADATA)
 
     def permits(self, host: str, address: Address) -> bool:
-        """Return True if a connection to `host` may be made at `address`.
+        """True if a connection to `host` may be made at `address`.
 
-        A name that is allowed may lead to any address but those of metadata services: who answers for the name decides
-        where it leads.
+        A name that is allowed may have any address except those of metadata services: the owner of the name decides.
         """
         address = _unmap(address)
         if _is_in(address, self.blocked):
@@ -117,12 +123,12 @@ class AddressPolicy:
         return host.lower().rstrip(".") in self.names and not _is_in(address, _METADATA)
 
 
-# For programs that the administrator runs: this machine and private networks too, but never a metadata service.
+# For programs that the administrator runs: also this machine and private networks, but never a metadata service.
 LOCAL_POLICY = AddressPolicy(networks=_PRIVATE, blocked=_METADATA)
 
 
 async def resolve_host(host: str, port: int) -> list[Address]:
-    """The addresses of a host, in the order to try them; Unreachable when it has none.
+    """Return the addresses of a host, in the order to try them. Raise Unreachable if it has none.
 
     The system's resolver also reads decimal, octal and hexadecimal spellings of an address.
     """
@@ -134,7 +140,9 @@ async def resolve_host(host: str, port: int) -> list[Address]:
 
 
 async def check_host(host: str, port: int, policy: AddressPolicy, timeout: float = RESOLVE_TIMEOUT) -> None:
-    """ForbiddenAddress unless every address of the host is permitted: for connections that another program makes."""
+    """Raise ForbiddenAddress unless every address of the host is permitted: for connections that another program
+    makes.
+    """
     try:
         addresses = await asyncio.wait_for(resolve_host(host, port), timeout)
     except TimeoutError:

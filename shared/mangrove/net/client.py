@@ -1,7 +1,7 @@
 """Outgoing HTTP: a client that checks every connection it makes, and its failures as problems.
 
-The address is checked when it is connected to. So redirects, and names that resolve differently the second time, are
-covered by the one check.
+The address is checked when it is connected to. So the one check covers redirects, and names that resolve differently
+the second time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mangrove.core import runtime
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, resolve_host
 
-CONNECT_TIMEOUT = 10.0  # seconds, with the resolving of the name
+CONNECT_TIMEOUT = 10.0  # seconds, including the resolution of the name
 READ_TIMEOUT = 60.0  # seconds between two pieces of a response
 MAX_RESPONSE = 16 << 20  # bytes that `request` reads
 MAX_REDIRECTS = 10
-CONNECTIONS = 10  # of one client at once, unless it says otherwise
+CONNECTIONS = 10  # concurrent ones of one client, by default
 NETWORK_ERRORS = (
     httpx.HTTPError,
     httpx.InvalidURL,
@@ -45,7 +45,7 @@ class TlsContext:
 
 
 def _make_unverified_context() -> ssl.SSLContext:
-    """For a server whose certificate the administrator does not want to be looked at."""
+    """Return the context for a server whose certificate must not be checked."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -107,9 +107,9 @@ class _Body(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """An httpx transport whose every connection is checked. It uses no proxy and raises httpcore's exceptions.
+    """An httpx transport that checks every connection. It uses no proxy and raises httpcore's exceptions.
 
-    With `idle`, connections that nobody uses are closed after so many seconds, whether or not there are requests.
+    With `idle`, unused connections are closed after so many seconds, whether or not there are requests.
     """
 
     def __init__(
@@ -163,10 +163,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 def make_client(
     policy: AddressPolicy, *, verify: bool = True, connections: int = CONNECTIONS, idle: float | None = None
 ) -> httpx.AsyncClient:
-    """A client whose every connection is checked, that follows no redirect and reads nothing from the environment.
+    """Return a client that checks every connection, follows no redirect and reads nothing from the environment.
 
-    Only the trusted certificates may come from SSL_CERT_FILE; none is needed without `verify`. `connections`: how many
-    at once, others wait; `idle`: seconds after which one that was not used is not used again.
+    Only the trusted certificates may come from SSL_CERT_FILE; none is needed without `verify`. `connections`: the
+    number of concurrent ones, others wait; `idle`: seconds after which an unused connection is not used again.
     """
     transport = GuardedTransport(policy, verify=verify, connections=connections, idle=idle)
     timeout = httpx.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
@@ -175,9 +175,9 @@ def make_client(
 
 
 async def request(client: httpx.AsyncClient, method: str, url: str, **options: Any) -> httpx.Response:
-    """Status and body of a small response, whatever its status; Problem when it is larger than MAX_RESPONSE.
+    """Return status and body of a small response, whatever its status.
 
-    Unreachable with the reason alone as its message.
+    Raise Problem if it is larger than MAX_RESPONSE, or Unreachable with only the reason as its message.
     """
     with translate_errors():
         async with client.stream(method, url, **options) as response:
@@ -190,7 +190,7 @@ async def request(client: httpx.AsyncClient, method: str, url: str, **options: A
 
 
 async def open_response(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """The response behind all redirects, its body unread. Every hop is a connection of its own to `client`."""
+    """Return the response behind all redirects, its body unread. Every hop is a connection of its own to `client`."""
     for _ in range(MAX_REDIRECTS + 1):
         client.cookies.clear()
         response = await client.send(request, stream=True)
@@ -203,7 +203,7 @@ async def open_response(client: httpx.AsyncClient, request: httpx.Request) -> ht
 
 @contextmanager
 def translate_errors(host: str = "") -> Iterator[None]:
-    """Unreachable instead of the exceptions of httpx and httpcore; the message names `host`, if given."""
+    """Raise Unreachable instead of the exceptions of httpx and httpcore; the message names `host`, if given."""
     try:
         yield
     except NETWORK_ERRORS as error:
@@ -212,7 +212,7 @@ def translate_errors(host: str = "") -> Iterator[None]:
 
 
 def describe_failure(error: Exception) -> str:
-    """A network failure in words for the user, without internals of this service."""
+    """Describe a network failure for the user, without internals of this service."""
     if isinstance(error, httpcore.ConnectTimeout | httpx.ConnectTimeout):
         return "no connection within the time allowed"
     if isinstance(error, httpcore.PoolTimeout | httpx.PoolTimeout):
@@ -227,5 +227,5 @@ def describe_failure(error: Exception) -> str:
     if isinstance(error, httpcore.ConnectError | httpx.ConnectError):
         return "no connection"
     if isinstance(error, httpcore.UnsupportedProtocol | httpx.InvalidURL | httpx.UnsupportedProtocol | idna.IDNAError):
-        return "not an address that can be asked"
+        return "not a valid address"
     return "the connection broke off"

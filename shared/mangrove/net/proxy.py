@@ -1,8 +1,8 @@
-"""A proxy for another program on this machine: what it asks for is reached through the guard.
+"""A proxy for another program on this machine, which applies the guard to its connections.
 
-It takes CONNECT alone, on loopback, from whoever knows its secret. The name is resolved here, once, and the address
-that was checked is the one that is connected to: so redirects of the other program, and names that resolve differently
-the second time, are covered by the one check.
+It supports only CONNECT, on loopback, for clients that know its secret. The name is resolved here, once, and the
+checked address is the one that is connected to: so the one check covers redirects of the other program, and names that
+resolve differently the second time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GuardedProxy:
         self._tunnels = 0
 
     def open(self, policy: AddressPolicy) -> ProxyAccess:
-        """Let it run; `policy` is the administrator's present one and decides on every connection from now on."""
+        """Start it; `policy` is the administrator's present one and decides on every connection from now on."""
         with self._lock:
             self._policy = policy
             if self._thread is None:
@@ -74,7 +74,7 @@ class GuardedProxy:
         return ProxyAccess(f"http://{HOST}:{self._port}", USER, self._password)
 
     def close(self) -> None:
-        """End it, with all tunnels."""
+        """Stop it, with all tunnels."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None and self._loop is not None and self._stop is not None:
@@ -97,26 +97,26 @@ class GuardedProxy:
         except _Refusal as refusal:
             writer.write(f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
         except (OSError, *NETWORK_ERRORS):
-            pass  # one of both ends is gone
+            pass  # one end is closed
         finally:
             self._tunnels -= 1
             writer.close()
 
     async def _connect(self, reader: asyncio.StreamReader) -> httpcore.AsyncNetworkStream:
-        """The connection that a request asks for; _Refusal when it is not to be had."""
+        """Return the requested connection. Raise _Refusal if it is not available."""
         host, port = self._parse(await _read_head(reader))
         if self._tunnels > MAX_TUNNELS:
             raise _Refusal("503 Service Unavailable")
         try:
             return await GuardedBackend(self._policy).connect_tcp(host, port, CONNECT_TIMEOUT)
         except ForbiddenAddress:
-            log_event("a connection of aria2 is refused", host=host[:100], port=port)
+            log_event("connection of aria2 refused", host=host[:100], port=port)
             raise _Refusal("403 Forbidden") from None
         except (Unreachable, *NETWORK_ERRORS):
             raise _Refusal("502 Bad Gateway") from None
 
     def _parse(self, head: str) -> tuple[str, int]:
-        """Host and port of a request that knows the secret."""
+        """Return host and port of a request with the secret."""
         authorization = _AUTHORIZATION.search(head.replace("\r\n", "\n"))
         if authorization is None or not secrets.compare_digest(
             _decode(authorization[1]), f"{USER}:{self._password}".encode()
@@ -146,7 +146,7 @@ async def _read_head(reader: asyncio.StreamReader) -> str:
 async def _relay(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, remote: httpcore.AsyncNetworkStream
 ) -> None:
-    """Hand bytes to and fro until one end has no more to say."""
+    """Copy bytes in both directions until one end has no more to send."""
 
     async def send() -> None:
         while block := await reader.read(BLOCK_SIZE):

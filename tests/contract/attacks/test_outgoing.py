@@ -135,7 +135,7 @@ def test_web_addresses_given_to_aria2_are_fetched_by_the_service(
 
 def read_refusals(service: Service) -> int:
     """Return the number of connections of aria2 that the guard has refused."""
-    return (service.data.parent / f"{service.data.name}.log").read_text().count("a connection of aria2 is refused")
+    return (service.data.parent / f"{service.data.name}.log").read_text().count("connection of aria2 refused")
 
 
 @with_aria2

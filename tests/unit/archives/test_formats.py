@@ -141,7 +141,7 @@ def test_a_7z_of_each_common_method_is_read(kind: str) -> None:
 def test_a_method_that_is_not_known_is_refused_for_its_entries() -> None:
     result = read("x.7z", seven(filters=[{"id": py7zr.FILTER_PPMD, "order": 6, "mem": 20}]))
     assert set(result.refused) == {name for name, content in FILES.items() if content}
-    assert set(result.refused.values()) == {"it is packed in a way that is not known here"}
+    assert set(result.refused.values()) == {"it is packed by an unknown method"}
     assert result.files == {"empty": b""}
 
 

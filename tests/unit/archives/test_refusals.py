@@ -154,7 +154,7 @@ def test_of_entries_with_the_same_path_only_the_first_is_unpacked() -> None:
     assert result.files == {"a": b"1", "d/f": b"4"}
     assert result.paths == ["a", "d/f", "d"]
     assert [member.refused for member in result.members if member.path in ("a/x", "d/f/g/h")] == [
-        "an earlier file stands where its folder would be"
+        "an earlier file has the path of its folder"
     ] * 2
 
 

@@ -72,4 +72,4 @@ def test_a_folder_has_no_size_and_may_come_again() -> None:
     assert validate(validator, "d/", 5) == Member("d", 0, 0.0, True)
     assert validate(validator, "d/").refused == ""
     assert validate(validator, "d").refused == "an earlier entry has the same path"
-    assert validate(validator, "d/f/g").refused == "an earlier file stands where its folder would be"
+    assert validate(validator, "d/f/g").refused == "an earlier file has the path of its folder"
