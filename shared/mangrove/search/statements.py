@@ -189,18 +189,14 @@ class Part(ABC):
         return Condition(text, (*rank.parameters, *source.parameters))
 
     def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], hidable: Condition) -> Condition:
-        """Return `place`, `folder`, `parent`, the number of hits and the number of hits to test in each of the chosen
-        folders.
-        """
+        """Return `place`, `folder`, `parent`, the number of hits and that of hits to test in each chosen folder."""
         source = self.select(filters.condition, chosen[0], dense=chosen[1])
         counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {hidable.text})"
         text = f"SELECT {self.number}, folder, {counts} FROM ({source.text}) GROUP BY folder"
         return Condition(text, (*hidable.parameters, *source.parameters))
 
     def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: Condition) -> Condition:
-        """Return `folder`, `name`, `is_dir`, `size`, `modified` of the hits that match `more`, in those of the numbered
-        folders that are visible.
-        """
+        """Return the columns that `more` and the tests need of hits that match `more`, in visible numbered folders."""
         bounds = "folder BETWEEN ? AND ? AND folder IN (SELECT unnest(?::UINTEGER[]))"
         chosen = Condition(bounds, (min(numbers), max(numbers), list(numbers)))
         source = self.select(filters.condition, chosen, more, dense=max(numbers) < self.limit)

@@ -8,6 +8,7 @@ from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import NewTask, Task
 from tests.unit.records.test_tasks import ids, make_view
 
@@ -37,7 +38,7 @@ def test_many_tasks_are_stored_in_their_order_all_or_none() -> None:
 def test_deleting_what_is_done_leaves_what_was_reopened() -> None:
     made = task_batches.create(make_new(4))
     done = [finish(task) for task in made[:3]]
-    again = tasks.reopen(done[0], done[0].view)
+    again = runs.reopen(done[0], done[0].view)
     task_batches.delete_done("copy", [task.id for task in made])
     assert (sorted(ids("copy", False)), ids("copy", True)) == (sorted([again.id, made[3].id]), [])
     task_batches.delete_done("copy", [task.id for task in made])
@@ -47,7 +48,7 @@ def test_deleting_what_is_done_leaves_what_was_reopened() -> None:
 def test_only_what_no_worker_has_touched_is_deleted_as_new() -> None:
     new, held, retried = task_batches.create(make_new(3))
     tasks.acquire_lease(held.id, "one", 30)
-    tasks.reopen(finish(retried), retried.view)
+    runs.reopen(finish(retried), retried.view)
     assert task_batches.delete_new([new, held, retried]) == [new]
     assert sorted(ids("copy", False)) == sorted([held.id, retried.id])
     assert task_batches.delete_new([new]) == []

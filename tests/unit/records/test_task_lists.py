@@ -16,7 +16,7 @@ from mangrove.records.store import base
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as tasks
-from mangrove.records.tasks import ordering
+from mangrove.records.tasks import ordering, runs
 from mangrove.records.tasks.model import NewTask, Task
 from mangrove.records.tasks.ordering import ListName, PageAnchor, PageAnchors, TaskStatus
 from tests.unit.records.test_tasks import ids, make_view
@@ -140,7 +140,7 @@ def test_what_is_done_is_read_the_last_first_and_no_further_back_than_asked(owne
     assert [row.id for row in task_lists.list_rows("copy", True, owner, since=1006.5)] == order[:5]
     assert [row.id for row in task_lists.list_rows("copy", True, owner, since=-1e9)] == order, "of a hundred years"
     again = tasks.get(order[3])
-    tasks.reopen(again, again.view)
+    runs.reopen(again, again.view)
     assert page(0, 20, True, owner) == order[:3] + order[4:]
     assert page(0, 20, False, owner) == [order[3]]
 
@@ -158,7 +158,7 @@ def test_a_task_that_is_done_expires_until_it_is_reopened() -> None:
     (task,) = create(1)
     done = tasks.save(task, "one", 0, done=True, expires=datetime(2030, 1, 1, tzinfo=UTC))
     assert tasks.TaskRecord.get(task.id).expires == datetime(2030, 1, 1, tzinfo=UTC)
-    tasks.reopen(done, done.view)
+    runs.reopen(done, done.view)
     assert tasks.TaskRecord.get(task.id).expires is None
 
 
@@ -189,7 +189,7 @@ def test_an_anchor_counted_before_all_were_cleared_is_not_added() -> None:
 
 def test_unfinished_tasks_are_read_page_by_page_those_removed_last() -> None:
     made = create(12)
-    tasks.mark_removed(made[0])
+    runs.mark_removed(made[0])
     tasks.save(made[1], "one", 0, done=True)
     page = task_lists.list_unfinished("copy", limit=5)
     ids, following = page.ids, page.next_start

@@ -13,6 +13,7 @@ from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Lease, NewTask, Task, TaskRecord, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -85,14 +86,14 @@ def test_the_first_write_of_a_worker_takes_over_the_lease_it_has_found() -> None
     saved = tasks.save(leased, "ours", 30, cursor={"at": 1})
     assert (saved.lease.token, saved.cursor) == ("ours", {"at": 1})
     assert tasks.save(leased, "ours", 30).lease.token == "ours"  # once more: the first answer was lost
-    tasks.reopen(saved, saved.view)
+    runs.reopen(saved, saved.view)
     with pytest.raises(RecordConflict):
         tasks.save(saved, "ours", 30)
 
 
 def test_saving_writes_what_is_given_and_tells_of_a_cancel_mark() -> None:
     task = tasks.acquire_lease(create().id, "one", 30)
-    tasks.mark_cancelled(task.id)
+    runs.mark_cancelled(task.id)
     saved = tasks.save(task, "one", 30, cursor={"position": 2})
     assert (saved.cancel, saved.cursor, saved.view) == (True, {"position": 2}, task.view)
     saved = tasks.save(task, "one", 0, view=replace(task.view, state=2), done=True)
@@ -102,7 +103,7 @@ def test_saving_writes_what_is_given_and_tells_of_a_cancel_mark() -> None:
 
 def test_a_removed_task_is_unfinished_and_shown_no_more() -> None:
     task = tasks.acquire_lease(create().id, "one", 30)
-    tasks.mark_removed(task)
+    runs.mark_removed(task)
     assert (ids("copy", False), ids("copy", True)) == ([], [])
     first = task_lists.list_unfinished("copy")
     assert (first.ids, task_lists.list_unfinished("copy", first.next_start)) == ([], ({task.id: task.owner}, None))
@@ -114,13 +115,13 @@ def test_a_removed_task_is_unfinished_and_shown_no_more() -> None:
 def test_a_task_is_reopened_once_and_loses_its_lease() -> None:
     task = tasks.acquire_lease(create().id, "one", 30)
     done = tasks.save(task, "one", 0, done=True)
-    again = tasks.reopen(done, replace(done.view, state=8))
+    again = runs.reopen(done, replace(done.view, state=8))
     assert (again.attempt, again.done, again.view.state) == (1, False, 8)
     with pytest.raises(RecordConflict):
-        tasks.reopen(done, done.view)
+        runs.reopen(done, done.view)
     with pytest.raises(RecordConflict):
         tasks.save(task, "one", 30)
-    tasks.mark_done(again, done.view)
+    runs.mark_done(again, done.view)
     assert ids("copy", True) == [task.id]
     (removed,) = task_batches.remove_done([tasks.get(task.id)])
     assert (removed.removed, removed.cancel, removed.attempt) == (True, True, 2)

@@ -17,9 +17,10 @@ from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.search.database import Database
+from mangrove.search.folding import Folded
 from mangrove.search.names import decode_name
 from mangrove.search.segments import Manifest, Segments, SegmentStore
-from mangrove.search.writing import Folded, FolderWriter, SegmentWriter, finish
+from mangrove.search.writing import FolderWriter, SegmentWriter, finish
 
 Row = tuple[str, str, bool, int | None, float]  # path of the folder, name, is_dir, size, modified
 

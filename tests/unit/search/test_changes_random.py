@@ -19,7 +19,7 @@ from mangrove.core.problems import Problem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import index_changes
-from mangrove.search import tables, writing
+from mangrove.search import folding, tables
 from mangrove.search.database import Database
 from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.tables import IndexTables
@@ -163,7 +163,7 @@ async def merge(storage_id: int) -> None:
     base, merged = await store.open(storage_id), index_changes.make_number(time.time())
     assert base is not None
     new = [change for change in index_changes.read_of(storage_id) if base.manifest.merged < change.number <= merged]
-    folded = await writing.merge_changes(base, store.make_work_folder(storage_id), f"m{token_hex(4)}", new)
+    folded = await folding.merge_changes(base, store.make_work_folder(storage_id), f"m{token_hex(4)}", new)
     for file in folded.fresh:
         await store.store(storage_id, file)
     manifest = Manifest(

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mangrove.drivers.base import Entry
-from mangrove.search import writing
+from mangrove.search import folding, writing
 from mangrove.search.database import DamagedSegment
+from mangrove.search.folding import Folded, Fresh, fold_changes
 from mangrove.search.segments import Segments, SegmentStore
-from mangrove.search.writing import Folded, Fresh, fold_changes
 from tests.unit.search.index_files import (
     commit,
     directory,
@@ -30,7 +30,7 @@ Tree = Mapping[str, Sequence[Entry]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
+def store(tmp_path: Path, records: None) -> Iterator[SegmentStore]:
     with use_index(tmp_path / "it's [index]*") as made:
         yield made
 
@@ -142,16 +142,16 @@ def test_the_first_index_is_what_was_read(store: SegmentStore) -> None:
     async def work(files: int) -> list[str]:
         return await read_paths(await update(store, None, tree, kept_paths=[], files=files))
 
-    assert asyncio.run(work(2)) == asyncio.run(work(writing.MAX_SMALL_FILES + 3))
+    assert asyncio.run(work(2)) == asyncio.run(work(folding.MAX_SMALL_FILES + 3))
 
 
 def test_many_small_files_are_joined(store: SegmentStore) -> None:
     async def work() -> None:
         present = await commit(store, {"/": [directory("d")], "/d": []})
-        for number in range(writing.MAX_SMALL_FILES + 2):
+        for number in range(folding.MAX_SMALL_FILES + 2):
             present = await update(store, present, {f"/d/{number}": [file("f")]})
-            assert len(present.names) <= writing.MAX_SMALL_FILES + 1
-        assert len(await read_paths(present)) == writing.MAX_SMALL_FILES + 3
+            assert len(present.names) <= folding.MAX_SMALL_FILES + 1
+        assert len(await read_paths(present)) == folding.MAX_SMALL_FILES + 3
 
     asyncio.run(work())
 

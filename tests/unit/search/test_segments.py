@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(folder: Path) -> Iterator[SegmentStore]:
+def store(folder: Path, records: None) -> Iterator[SegmentStore]:
     with use_index(folder) as made:
         yield made
 

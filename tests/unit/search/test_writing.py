@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from mangrove.drivers.base import Entry
+from mangrove.search.folding import find_known_folders
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.segments import SegmentStore
 from mangrove.search.words import fold
-from mangrove.search.writing import MAX_LINE_BYTES, SegmentWriter, find_known_folders, finish, make_columns
+from mangrove.search.writing import MAX_LINE_BYTES, SegmentWriter, finish, make_columns
 from tests.unit.search.index_files import commit, directory, file, read_rows, use_index
 
 NAMES = [

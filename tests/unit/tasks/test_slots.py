@@ -8,8 +8,7 @@ import time
 import pytest
 
 from mangrove.records import settings
-from mangrove.records.tasks import model as records
-from mangrove.records.tasks import slots
+from mangrove.records.tasks import runs, slots
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.leases import NoSlot
@@ -70,7 +69,7 @@ def test_a_slice_holds_a_slot_until_its_end_also_where_it_fails(task: Task) -> N
 
 def test_what_is_cancelled_needs_no_slot(task: Task) -> None:
     settings.save({"copy_task_threads_num": "0"})
-    records.mark_cancelled(task.id)
+    runs.mark_cancelled(task.id)
     with pytest.raises(Cancelled):
         work(task)
 

@@ -17,7 +17,7 @@ from mangrove.core.problems import (
     Unreachable,
     UnreadableTask,
 )
-from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import leases, queue, steps, workers
 from mangrove.tasks.core.leases import Busy
@@ -75,7 +75,7 @@ def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
 
 def test_saving_tells_of_a_cancel_mark_and_keeps_what_was_done(task: Task) -> None:
     async def work(run: CountRun) -> bool:
-        tasks.mark_cancelled(task.id)
+        runs.mark_cancelled(task.id)
         run.cursor.at = 7
         await run.save()
         return False
@@ -86,7 +86,7 @@ def test_saving_tells_of_a_cancel_mark_and_keeps_what_was_done(task: Task) -> No
 
 
 def test_a_task_that_was_cancelled_before_its_first_slice_does_no_work(task: Task) -> None:
-    tasks.mark_cancelled(task.id)
+    runs.mark_cancelled(task.id)
     with pytest.raises(Cancelled):
         run_step(task, fail_with(AssertionError("worked")))
     assert read(task).view.start_time is None

@@ -15,6 +15,7 @@ import pytest
 from mangrove.core.problems import RecordNotFound
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.leases import Busy, HeldTask, Superseded
@@ -221,18 +222,18 @@ def test_a_deleted_task_is_superseded_and_comes_to_no_new_life(task: Task) -> No
     with pytest.raises(RecordNotFound):
         read(task)
     with pytest.raises(RecordConflict):
-        tasks.mark_cancelled(task.id)
+        runs.mark_cancelled(task.id)
 
 
 def test_the_next_run_takes_the_task_from_a_worker_of_the_last_one(task: Task) -> None:
     async def work() -> None:
         old = await acquire(task)
-        tasks.reopen(old.task, old.view)
+        runs.reopen(old.task, old.view)
         await acquire(task)
         with pytest.raises(Superseded):
             await old.save()
         with pytest.raises(RecordConflict):
-            tasks.reopen(old.task, old.view)
+            runs.reopen(old.task, old.view)
 
     asyncio.run(work())
     assert read(task).attempt == 1

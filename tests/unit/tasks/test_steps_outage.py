@@ -11,6 +11,7 @@ import pytest
 from mangrove.core.problems import RecordNotFound, RecordsUnavailable, StorageProblem
 from mangrove.records.store.base import RecordRefused
 from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.model import PartialFile, Spec, State
@@ -134,7 +135,7 @@ def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_o
     async def clean(run: CountRun, state: State) -> None:
         seen.append((state, run.task.removed))
         if not run.task.removed:
-            tasks.mark_removed(task)
+            runs.mark_removed(task)
 
     assert run_step(task, do_nothing) is False
     asyncio.run(steps.settle(task.id, {}, SCHEMA, clean))

@@ -22,6 +22,7 @@ from mangrove.records import sessions
 from mangrove.records.store import counters, versions
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks import sweep
 from mangrove.tasks.core import queue, staging
@@ -213,7 +214,7 @@ def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
         TaskRecord(task.id).update(actions=[TaskRecord.created.set(time.time() - hours * 3600)])
     assert 30 * 3600 <= tell() < 31 * 3600
     begun = (datetime.now(UTC) - timedelta(hours=6)).isoformat().replace("+00:00", "Z")
-    again = records.reopen(records.get(retried.id), retried.view)
+    again = runs.reopen(records.get(retried.id), retried.view)
     records.save(records.acquire_lease(again.id, "one", 5), "one", 0, view=replace(again.view, start_time=begun))
     assert 6 * 3600 <= tell() < 7 * 3600, "it was retried six hours ago"
 

@@ -21,10 +21,10 @@ from mangrove.records.tasks.model import (
     is_free_or_same,
     make_new_task,
     make_record,
-    make_reopening,
     make_task,
 )
 from mangrove.records.tasks.ordering import TaskStatus, make_shard_key, page_anchors
+from mangrove.records.tasks.runs import make_reopening
 
 MAX_TASKS_PER_CALL = 100  # of a transaction, and of a batch of reads: limits of DynamoDB
 Item = TypeVar("Item")

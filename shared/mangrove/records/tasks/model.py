@@ -160,7 +160,8 @@ class TaskRecord(Record):
     by_shard = ShardIndex()
 
 
-def _dump(value: Mapping[str, Any] | TaskView) -> str:
+def dump_json(value: Mapping[str, Any] | TaskView) -> str:
+    """Return the stored form of a value."""
     return orjson.dumps(value).decode()
 
 
@@ -222,8 +223,8 @@ def make_record(new: NewTask) -> TaskRecord:
     created = time.time()
     return TaskRecord(
         new.view.id, owner_key=make_owner_key(new.owner, new.kind, TaskStatus.UNDONE), kind=new.kind, owner=new.owner,
-        shard_key=make_shard_key(new.view.id, new.kind, TaskStatus.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
-        ordered=make_order(new.view.id, created), created=created,
+        shard_key=make_shard_key(new.view.id, new.kind, TaskStatus.UNDONE), view=dump_json(new.view),
+        spec=dump_json(new.spec), ordered=make_order(new.view.id, created), created=created,
     )  # fmt: skip
 
 
@@ -282,7 +283,7 @@ def touch(task: Task, view: TaskView | None = None) -> bool:
     now or another process wrote it."""
     actions: list[Action] = [TaskRecord.until.set(-time.time())]
     if view is not None:
-        actions.append(TaskRecord.view.set(_dump(view)))
+        actions.append(TaskRecord.view.set(dump_json(view)))
     try:
         with translate_errors():
             TaskRecord(task.id).update(actions=actions, condition=TaskRecord.until == task.lease.until)
@@ -311,7 +312,7 @@ def save(
     actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
     for attribute, value in ((TaskRecord.view, view), (TaskRecord.cursor, cursor)):
         if value is not None:
-            actions.append(attribute.set(_dump(value)))
+            actions.append(attribute.set(dump_json(value)))
     condition = (TaskRecord.attempt == task.attempt) & ((TaskRecord.lease == token) | _is_lease(task.lease))
     if done is not None:
         actions += make_done(task, view or task.view, expires) if done else make_undone(task)
@@ -344,65 +345,6 @@ def _make_keys(task: Task, status: TaskStatus, ordered: str) -> list[Action]:
         TaskRecord.shard_key.set(make_shard_key(task.id, task.kind, status)),
         TaskRecord.ordered.set(ordered),
     ]
-
-
-def mark_cancelled(id: str) -> None:
-    """Request the worker of a task to stop."""
-    with translate_errors():
-        TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
-
-
-def reopen(task: Task, view: TaskView) -> Task:
-    """Start the next run of a task. A worker that holds it loses its lease. Raise RecordConflict if another request
-    started that run."""
-    record = TaskRecord(task.id)
-    with translate_errors():
-        record.update(actions=make_reopening(task, view), condition=TaskRecord.attempt == task.attempt)
-    page_anchors().clear()
-    return make_task(record)
-
-
-def renew(task: Task, new: NewTask) -> Task:
-    """Replace a finished task by a new one with the same id, as its next run, with its cursor.
-
-    Raise RecordConflict if another request replaced it.
-    """
-    record = make_record(new)
-    record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
-    done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, TaskStatus.DONE)
-    with translate_errors():
-        record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.ordered == record.ordered))
-    page_anchors().clear()
-    return make_task(record)
-
-
-def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
-    """Return the actions that start the next run. Without a `view` it only cleans up, and the task is not listed any
-    more."""
-    actions: list[Action] = [
-        *make_undone(task, TaskStatus.REMOVED if view is None else TaskStatus.UNDONE),
-        TaskRecord.cancel.set(view is None),
-        TaskRecord.attempt.set(task.attempt + 1),
-        TaskRecord.lease.set(""),
-        TaskRecord.until.set(0),
-    ]
-    return actions if view is None else [*actions, TaskRecord.view.set(_dump(view))]
-
-
-def mark_removed(task: Task) -> None:
-    """Request the worker of a task to stop, and hide the task. Its state machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), *make_undone(task, TaskStatus.REMOVED)]
-    with translate_errors():
-        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
-    page_anchors().clear()
-
-
-def mark_done(task: Task, view: TaskView) -> None:
-    """Make a task done whose state machine could not be started."""
-    actions: list[Action] = [TaskRecord.view.set(_dump(view)), *make_done(task, view)]
-    with translate_errors():
-        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
-    page_anchors().clear()
 
 
 def delete(id: str) -> None:

@@ -22,6 +22,7 @@ from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.lists import TaskRow
 from mangrove.records.tasks.model import NewTask, Task, TaskView
 from mangrove.records.tasks.ordering import parse_end
@@ -223,7 +224,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
     """Stop a task; a finished task stays as it is."""
     task = get(kind, id, caller)
     if not task.done:
-        records.mark_cancelled(task.id)
+        runs.mark_cancelled(task.id)
         platform().dispatcher.expedite(task)
 
 
@@ -234,7 +235,7 @@ def retry(kind: str, id: str, caller: Caller) -> None:
         return
     waiting = replace(task.view, state=State.WAITING_RETRY, error="", end_time=None, status="")
     try:
-        reopened = records.reopen(task, waiting)
+        reopened = runs.reopen(task, waiting)
     except RecordConflict:  # another request retried it at the same time, or the answer to this write was lost
         reopened = records.get(id)
         if reopened.done:
@@ -242,7 +243,7 @@ def retry(kind: str, id: str, caller: Caller) -> None:
     try:
         platform().dispatcher.start(reopened)
     except Problem:
-        records.mark_done(reopened, task.view)
+        runs.mark_done(reopened, task.view)
         raise
 
 
@@ -315,7 +316,7 @@ def _is_new(task: Task) -> bool:
 
 def _remove(task: Task) -> None:
     try:
-        records.mark_removed(task)
+        runs.mark_removed(task)
     except RecordConflict:
         return  # deleted meanwhile
     platform().dispatcher.expedite(task)

@@ -22,6 +22,7 @@ from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
 from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases
 from mangrove.tasks.core.leases import Busy, HeldTask, NoSlot, Superseded, get_held, hold_slot
@@ -292,7 +293,7 @@ def _end_unreadable(id: str, problem: Problem) -> None:
         elif not task.done:
             failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
             with suppress(DecryptionError):  # of the answer to the write
-                records.mark_done(task, failed)
+                runs.mark_done(task, failed)
             emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
     except (RecordNotFound, RecordConflict):
         pass  # deleted, or retried meanwhile

@@ -30,6 +30,7 @@ from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
+from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import NewTask, Task
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import SegmentStore
@@ -155,7 +156,7 @@ def _start(spec: IndexSpec) -> bool:
             last = records.get(id)
             if not last.done:
                 return False
-            task = records.renew(last, new)
+            task = runs.renew(last, new)
     except (RecordConflict, RecordNotFound):  # another request was faster
         return False
     pass_checkpoint("queue.opened")
@@ -178,7 +179,7 @@ def _stop() -> None:
 def _cancel_all() -> None:
     for task in _read_tasks_by_status(False):
         if not task.done:
-            records.mark_cancelled(task.id)
+            runs.mark_cancelled(task.id)
             platform().dispatcher.expedite(task)
 
 

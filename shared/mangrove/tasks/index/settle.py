@@ -16,10 +16,10 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
-from mangrove.search import writing
+from mangrove.search import folding
 from mangrove.search.database import DamagedSegment
+from mangrove.search.folding import Folded, Fresh
 from mangrove.search.segments import Manifest, Segments
-from mangrove.search.writing import Folded, Fresh
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.model import State
 from mangrove.tasks.index.indexing import save_progress
@@ -112,14 +112,14 @@ async def _merge(run: IndexRun, base: Segments | None, unread: Sequence[str] | N
         known, last = await asyncio.to_thread(index_changes.read_of, run.spec.storage_id), base.manifest.merged
         changes = [change for change in known if last < change.number <= cursor.merged]
         if changes:
-            merged = await writing.merge_changes(base, work, f"{name}-merged", changes)
-            base = writing.open_folded(base, merged, work)
+            merged = await folding.merge_changes(base, work, f"{name}-merged", changes)
+            base = folding.open_folded(base, merged, work)
     if merged is not None and not cursor.files:
         return merged
     folders, names = await _fetch(run, cursor.folder_files), await _fetch(run, cursor.files)
     folder_count = cursor.folder_count + cursor.shift - cursor.failed_count
     fresh = Fresh(folders, names, cursor.count, folder_count, cursor.shifts)
-    folded = await writing.fold_changes(base, work, name, fresh, unread)
+    folded = await folding.fold_changes(base, work, name, fresh, unread)
     older = merged.fresh if merged is not None else ()
     return replace(folded, fresh=(*folded.fresh, *(path for path in older if path.name in folded.files)))
 

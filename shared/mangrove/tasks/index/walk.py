@@ -23,7 +23,7 @@ from mangrove.core.problems import (
     Unreachable,
 )
 from mangrove.drivers.base import Driver, FolderBatch
-from mangrove.search import writing
+from mangrove.search import folding, writing
 from mangrove.search.scope import IndexScope, find_child
 from mangrove.search.segments import Segments
 from mangrove.search.writing import FolderWriter, SegmentWriter
@@ -219,7 +219,7 @@ class _Walk:
         for start in range(0, len(paths), MAX_LOOKED_UP_FOLDERS):
             batch = paths[start : start + MAX_LOOKED_UP_FOLDERS]
             if parent.levels == 0 and self._base is not None:
-                known = await writing.find_known_folders(self._base, batch)
+                known = await folding.find_known_folders(self._base, batch)
                 batch = [path for path in batch if path not in known]
             async with self._adding:
                 for path in batch:
