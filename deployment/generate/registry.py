@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from deployment.generate import Generator, api, command_line, events, limits, page, settings, storages, tasks
+from deployment.generate import Generator, api, command_line, deployer, events, limits, page, settings, storages, tasks
 
 GENERATORS: tuple[Generator, ...] = (
     api.generate_document,
     api.generate_permissions,
     command_line.generate_reference,
+    deployer.generate_policy,
     events.generate_samples,
     limits.generate_reference,
     page.generate_enums,
