@@ -226,7 +226,8 @@ async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq, flav
 async def trash_list(who: Reader, body: models.TrashListReq) -> Reply:
     """List removed entries: your own, those of a folder, or as an administrator all."""
     query = await _make_trash_query(who, body.path, body.password)
-    return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page)))
+    days = None if query.folder is None else entries.find_days(query.folder)
+    return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page), days))
 
 
 @api.post("/api/fs/trash/restore", data_model=models.TrashOutcome)

@@ -9,11 +9,13 @@ export type Route =
   | { view: 'links' }
   | { view: 'manage'; section: string }
   | { view: 'profile' }
+  | { view: 'trash' }
   | { view: 'unknown' }
 
 export function parseAddress(pathname: string, search = ''): Route {
   if (pathname === '/@' || pathname.startsWith('/@/')) return { view: 'files', path: decodePath(pathname.slice(2)) }
   if (pathname === '/@login') return { view: 'login', next: new URLSearchParams(search).get('next') ?? '/' }
+  if (pathname === '/@trash') return { view: 'trash' }
   if (pathname === '/@profile') return { view: 'profile' }
   if (pathname === '/@links') return { view: 'links' }
   if (findShareId(decodePath(pathname))) return { view: 'files', path: decodePath(pathname) }
@@ -31,6 +33,8 @@ export function formatAddress(route: Route): string {
       return route.next === '/' ? '/@login' : `/@login?next=${encodeURIComponent(route.next)}`
     case 'manage':
       return route.section ? `/@manage/${route.section}` : '/@manage'
+    case 'trash':
+      return '/@trash'
     case 'profile':
       return '/@profile'
     case 'links':

@@ -2,6 +2,7 @@
 
 const KEY = 'mangrove.token' // in sessionStorage: the session of the tab; in localStorage: the session that is kept
 const OPEN_KEY = 'mangrove.open' // in localStorage while a tab has a session, so that a new tab asks for it
+const COMPATIBLE_KEY = 'token' // in localStorage: where single sign-on in its compatibility mode leaves a token
 const MAX_WAIT_MS = 500 // for another tab to answer
 
 type Message = { kind: 'ask' } | { kind: 'offer'; token: string } | { kind: 'end'; token: string }
@@ -28,10 +29,12 @@ export class TabSession {
 
   /** The token of this tab, else the one that is kept, else that of another tab; '' without any. */
   async find(): Promise<string> {
-    const stored = sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY)
+    const stored = takeCompatible() ?? sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY)
     const token = stored ?? (localStorage.getItem(OPEN_KEY) ? await this.#ask() : '')
-    if (token) sessionStorage.setItem(KEY, token)
-    else localStorage.removeItem(OPEN_KEY)
+    if (token) {
+      sessionStorage.setItem(KEY, token)
+      localStorage.setItem(OPEN_KEY, '1')
+    } else localStorage.removeItem(OPEN_KEY)
     return token
   }
 
@@ -68,4 +71,10 @@ export class TabSession {
   #send(message: Message): void {
     this.#channel.postMessage(message)
   }
+}
+
+function takeCompatible(): string | null {
+  const token = localStorage.getItem(COMPATIBLE_KEY)
+  localStorage.removeItem(COMPATIBLE_KEY)
+  return token || null
 }

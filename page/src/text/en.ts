@@ -1,6 +1,7 @@
-import { passkeys, signInWith, tokens } from './identity.en'
+import { passkeys, signInWith, sso, tokens } from './identity.en'
 import { manage } from './manage.en'
 import { share } from './share.en'
+import { trash } from './trash.en'
 
 /** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
@@ -34,7 +35,7 @@ export const en = {
     newFileName: 'new file.txt',
     notRemoved: (names: string) => `Not deleted: ${names}.`,
     quoted: (name: string) => `“${name}”`,
-    removeConfirm: (what: string) => `Delete ${what}? This cannot be undone.`,
+    removeConfirm: (what: string) => `Delete ${what}?`,
     showTasks: 'Show tasks',
   },
   conflict: {
@@ -388,6 +389,7 @@ export const en = {
       wrong: 'The password is wrong.',
     },
     title: 'Profile',
+    sso,
     tokens,
   },
   related: {
@@ -524,6 +526,7 @@ export const en = {
     to: 'To',
     underWay: (shown: string) => `Running (${shown})`,
   },
+  trash,
   unpack: {
     action: (place: string) => `Unpack to “${place}”`,
     begun: (place: string) => `Unpacking to “${place}” in the background`,

@@ -31,6 +31,16 @@ export const passkeys = {
   used: (date: string) => `Last used ${date}`,
 }
 
+export const sso = {
+  explanation: 'An account of another service that signs you in here.',
+  identity: 'Linked to',
+  link: 'Link an account',
+  linked: 'Account linked',
+  title: 'Single sign-on',
+  unlink: 'Remove the link',
+  unlinked: 'Link removed',
+}
+
 export const tokens = {
   add: 'New token',
   added: (date: string) => `Added ${date}`,

@@ -31,6 +31,16 @@ export const passkeys: Texts['profile']['passkeys'] = {
   used: (date) => `上次使用 ${date}`,
 }
 
+export const sso: Texts['profile']['sso'] = {
+  explanation: '用于登录此处的其他服务的账户。',
+  identity: '已关联',
+  link: '关联账户',
+  linked: '账户已关联',
+  title: '单点登录',
+  unlink: '解除关联',
+  unlinked: '已解除关联',
+}
+
 export const tokens: Texts['profile']['tokens'] = {
   add: '新建令牌',
   added: (date) => `添加于 ${date}`,

@@ -1,9 +1,10 @@
 import type { Texts } from './en'
-import { passkeys, signInWith, tokens } from './identity.zh'
+import { passkeys, signInWith, sso, tokens } from './identity.zh'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
 import { share } from './share.zh'
+import { trash } from './trash.zh'
 
 export const zh: Texts = {
   archivePassword: {
@@ -45,7 +46,7 @@ export const zh: Texts = {
     newFileName: '新文件.txt',
     notRemoved: (names) => `未删除：${names}。`,
     quoted: (name) => `“${name}”`,
-    removeConfirm: (what) => `要删除 ${what} 吗？此操作无法撤销。`,
+    removeConfirm: (what) => `要删除 ${what} 吗？`,
     showTasks: '查看任务',
   },
   conflict: {
@@ -377,6 +378,7 @@ export const zh: Texts = {
       wrong: '密码不正确。',
     },
     title: '个人资料',
+    sso,
     tokens,
   },
   related: {
@@ -512,6 +514,7 @@ export const zh: Texts = {
     to: '目标',
     underWay: (shown) => `进行中（${shown}）`,
   },
+  trash,
   unpack: {
     action: (place) => `解压到“${place}”`,
     begun: (place) => `正在后台解压到“${place}”`,

@@ -216,6 +216,9 @@ class TrashObject(Model):
 class TrashListing(Model):
     content: list[TrashObject] = Field(description="Entries, the newest first.")
     next: str = Field(description="`start` of the next page; empty at the end.")
+    days: int | None = Field(
+        description="Days for which entries removed from `path` are kept; 0: removals are final; null: not known."
+    )
 
 
 class TrashDone(Model):

@@ -12,9 +12,9 @@ from mangrove.records.trash import TrashKind
 from mangrove.tree.trash.entries import Outcome, TrashItem
 
 
-def format_page(caller: Caller, items: Iterable[TrashItem], next_start: str) -> dict[str, Any]:
-    """Return a page of the trash."""
-    return {"content": [_format_item(caller, item) for item in items], "next": next_start}
+def format_page(caller: Caller, items: Iterable[TrashItem], next_start: str, days: int | None) -> dict[str, Any]:
+    """Return a page of the trash. `days`: those for which removed entries are kept, None if not known."""
+    return {"content": [_format_item(caller, item) for item in items], "next": next_start, "days": days}
 
 
 def _format_item(caller: Caller, item: TrashItem) -> dict[str, Any]:

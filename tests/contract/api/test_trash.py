@@ -89,8 +89,15 @@ def test_user_sees_own_entries_below_the_base_path(service: Service, admin: Clie
     assert admin.names(folder) == ["a.txt"]
 
 
+def test_listing_of_a_folder_says_for_how_long_removals_are_kept(admin: Client, folder: str) -> None:
+    assert admin.ok("/api/fs/trash/list", path=folder)["days"] == 30
+    assert admin.ok("/api/fs/trash/list", path="/")["days"] is None
+    assert admin.ok("/api/fs/trash/list")["days"] is None
+
+
 def test_storage_made_over_the_interface_removes_for_good(admin: Client, tmp_path: Path) -> None:
     with fixtures.local(admin, tmp_path) as mounted:
+        assert admin.ok("/api/fs/trash/list", path=mounted)["days"] == 0
         admin.put(f"{mounted}/a.txt", b"content")
         admin.ok("/api/fs/remove", dir=mounted, names=["a.txt"])
         assert find_ids(admin, mounted) == []

@@ -21,10 +21,12 @@ from mangrove.core.problems import (
     BadRequest,
     EntryExists,
     EntryNotFound,
+    NotMounted,
     Problem,
     StorageForbidden,
     StorageProblem,
 )
+from mangrove.drivers import registry
 from mangrove.identity.rights import Caller, Right
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry
@@ -68,6 +70,18 @@ class TrashItem:
         """The time of its deletion in seconds since the epoch, None if it stays."""
         days = _read_days(self.mount)
         return self.entry.removed + days * DAY_SECONDS if days > 0 else None
+
+
+def find_days(folder: PathAccess) -> int | None:
+    """Return the days for which entries removed from a folder are kept, 0 if they are not.
+
+    None if it is not known: outside of storages, and in one that shows others.
+    """
+    try:
+        mount = folder.find_mount()[0]
+    except NotMounted:
+        return None
+    return None if registry.shows_others(mount.storage.driver) else _read_days(mount)
 
 
 def _read_days(mount: Mount) -> int:

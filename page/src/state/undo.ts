@@ -1,0 +1,38 @@
+import { baseName, parent } from '../api/paths'
+import { asProblem } from '../api/problem'
+import type { TrashOutcome } from '../api/schema'
+import { restoreNames } from '../api/trash'
+import { formatName } from '../text/format'
+import { t } from '../text/language.svelte'
+import { tellFolderChanged } from './changed'
+import { passwords } from './passwords'
+import { toasts } from './toasts.svelte'
+
+/** Say that entries were removed into the trash, with a button that restores them. */
+export function offerUndo(folder: string, names: readonly string[]): void {
+  toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => void undo(folder, names) })
+}
+
+async function undo(folder: string, names: readonly string[]): Promise<void> {
+  try {
+    tellRestored(await restoreNames(folder, names, passwords.find(folder)))
+  } catch (thrown) {
+    toasts.show('failed', asProblem(thrown).message || t().problems.broken)
+  }
+}
+
+/** Say what was restored, and under which name one that was taken; list the folders again. */
+export function tellRestored({ done, failed }: TrashOutcome): void {
+  const text = t().trash
+  for (const folder of new Set(done.map(({ path }) => parent(path)))) {
+    tellFolderChanged(
+      folder,
+      done.filter(({ path }) => parent(path) === folder).map(({ path }) => baseName(path)),
+    )
+  }
+  const [first] = done
+  if (failed.length > 0) toasts.show('failed', text.notRestored(failed.length, failed[0]?.message ?? ''))
+  else if (done.length === 1 && first) toasts.show('done', text.restoredTo(formatName(first.path)))
+  else if (done.length > 0) toasts.show('done', text.restored(done.length))
+  else toasts.show('failed', text.nothing)
+}
