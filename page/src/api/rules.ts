@@ -17,8 +17,10 @@ export const EMPTY_RULE: Rule = {
   r_sub: false,
   header: '',
   header_sub: false,
+  read_groups: null,
   read_users: null,
   read_users_sub: true,
+  write_groups: null,
   write_users: null,
   write_users_sub: true,
 }

@@ -1,7 +1,7 @@
 import { caller } from './client'
 import { encodePath } from './paths'
 import { classify, isSuccess, Problem } from './problem'
-import type { Failure } from './schema'
+import type { Failure, Stored } from './schema'
 
 export interface PutOptions {
   overwrite: boolean
@@ -23,14 +23,18 @@ export interface Receipt {
   time: string
 }
 
-/** Store a file at a path of the tree; folders that are missing are made. Throws Problem, and an aborted signal's reason. */
-export async function put(path: string, file: File, options: PutOptions): Promise<void> {
+/** Store a file at a path of the tree; folders that are missing are made. Return the id of the task that stores it, '' if
+ *  it is stored. Throws Problem, and an aborted signal's reason. */
+export async function put(path: string, file: File, options: PutOptions): Promise<string> {
   const { token } = caller
   const headers = describeFile(path, file, options)
   if (token) headers.authorization = token
   if (options.asTask) headers['as-task'] = 'true'
   if (options.sha256) headers['x-file-sha256'] = options.sha256
-  readAnswer(await sendBytes({ method: 'PUT', url: '/api/fs/put', headers }, file, options), token)
+  const request = await sendBytes({ method: 'PUT', url: '/api/fs/put', headers }, file, options)
+  readAnswer(request, token)
+  const { data }: { data: Stored | null } = JSON.parse(request.responseText)
+  return data?.task.id ?? ''
 }
 
 /** The headers that say of a file where it goes and what it is. */

@@ -5,6 +5,7 @@ import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
 import { findFault, isReadable, send } from './uploads/send'
 import { Speed } from './uploads/speed'
+import { StoringFollower } from './uploads/storing'
 import { Telling } from './uploads/telling'
 import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
 
@@ -35,6 +36,11 @@ export class UploadQueue {
   #asking: Upload[] = []
   #running = new Set<Upload>()
   #telling = new Telling()
+  #storing = new StoringFollower((upload) => {
+    if (upload.state === 'done') this.#telling.add(upload)
+    this.observer(upload)
+    this.#show()
+  })
   #reconnecting = new AbortController()
   #showing: ReturnType<typeof setTimeout> | undefined
 
@@ -109,9 +115,9 @@ export class UploadQueue {
     this.#start()
   }
 
-  /** Forget what is finished. */
+  /** Forget what is finished, here and at the service. */
   clear(): void {
-    this.#all = this.#all.filter((upload) => !isFinished(upload))
+    this.#all = this.#all.filter((upload) => !isFinished(upload) || upload.state === 'storing')
     this.#show()
   }
 
@@ -161,13 +167,14 @@ export class UploadQueue {
     upload.state = 'running'
     this.#running.add(upload)
     try {
-      const isHanded = await send(upload, asTask, controller.signal, (sent) => {
+      upload.task = await send(upload, asTask, controller.signal, (sent) => {
         this.speed.add(sent - upload.sent, performance.now())
         upload.sent = sent
         this.observer(upload)
         this.#show()
       })
-      upload.state = isHanded ? 'handed' : 'done'
+      upload.state = upload.task ? 'storing' : 'done'
+      if (upload.task) this.#storing.add(upload)
       this.#telling.add(upload)
     } catch (thrown) {
       if (controller.signal.reason === 'pause') this.#enqueue(upload, true)

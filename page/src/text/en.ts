@@ -588,11 +588,12 @@ export const en = {
       canceled: 'Cancelled',
       done: 'Uploaded',
       failed: 'Failed',
-      handed: 'Received; being stored in the background',
       queued: 'Waiting',
       running: 'Uploading',
       skipped: 'Skipped',
+      storing: 'Received; storing…',
     },
+    storing: (count: number, shown: string) => (count === 1 ? 'storing 1 file' : `storing ${shown} files`),
     taken: (name: string) => `“${name}” already exists`,
     takenIn: (folder: string) => `${folder} already has an item with this name.`,
     unreadable: (count: number, first: string) =>

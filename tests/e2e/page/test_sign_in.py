@@ -1,4 +1,4 @@
-"""Ways to sign in beside the password: passkeys, with the virtual authenticator of Chromium, and tokens of programs."""
+"""Ways to sign in beside the password: passkeys, single sign-on, and tokens of programs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import oidc_provider_mock
 import pytest
 
 from tests.e2e.page.conftest import AXE
@@ -18,14 +19,14 @@ PASSWORD = "seven green bottles"
 @pytest.fixture
 def passkeys_on(service: Service) -> Iterator[None]:
     """Passkeys are on meanwhile."""
-    save(service, "true")
+    save(service, webauthn_login_enabled="true")
     yield
-    save(service, "false")
+    save(service, webauthn_login_enabled="false")
 
 
-def save(service: Service, value: str) -> None:
+def save(service: Service, **values: str) -> None:
     admin = service.client()
-    body = [{"key": "webauthn_login_enabled", "value": value}]
+    body = [{"key": key, "value": value} for key, value in values.items()]
     assert admin.envelope(admin.http.post("/api/admin/setting/save", json=body))["code"] == 200
 
 
@@ -117,3 +118,46 @@ def test_a_token_is_made_shown_once_and_used(page: Any, service: Service, shots:
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     page.get_by_text("There are no tokens").wait_for()
     assert program.post("/api/fs/list", path="/")["code"] == 401
+
+
+@pytest.fixture
+def provider(service: Service) -> Iterator[None]:
+    """A real provider of OpenID Connect is set up meanwhile."""
+    with oidc_provider_mock.run_server_in_thread(require_nonce=True) as server:
+        values = {
+            "sso_login_enabled": "true", "sso_login_platform": "OIDC", "sso_client_id": "mangrove",
+            "sso_client_secret": "not a secret", "sso_endpoint_name": f"http://localhost:{server.server_port}",
+            "sso_auto_register": "true", "sso_oidc_username_key": "email", "sso_default_permission": "8",
+        }  # fmt: skip
+        save(service, **values)
+        yield
+        save(service, sso_login_enabled="false")
+
+
+@pytest.mark.usefixtures("provider")
+def test_single_sign_on_in_a_window_signs_in_and_links_an_account(page: Any, service: Service, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    page.goto(service.address.replace("127.0.0.1", "localhost"))
+    page.get_by_role("button", name="Sign in with single sign-on").wait_for()
+    page.screenshot(path=shots / f"sign-in-sso-{width}.png")
+    assert find_violations(page, AXE) == []
+    consent(page, "Sign in with single sign-on", f"ann{width}@example.org")
+    page.get_by_role("grid").wait_for()
+    assert "token" not in page.url
+
+    page.get_by_role("button", name="Account").click()
+    page.get_by_role("menuitem", name="Profile").click()
+    page.get_by_text(f"#ann{width}@example.org").wait_for()
+    page.get_by_role("button", name="Remove the link").click()
+    page.get_by_text("Link removed").wait_for()
+    consent(page, "Link an account", f"ben{width}@example.org")
+    page.get_by_text("Account linked").wait_for()
+    page.get_by_text(f"#ben{width}@example.org").wait_for()
+
+
+def consent(page: Any, button: str, subject: str) -> None:
+    """Open the window of the provider by a button, and sign in there."""
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name=button).click()
+    opened.value.locator("input[name=sub]").fill(subject)
+    opened.value.locator("button[type=submit]").first.click()

@@ -101,11 +101,13 @@ def test_an_upload_is_finished_in_the_background(page: Any, waiting: Client, oth
     page.get_by_text("1 of 1 uploaded").wait_for()
     page.get_by_label("Finish in the background").check()
     choose(page, "Upload files", files[1])
-    page.get_by_text("Received; being stored").wait_for()
+    page.get_by_text("Received; storing").wait_for()
     page.get_by_role("button", name="1 running").wait_for()
     assert "second.txt" not in waiting.names(other)
+    page.get_by_text("1 of 2 uploaded").wait_for()
     set_workers(waiting, "upload", 5)
     page.get_by_role("row", name="second.txt").wait_for()
+    page.get_by_text("2 of 2 uploaded").wait_for()
 
 
 @WIDE

@@ -16,18 +16,18 @@ export function listMissing({ total_chunks, received }: Pick<UploadSnapshot, 'to
   return Array.from({ length: total_chunks }, (_, index) => index).filter((index) => !there.has(index))
 }
 
-/** Send a file in chunks, those alone that the service does not have from an earlier attempt; whether a task carries it
- *  on. A cancelled one is given up at the service, too. Throws Problem, or the signal's reason. */
+/** Send a file in chunks, those alone that the service does not have from an earlier attempt; the id of the task
+ *  that stores it, '' if it is stored. A cancelled one is given up at the service, too. Throws Problem, or the signal's reason. */
 export async function sendInParts(
   path: string,
   file: File,
   options: Pick<PutOptions, 'overwrite' | 'password' | 'signal' | 'onprogress'>,
-): Promise<boolean> {
+): Promise<string> {
   const session = await begin(path, file, options)
   try {
     await new Chunks(session, file, options).send()
     options.signal.throwIfAborted()
-    return Boolean((await complete(session.upload_id, options.password, options.signal)).task)
+    return (await complete(session.upload_id, options.password, options.signal)).task?.id ?? ''
   } catch (thrown) {
     if (options.signal.reason === 'cancel') abort(session.upload_id).catch(asProblem) // the sweep takes what is left
     throw thrown

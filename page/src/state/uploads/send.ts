@@ -12,18 +12,18 @@ const ASKED_FIRST = 4 * 2 ** 20 // bytes from which it is asked whether a name i
 const TOO_LARGE = 413 // what a function of the cloud says of a body that is larger than it can take
 const HASHED = 16 * 2 ** 20 // bytes up to which a hash goes with a file: browsers hash only what is in memory at once
 
-/** Put one upload where it belongs, a large one in parts; whether a task of the service carries it on. Throws Problem
- *  (`exists` when the name is taken), or the signal's reason. */
+/** Put one upload where it belongs, a large one in parts; the id of the task that stores it, '' if it is stored. Throws
+ *  Problem (`exists` when the name is taken), or the signal's reason. */
 export async function send(
   upload: Upload,
   asTask: boolean,
   signal: AbortSignal,
   onprogress: (sent: number) => void,
-): Promise<boolean> {
+): Promise<string> {
   const { file, folder, choice } = upload
   if (!file) {
     await makeFolder(folder, upload.name)
-    return false
+    return ''
   }
   const password = passwords.find(folder)
   if (choice === 'keepBoth') upload.storedAs = await findFreeName(folder, upload.name, password)
@@ -36,14 +36,13 @@ export async function send(
   const sha256 = await hash(file)
   signal.throwIfAborted()
   try {
-    await put(upload.path, file, { ...options, asTask, sha256 })
+    return await put(upload.path, file, { ...options, asTask, sha256 })
   } catch (thrown) {
     if (canSplit && thrown instanceof Problem && thrown.code === TOO_LARGE) {
       return sendInParts(upload.path, file, options)
     }
     throw thrown
   }
-  return asTask
 }
 
 /** Bytes of a part as the site wants it. */

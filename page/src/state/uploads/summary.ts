@@ -10,20 +10,20 @@ export interface Summary {
 }
 
 export function summarize(uploads: readonly Upload[]): Summary {
-  const by = { running: 0, asking: 0, failed: 0, queued: 0, skipped: 0, canceled: 0, handed: 0, done: 0 }
+  const by = { running: 0, asking: 0, failed: 0, queued: 0, skipped: 0, canceled: 0, storing: 0, done: 0 }
   let size = 0
   let sent = 0
   for (const upload of uploads) {
     by[upload.state]++
     if (upload.state === 'skipped' || upload.state === 'canceled' || upload.state === 'failed') continue
     size += upload.size
-    sent += upload.state === 'done' || upload.state === 'handed' ? upload.size : Math.min(upload.sent, upload.size)
+    sent += upload.state === 'done' || upload.state === 'storing' ? upload.size : Math.min(upload.sent, upload.size)
   }
   const finished = uploads.length - by.running - by.asking - by.queued
   return { count: uploads.length, by, finished, size, sent }
 }
 
-const RANK: readonly UploadState[] = ['running', 'asking', 'failed', 'queued', 'skipped', 'canceled', 'handed', 'done']
+const RANK: readonly UploadState[] = ['running', 'asking', 'failed', 'queued', 'storing', 'skipped', 'canceled', 'done']
 
 /** The order of the rows: those that need attention first. */
 export function sort(uploads: readonly Upload[]): Upload[] {

@@ -8,11 +8,11 @@ const EVERY = 1500 // ms after which the folder in view is listed again
 /** Tells which folders uploads have changed, some time after and all at once: one by one would list them without end. */
 export class Telling {
   #changed = new Set<string>()
-  #handed = new Set<string>()
+  #stored = new Set<string>()
   #waiting: ReturnType<typeof setTimeout> | undefined
 
   add({ batch, folder, state }: Upload): void {
-    if (state === 'handed') this.#handed.add(batch.folder)
+    if (state === 'storing') this.#stored.add(batch.folder)
     for (let path = folder; path.length > batch.folder.length; path = parent(path)) this.#changed.add(path)
     this.#changed.add(batch.folder)
     this.#waiting ??= setTimeout(() => this.#tell(), EVERY)
@@ -21,8 +21,8 @@ export class Telling {
   #tell(): void {
     this.#waiting = undefined
     for (const path of this.#changed) tellFolderChanged(path)
-    for (const path of this.#handed) tasks.watch('upload', path)
+    for (const path of this.#stored) tasks.watch('upload', path)
     this.#changed.clear()
-    this.#handed.clear()
+    this.#stored.clear()
   }
 }

@@ -3,7 +3,7 @@ import { join } from '../../api/paths'
 import type { Problem } from '../../api/problem'
 import type { Receipt } from '../../api/upload'
 
-export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'handed' | 'done'
+export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'storing' | 'done'
 
 /** The choice for a name that is taken. */
 export type Choice = 'replace' | 'keepBoth' | 'skip'
@@ -27,6 +27,7 @@ export class Upload {
   fault: Fault | null = null
   choice: Choice | null = null
   storedAs: string // the name, unless both are kept
+  task = '' // the id of the task that stores it, while it is storing
   receipt: Receipt | null = null // of the service, for what was sent to a share
   controller: AbortController | null = null // while it is running
 
@@ -49,7 +50,7 @@ export class Upload {
   }
 }
 
-export const FINISHED: readonly UploadState[] = ['failed', 'skipped', 'canceled', 'handed', 'done']
+export const FINISHED: readonly UploadState[] = ['failed', 'skipped', 'canceled', 'storing', 'done']
 
 export function isFinished(upload: Upload): boolean {
   return FINISHED.includes(upload.state)

@@ -1,0 +1,54 @@
+import { asProblem, Problem } from '../../api/problem'
+import { find, isDone, list } from '../../api/tasks'
+import type { Upload } from './upload'
+
+const EVERY_MS = 1500
+const MAX_UNFINISHED_TASKS = 200 // of a request
+const MAX_ENDED_TASKS_PER_ROUND = 20 // of which it is asked how they ended
+
+/** Follows uploads that tasks of the service store, to the end of each task. */
+export class StoringFollower {
+  #uploads = new Set<Upload>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** `onended` is told of each upload when its state is `done` or `failed`. */
+  constructor(private onended: (upload: Upload) => void) {}
+
+  add(upload: Upload): void {
+    this.#uploads.add(upload)
+    this.#plan()
+  }
+
+  #plan(): void {
+    if (this.#uploads.size > 0) this.#timer ??= setTimeout(() => void this.#ask(), EVERY_MS)
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      for (const upload of await this.#findEnded()) await this.#settle(upload)
+    } catch (thrown) {
+      if (asProblem(thrown).kind !== 'offline') this.#uploads.clear() // who asks may not see tasks
+    }
+    this.#timer = undefined
+    this.#plan()
+  }
+
+  /** The uploads whose tasks are not under way any more, some of them if there are many. */
+  async #findEnded(): Promise<Upload[]> {
+    for (const upload of this.#uploads) if (upload.state !== 'storing') this.#uploads.delete(upload)
+    const rows = await list('upload', 'undone', 1, MAX_UNFINISHED_TASKS)
+    const left = new Set(rows.map(({ id }) => id))
+    return [...this.#uploads].filter(({ task }) => !left.has(task)).slice(0, MAX_ENDED_TASKS_PER_ROUND)
+  }
+
+  async #settle(upload: Upload): Promise<void> {
+    const task = await find('upload', upload.task)
+    if (task && !isDone(task)) return // beyond the rows that were asked for
+    this.#uploads.delete(upload)
+    if (upload.state !== 'storing') return
+    const hasFailed = task !== null && task.state !== 'succeeded'
+    upload.state = hasFailed ? 'failed' : 'done'
+    upload.fault = hasFailed ? new Problem('broken', task.error) : null
+    this.onended(upload)
+  }
+}
