@@ -83,6 +83,7 @@ RECORDS = {
 SHARED = {"POST /api/share/create": {"files[]"}, "POST /api/share/update": {"files[]"}}
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
 SHARED_ADDRESSES = {f"{method} /sd/{{path}}": {"path"} for method in ("GET", "HEAD")}
+SHARED_TARGETS = {"PUT /sd/{path}": {"path"}}
 SHARED_MEMBERS = {f"{method} /sad/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 SELECTIONS = {f"{method} /zip/{{path}}": {"path"} for method in ("GET", "HEAD")}
 MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
@@ -162,8 +163,8 @@ NOT_PATHS: dict[str, set[str]] = (
         "GET /api/fs/dirs": {"password"},
         "POST /api/fs/get": {"password"},
         "GET /api/fs/get": {"password"},
-        "POST /api/fs/list": {"password", "order_by", "order_direction"},
-        "GET /api/fs/list": {"password", "order_by", "order_direction"},
+        "POST /api/fs/list": {"password", "order_by", "order_direction", "X-Share-Session"},
+        "GET /api/fs/list": {"password", "order_by", "order_direction", "X-Share-Session"},
         "POST /api/fs/other": {"password", "method"},
         "POST /api/fs/batch_rename": {"password"},
         "POST /api/fs/copy": {"password"},
@@ -199,6 +200,7 @@ NOT_PATHS: dict[str, set[str]] = (
     | {name: {"sign", "type"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
     | {name: {"pwd", "type"} for name in SHARED_ADDRESSES}
+    | {name: {"pwd", "X-Share-Session"} | UPLOAD - {"Password"} for name in SHARED_TARGETS}
     | {name: {"pass", "pwd"} for name in SHARED_MEMBERS}
     | {name: {"id", "sign"} for name in SELECTIONS}
 )
@@ -228,6 +230,7 @@ ATTACKED = (
     | SHARED
     | SHARED_ADDRESSES
     | SHARED_MEMBERS
+    | SHARED_TARGETS
     | ADDRESSES
     | MEMBERS
     | SELECTIONS

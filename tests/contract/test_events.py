@@ -40,6 +40,7 @@ MORE = {"download/begin"}  # states that are followed by waiting
 STATUS = {
     "downloads/d_get": 302,
     "downloads/p_get": 206,
+    "uploads/sd_put": 201,
     "downloads/sad_get": 403,
     "downloads/sad_head": 403,
     "downloads/p_head": 206,

@@ -36,6 +36,7 @@ from mangrove.web.gates import (
     RequestFlavour,
     ShareArchiveReader,
     ShareReader,
+    ShareSession,
     Unpacker,
     Writer,
     name_caller,
@@ -50,10 +51,14 @@ def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> browse.P
 
 
 @api.read("/api/fs/list", data_model=models.Listing)
-async def list_(who: ShareReader, body: models.ListReq, base_url: BaseUrl) -> Response:
+async def list_(
+    who: ShareReader, body: models.ListReq, base_url: BaseUrl, share_session: ShareSession = ""
+) -> Response:
     """List a page of a folder."""
     async with visits.open_path(who, body.path, body.password) as folder:
-        return stream(await reading.list_folder(folder, _make_page_request(body), body.refresh, base_url))
+        return stream(
+            await reading.list_folder(folder, _make_page_request(body), body.refresh, base_url, share_session)
+        )
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)

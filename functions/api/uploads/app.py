@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Set
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import unquote
+
+from starlette.responses import PlainTextResponse
 
 from mangrove.core.http import guess_mime
 from mangrove.core.paths import check_name
@@ -18,14 +21,17 @@ from mangrove.tasks.upload.sessions import BEING_COMPLETED, SessionState
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
+from mangrove.tree.sharing import uploads as shared_uploads
+from mangrove.tree.sharing.visits import hide_paths
 from mangrove.web import file_models as models
 from mangrove.web import flavours
 from mangrove.web import multipart as wire
+from mangrove.web.address import find_client_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.flavours import ApiFlavour
-from mangrove.web.framework import Query, Request
-from mangrove.web.gates import RequestFlavour, Writer
+from mangrove.web.framework import Path, Query, Request
+from mangrove.web.gates import Anyone, RequestFlavour, ShareSession, Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
 
@@ -59,6 +65,13 @@ def _describe_body(content_type: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {content_type: {"schema": schema}}}}
 
 
+SharedTarget = Annotated[str, Path(description="Id of a share link, and the name of the file.")]
+SENT: dict[int | str, dict[str, Any]] = {
+    201: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Name, size, SHA-256 and time"},
+    403: {"description": "The password is wrong, or the share link takes no uploads"},
+    413: {"description": "The file is over a limit of the share link"},
+    500: {"description": "There is no such share link, or it has ended"},
+}
 PUT = _describe_headers(*HEADERS, required={"File-Path"})
 RAW = PUT | _describe_body("application/octet-stream", FILE)
 FORM = PUT | _describe_body(
@@ -90,6 +103,32 @@ async def form(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Repl
     await uploads.refuse_form(target)
     target, _ = await uploads.prepare(target, incoming.overwrite)
     return await _store(target, incoming, *await incoming.open_form(), flavour)
+
+
+PasswordText = Annotated[str, Query(max_length=255, description="Password of the share link, if it has one.")]
+
+
+@api.put(
+    "/sd/{path:path}",
+    response_class=PlainTextResponse,
+    responses=SENT,
+    openapi_extra=_describe_headers(*HEADERS[1:2], *HEADERS[5:], required=set())
+    | _describe_body("application/octet-stream", FILE),
+)
+async def put_shared(
+    who: Anyone, path: SharedTarget, request: Request, pwd: PasswordText = "", share_session: ShareSession = ""
+) -> PlainTextResponse:
+    """Store the body as a file in the folder of a share link that takes uploads, and answer with a line of text.
+
+    A file whose name is taken gets another name.
+    """
+    incoming = IncomingUpload(request)
+    with hide_paths("upload to"):
+        target = await shared_uploads.find_target(path, pwd, await find_client_address(request))
+        body, upload = incoming.open_raw()
+        upload = replace(upload, mime=guess_mime(target.path.name))
+        receipt = await shared_uploads.store(target, body, upload, incoming.hashes, share_session)
+    return PlainTextResponse(shared_uploads.format_line(receipt), 201)
 
 
 INIT = _describe_headers(

@@ -225,8 +225,9 @@ def delete(id: str) -> None:
     record = _get_record(id)
     with translate_errors():
         record.delete()
-    with translate_errors():
-        Counter(_make_visits_key(record.number)).delete()
+    for key in list_counter_keys(record.number):
+        with translate_errors():
+            Counter(key).delete()
 
 
 def delete_of(owner: int) -> None:
@@ -236,6 +237,11 @@ def delete_of(owner: int) -> None:
             delete(id)
         except RecordNotFound:
             pass
+
+
+def list_counter_keys(number: int) -> tuple[str, str, str]:
+    """Return the keys of the counters of a share link: visits, uploaded files and their bytes."""
+    return f"visits#{number}", f"upload files#{number}", f"upload bytes#{number}"
 
 
 # Visits

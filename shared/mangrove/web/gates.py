@@ -134,6 +134,11 @@ CodeHeader = Annotated[str, Header(max_length=32, description="A current code of
 CodeText = Annotated[str, Query(description="A current code of the second factor, if the header is absent.")]
 
 
+ShareSession = Annotated[
+    str, Header(alias="X-Share-Session", max_length=128, description="A random text of a visitor who sends files.")
+]
+
+
 async def find_present_code(otp_code: CodeHeader = "", code: CodeText = "") -> str:
     """Return the one-time code in a header or the query, which proves that a user still has the second factor."""
     return otp_code or code

@@ -19,7 +19,7 @@ async def choose_path(
     access: PathAccess, storage_path: StoragePath, *, is_folder: bool
 ) -> tuple[PathAccess, StoragePath]:
     """Return the path of a new entry: the requested path, or another name if an invisible entry has it."""
-    if access.rules.is_empty or access.path == access.base:
+    if access.rules.is_empty or access.path == access.base or access.share is not None:
         return access, storage_path
     folder, storage_folder = access.with_path(storage_path.mount.path), storage_path.with_path(TreePath("/"))
     names = storage_path.path[1:].split("/") if storage_path.path != "/" else []
@@ -48,6 +48,12 @@ async def choose_name(folder: PathAccess, storage_folder: StoragePath, name: str
         return name if is_folder else free_name
     entry = await find_entry(storage_folder.child(name))
     return name if entry is None or (is_folder and entry.is_dir) else free_name
+
+
+async def choose_free_name(access: PathAccess, storage_path: StoragePath) -> str:
+    """Return the name of a new file that replaces nothing: that of the path, or another one if it is taken."""
+    is_taken = access.is_mount_or_ancestor() or await find_entry(storage_path) is not None
+    return _make_free_name(access.path.name) if is_taken else access.path.name
 
 
 def _make_free_name(name: str) -> str:

@@ -66,6 +66,8 @@ class ShareFields:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}")
+        if takes_uploads(self.mode) and len(set(self.files)) > 1:
+            raise BadRequest("a share link that takes uploads has one folder")
         values = {name: getattr(self, name) for name in self.__slots__}
         return values | {"files": _clean_paths(self.files), "extensions": _clean_extensions(self.extensions)}
 

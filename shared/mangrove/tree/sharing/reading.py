@@ -19,20 +19,26 @@ from mangrove.tree.listing.lookups import look_up
 from mangrove.tree.listing.orders import Order, sort_entries
 from mangrove.tree.listing.rows import make_row
 from mangrove.tree.sharing.shared_path import SharedPath
+from mangrove.tree.sharing.uploads import list_sent
 
 ROOT_LOOKUP_CONCURRENCY = 16  # shared files and folders that are looked up at a time
 ROOT_PATH = TreePath("/")
 
 
-async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
-    """Return the answer of `fs/list`. `base`: the address of the service, for thumbnails."""
+async def list_folder(
+    access: PathAccess, request: PageRequest, refresh: bool, base: str, session: str
+) -> dict[str, Any]:
+    """Return the answer of `fs/list`. `base`: the address of the service, for thumbnails.
+
+    A share link that shows no content lists the files that were sent in the `session`.
+    """
     share = access.share
     if share is None:
         return await browse.list_folder(access, request, refresh, base)
     if refresh:
         raise AccessDenied("Refresh without permission")
     if not share.shows_content:
-        answer: dict[str, Any] = {"content": [], "total": 0}
+        answer = await _list_sent(access, share, request, session)
     elif share.roots:
         answer = await _list_roots(access, share, _use_order(request, share), base)
     else:
@@ -45,6 +51,16 @@ async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, b
         "provider": "unknown",
         "share": describe(share),
     }
+
+
+async def _list_sent(access: PathAccess, share: SharedPath, request: PageRequest, session: str) -> dict[str, Any]:
+    receipts = await list_sent(share, session)
+    sent = [
+        Entry(receipt.name, receipt.size, float(receipt.time), False, hashes={"sha256": receipt.sha256})
+        for receipt in receipts
+    ]
+    start, stop = request.indices(len(sent))
+    return {"content": [make_row(access.settings.type_codes, entry) for entry in sent[start:stop]], "total": len(sent)}
 
 
 def describe(share: SharedPath) -> dict[str, Any]:
