@@ -83,8 +83,7 @@ def docstrings_open_with_a_verb_or_noun(project: Project) -> Iterator[Violation]
 def test_names_are_short(project: Project) -> Iterator[Violation]:
     """`test_<unit>_<condition>_<result>`; the story goes into the docstring."""
     limit = read_words()["max_test_name_length"]
-    for source in list_checked(project):
-        if source.path.startswith("tests/"):
-            for function in source.functions:
-                if function.name.startswith("test_") and len(function.name) > limit:
-                    yield source.report(function, f"the name has {len(function.name)} characters, at most {limit}")
+    for source in project.tests:
+        for function in source.functions:
+            if function.name.startswith("test_") and len(function.name) > limit:
+                yield source.report(function, f"the name has {len(function.name)} characters, at most {limit}")

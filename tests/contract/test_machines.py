@@ -370,14 +370,12 @@ def change(machine: dict[str, Any] | None = None, **of: Any) -> dict[str, Any]:
         (change(StartAt="Nowhere"), "Nowhere"),
     ],
 )
-def test_what_the_runner_does_not_know_is_refused_by_name_when_it_is_loaded(
-    definition: dict[str, Any], named: str
-) -> None:
+def test_unsupported_definition_is_refused_when_loaded(definition: dict[str, Any], named: str) -> None:
     with pytest.raises(UnsupportedDefinition, match=named):
         Machine(definition)
 
 
-def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() -> None:
+def test_every_machine_loads_with_its_workers() -> None:
     resources = [resource["Properties"] for _, resource in iter_resources("AWS::Serverless::StateMachine")]
     assert resources
     functions = dict(iter_resources("AWS::Serverless::Function"))
@@ -398,7 +396,7 @@ def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() ->
             assert list(inspect.signature(handlers[name]).parameters) == ["event", "context"]
 
 
-def test_every_machine_on_disk_is_in_the_template_and_every_kind_of_task_has_its_machine() -> None:
+def test_machine_files_and_task_kinds_match_template() -> None:
     from mangrove.tasks.core.registry import KINDS
 
     disk = {path.name.removesuffix(".asl.json") for path in (ROOT / "state_machines").iterdir()}

@@ -345,7 +345,7 @@ def test_a_removal_that_is_cancelled_midway_removes_nothing_more(
 @pytest.mark.parametrize(
     ("verb", "disabled"), [*((verb, False) for verb in VERBS), ("move", True), ("offline_download", True)]
 )
-def test_a_machine_whose_owner_loses_the_right_midway_fails_with_that_reason(
+def test_machine_fails_when_owner_loses_right(
     both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_in_small_slices(monkeypatch)
@@ -366,7 +366,7 @@ Death.__name__ = "Sandbox.Timedout"
 
 @pytest.mark.parametrize("saves", [0, 2])
 @pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
-def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
+def test_worker_death_between_saves_is_continued_by_next(
     both: Callable[..., tuple[Job, Ended]], verb: str, saves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mangrove.records.tasks import model as tasks

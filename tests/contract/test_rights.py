@@ -155,7 +155,7 @@ def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.C
         assert sum(any(covers(right, need) for need in cloud.get_function(name).used) for name in FUNCTIONS) > 1, right
 
 
-def test_no_upload_through_a_function_is_long_enough_for_parts_that_it_would_have_to_abort() -> None:
+def test_no_function_upload_reaches_size_of_parts() -> None:
     assert s3upload.PART > LARGEST_EVENT
 
 

@@ -219,7 +219,7 @@ def test_browsers_may_put_parts_into_the_files_and_read_their_tags(stack: dict[s
     assert {"GET", "HEAD", "PUT"} == set(rule["AllowedMethods"]) and rule["ExposedHeaders"] == ["ETag"]
 
 
-def test_transfer_family_is_there_only_where_it_is_wanted_and_asks_nobody_else(stack: dict[str, Any]) -> None:
+def test_transfer_family_exists_only_on_request(stack: dict[str, Any]) -> None:
     assert template.load_template()["Parameters"]["TransferFamily"]["Default"] == "off"
     resources = stack["Resources"]
     own = {name: entry for name, entry in resources.items() if name.startswith("Transfer") and "Machine" not in name}

@@ -32,7 +32,7 @@ def list_operations() -> dict[tuple[str, str], str]:
     }  # fmt: skip
 
 
-def test_every_route_of_the_template_is_one_of_its_function_and_none_is_left_out() -> None:
+def test_template_routes_match_those_of_functions() -> None:
     plain = {
         (spec.method, spec.path): spec.code.rpartition("/")[2]
         for spec in template.read_routes()
@@ -143,7 +143,7 @@ MACHINES = dict(template.iter_resources("AWS::Serverless::StateMachine"))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_state_has_one_name_in_its_machine_its_file_its_resource_and_its_substitution(machine: str) -> None:
+def test_state_has_same_name_in_machine_file_and_resource(machine: str) -> None:
     name = get_kind(machine)
     assert machine == f"{name.capitalize()}Machine"
     for state in find_worker_states(machine):

@@ -126,9 +126,7 @@ def test_a_deleted_task_stops_and_leaves_no_part(world: World, job: Callable[...
     assert "large.bin" in source.tree(job.name)
 
 
-def test_a_file_that_changes_during_the_copy_fails_by_name_and_the_rest_goes_on(
-    world: World, job: Callable[..., str]
-) -> None:
+def test_file_changed_during_copy_fails_and_rest_continues(world: World, job: Callable[..., str]) -> None:
     files = {"a.bin": large(os.urandom(1 << 20)), "b.bin": large(os.urandom(1 << 20)), "c.txt": b"c", "z/y.txt": b"y"}
     id = job("move", "files", "bucket", files)
     under_way(world, "move", id)
@@ -148,9 +146,7 @@ def test_a_file_that_changes_during_the_copy_fails_by_name_and_the_rest_goes_on(
     assert orphans(world) == []
 
 
-def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_follows(
-    world: World, job: Callable[..., str]
-) -> None:
+def test_parts_of_failed_file_are_dropped_before_next_large_file(world: World, job: Callable[..., str]) -> None:
     id = job("copy", "files", "second", {"a.bin": large(os.urandom(1 << 20)), "b.bin": os.urandom(40 << 20)})
     side = world.backends["files"]
     assert isinstance(side, Disk)
@@ -195,9 +191,7 @@ def test_the_task_of_a_user_who_is_disabled_midway_stops_with_that_reason(
     world.client.ok("/api/admin/user/delete", params={"id": number})
 
 
-def test_a_replaced_file_is_the_new_one_though_it_has_the_old_ones_size_and_the_worker_was_killed(
-    world: World, job: Callable[..., str]
-) -> None:
+def test_replaced_file_of_equal_size_is_new_after_worker_kill(world: World, job: Callable[..., str]) -> None:
     old, new = large(b"old." * (1 << 18)), large(b"new!" * (1 << 18))
     target = world.backends["bucket"]
     assert isinstance(target, Bucket)

@@ -141,7 +141,7 @@ def test_killed_at_a_checkpoint_the_index_is_equal_to_the_tree(world: World, nam
     assert world.list_left() == []
 
 
-def test_killed_while_the_index_is_dropped_there_is_none_and_the_next_one_is_whole(world: World) -> None:
+def test_kill_during_index_removal_leaves_none_and_next_is_complete(world: World) -> None:
     world.settle()
     world.die_at("index.dropped")
     with suppress(httpx.TransportError):

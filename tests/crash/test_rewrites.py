@@ -51,9 +51,7 @@ def rewrite(client: Client, mount: str, names: list[str], last: dict[str, Fact],
 
 
 @pytest.mark.parametrize(("origin", "target_name"), ENDS)
-def test_what_was_put_last_is_at_the_source_or_at_the_target_whatever_was_moved_meanwhile(
-    world: World, origin: str, target_name: str
-) -> None:
+def test_last_put_survives_at_source_or_target_of_move(world: World, origin: str, target_name: str) -> None:
     source, target = world.backends[origin], world.backends[target_name]
     for number in range(ROUNDS):
         world.clear()

@@ -57,7 +57,7 @@ def read_names(client: Client) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.long
-def test_backups_of_a_running_service_have_all_that_was_acknowledged_before_and_sign_in(tmp_path: Path) -> None:
+def test_backup_of_running_service_has_acknowledged_changes(tmp_path: Path) -> None:
     saved: list[tuple[Path, list[str]]] = []
     with run_service(tmp_path / "data") as service:
         path, answer = mount(service.client(), "S3", bucket="b", endpoint="http://127.0.0.1:9", secret_access_key="s3")

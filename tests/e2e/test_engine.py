@@ -102,7 +102,7 @@ def test_an_engine_that_hangs_is_replaced_and_loses_nothing(own: Service) -> Non
     assert users <= list_users(client)
 
 
-def test_the_health_says_at_once_that_the_engine_hangs_and_later_that_it_is_back(own: Service) -> None:
+def test_health_reports_hung_engine_and_its_recovery(own: Service) -> None:
     assert ask_health(own) == (200, {"status": "ok"})
     os.kill(find_engine(own), signal.SIGSTOP)
     began = time.monotonic()

@@ -68,9 +68,7 @@ def wait_until_back(client: Client) -> None:
         time.sleep(0.1)
 
 
-def test_a_hundred_requests_to_a_hung_mount_leave_the_other_storages_their_time(
-    tmp_path: Path, mount: HangingMount
-) -> None:
+def test_hundred_requests_to_hung_mount_do_not_delay_others(tmp_path: Path, mount: HangingMount) -> None:
     with serve(tmp_path, mount) as (service, admin), ThreadPoolExecutor(100) as pool:
         other = service.client()  # with connections of its own
         mount.hang()
@@ -98,9 +96,7 @@ def test_a_hundred_requests_to_a_hung_mount_leave_the_other_storages_their_time(
 
 
 @pytest.mark.long
-def test_what_is_done_in_a_hung_mount_fails_and_works_again_when_it_answers(
-    tmp_path: Path, mount: HangingMount
-) -> None:
+def test_operations_on_hung_mount_fail_until_it_answers(tmp_path: Path, mount: HangingMount) -> None:
     with serve(tmp_path, mount) as (_, admin):
         mount.hang()
         try:
@@ -128,9 +124,7 @@ def test_what_is_done_in_a_hung_mount_fails_and_works_again_when_it_answers(
 
 
 @pytest.mark.long
-def test_an_upload_in_the_middle_of_which_the_mount_hangs_leaves_no_half_file(
-    tmp_path: Path, mount: HangingMount
-) -> None:
+def test_upload_during_mount_hang_leaves_no_partial_file(tmp_path: Path, mount: HangingMount) -> None:
     with serve(tmp_path, mount) as (service, admin):
         old = admin.put("/hung/old.txt", b"old")
         assert old["code"] == 200

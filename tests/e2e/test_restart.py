@@ -133,7 +133,7 @@ def test_a_first_start_makes_up_a_password_and_shows_it_once(life: Life) -> None
     assert match[1] not in (life.data.parent / "data.log").read_text()
 
 
-def test_a_first_start_makes_the_administrator_a_disabled_guest_and_a_storage(life: Life) -> None:
+def test_first_start_creates_administrator_guest_and_storage(life: Life) -> None:
     first = life.seen["first"]
     accounts = {row["username"]: row for row in first["user"]["content"]}
     assert set(accounts) == {"admin", "guest"}
@@ -147,7 +147,7 @@ def test_a_first_start_makes_the_administrator_a_disabled_guest_and_a_storage(li
     assert first["meta"]["content"] == []
 
 
-def test_an_interrupt_ends_the_service_with_its_engine_although_an_upload_and_a_storage_hang(life: Life) -> None:
+def test_interrupt_ends_service_despite_hung_upload_and_storage(life: Life) -> None:
     status, seconds = life.end
     assert status == 0
     assert seconds < END_SECONDS

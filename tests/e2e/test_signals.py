@@ -21,7 +21,7 @@ from tests.support.proc import is_gone
 from tests.support.service import Client, Service, command, start_service
 
 
-def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_start_does_not(tmp_path: Path) -> None:
+def test_termination_ends_service_and_early_hangup_does_not(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with (
         (tmp_path / "log").open("w") as log,
@@ -47,9 +47,7 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
 
 
 @pytest.mark.parametrize("processes", ["1", "3"])
-def test_an_interrupt_ends_a_service_that_was_started_in_the_background_of_a_shell(
-    tmp_path: Path, processes: str
-) -> None:
+def test_interrupt_ends_service_started_in_shell_background(tmp_path: Path, processes: str) -> None:
     """There a shell has interrupts ignored."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

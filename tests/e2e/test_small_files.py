@@ -92,9 +92,7 @@ def read_disk(top: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", REMOTE)
-def test_a_tree_of_small_files_goes_and_comes_back_whole_though_the_service_is_killed(
-    name: str, tmp_path: Path
-) -> None:
+def test_small_files_are_copied_completely_despite_kills(name: str, tmp_path: Path) -> None:
     kind: Kind = places.KINDS[name]
     if kind.missing:
         pytest.skip(kind.missing)

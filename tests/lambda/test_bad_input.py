@@ -79,7 +79,7 @@ def test_a_task_that_is_done_is_not_done_again(admin: Person) -> None:
     assert admin.read_outcome("upload", id) == ("succeeded", "")
 
 
-def test_records_that_are_throttled_are_a_clear_answer_and_then_all_is_well(admin: Person) -> None:
+def test_throttled_records_give_clear_answer_then_recover(admin: Person) -> None:
     function = admin.cloud.get_function("FilesFunction")
     refused = refuse(function, THROTTLED, "dynamodb:")
     answer = admin.asks("files/list", path="/files")
@@ -90,7 +90,7 @@ def test_records_that_are_throttled_are_a_clear_answer_and_then_all_is_well(admi
     assert "Traceback" not in json.dumps(answer)
 
 
-def test_a_worker_whose_records_are_throttled_ends_in_the_word_that_its_machine_retries(admin: Person) -> None:
+def test_worker_with_throttled_records_ends_with_retryable_error(admin: Person) -> None:
     worker = admin.cloud.get_function("TransferMove")
     refuse(worker, THROTTLED, "dynamodb:")
     with pytest.raises(lambdas.FunctionError) as caught:
@@ -110,7 +110,7 @@ def test_a_start_that_is_denied_is_answered_and_leaves_no_task(admin: Person) ->
     assert admin.tasks("upload", "undone") == []
 
 
-def test_a_start_that_step_functions_throttles_is_told_and_left_to_the_sweep(admin: Person) -> None:
+def test_throttled_start_is_logged_and_left_to_sweep(admin: Person) -> None:
     function = admin.cloud.get_function("UploadsFunction")
     refused = refuse(function, THROTTLED, "states:")
     id = admin.sends(f"{FOLDER}/throttled.txt", b"x", as_task="true")["data"]["task"]["id"]

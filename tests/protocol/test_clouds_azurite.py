@@ -192,9 +192,7 @@ async def check_unreachable(driver: Any, within: float) -> None:
     assert time.monotonic() - began < within
 
 
-def test_a_server_that_is_not_there_is_unreachable_in_seconds_and_serves_when_it_comes(
-    server: Azurite, relayed: Relay
-) -> None:
+def test_missing_server_is_unreachable_and_used_when_it_starts(server: Azurite, relayed: Relay) -> None:
     async def used() -> None:
         options = container(server) | {"endpoint": f"http://127.0.0.1:{relayed.port}/{azurite.ACCOUNT}"}
         driver = await start(options)

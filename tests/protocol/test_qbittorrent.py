@@ -110,7 +110,7 @@ def test_a_session_that_ended_is_renewed(running: str) -> None:
     assert asyncio.run(tool.get_status("mangrove-nothing")).error == "qBittorrent does not know this download any more"
 
 
-def test_a_torrent_brings_its_content_once_and_is_removed_but_not_its_files(
+def test_torrent_is_stored_once_and_removed_without_files(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
     tool, (url, name, content), key = QBittorrent(running, 0, HERE), torrent, uuid4().hex
@@ -230,9 +230,7 @@ def test_what_may_not_be_reached_is_not_handed_on(
         asyncio.run(QBittorrent(running, 0, AddressPolicy()).add(url, str(tmp_path), uuid4().hex))
 
 
-def test_a_redirect_to_a_private_address_is_refused_before_qbittorrent_hears_of_it(
-    running: str, tmp_path: Path
-) -> None:
+def test_redirect_to_private_address_is_refused_before_qbittorrent(running: str, tmp_path: Path) -> None:
     with origin.origin("127.0.0.2") as public:
         url = public.at("/a.torrent", origin.redirect(running.replace("me:hush%20hush@", "") + "api/v2/app/shutdown"))
         with pytest.raises(ForbiddenAddress):
@@ -250,7 +248,7 @@ def test_a_torrent_file_that_names_a_private_server_is_not_handed_on(running: st
     assert list_torrents(running) == []
 
 
-def test_a_qbittorrent_that_follows_redirects_to_private_addresses_is_refused(running: str) -> None:
+def test_qbittorrent_following_private_redirects_is_refused(running: str) -> None:
     tool = QBittorrent(running, 0, HERE)
     try:
         call_api(running, "app/setPreferences", json='{"ssrf_mitigation": false}').raise_for_status()

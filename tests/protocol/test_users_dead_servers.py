@@ -150,7 +150,7 @@ def test_a_server_that_never_answers_slows_nobody_and_is_used_when_it_does(
 
 
 @pytest.mark.long
-def test_a_server_that_stands_still_slows_nobody_and_is_used_when_it_goes_on(
+def test_hung_server_delays_no_other_and_is_used_again(
     kind: Kind, service: Service, admin: Client, tmp_path: Path
 ) -> None:
     before = set(list_descendants(os.getpid()))

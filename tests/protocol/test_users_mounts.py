@@ -79,7 +79,7 @@ def test_a_storage_is_whole_again_when_all_are_loaded_anew(place: Place) -> None
 
 
 @places.choose("FTP", "SFTP", "SMB", "WebDav", "Crypt")
-def test_a_wrong_password_is_told_when_the_storage_is_made_and_can_be_mended(place: Place) -> None:
+def test_wrong_password_is_reported_at_creation_and_can_be_fixed(place: Place) -> None:
     place.fill("kept")
     secret = place.kind.make_wrong_secret()
     wrong = place.options | {place.kind.secret: secret}

@@ -81,7 +81,7 @@ class Closable:
         self.closed += 1
 
 
-def test_the_end_of_a_runtime_closes_what_it_made_and_not_what_it_took_over() -> None:
+def test_end_of_runtime_closes_only_what_it_made() -> None:
     taken = runtime.get(Closable)
     with runtime.use(runtime.current().keep(Closable)):
         assert runtime.get(Closable) is taken

@@ -108,9 +108,7 @@ name_invocation(handler)({}, SimpleNamespace(function_name="f", aws_request_id="
 
 @pytest.mark.long
 @pytest.mark.parametrize("switch", ["on", "off"])
-def test_calls_of_a_traced_function_are_told_to_x_ray_and_its_answer_is_not(
-    switch: str, s3: Callable[[], str], tmp_path: Path
-) -> None:
+def test_traced_calls_are_reported_to_xray_without_answer(switch: str, s3: Callable[[], str], tmp_path: Path) -> None:
     make_client("s3", s3()).create_bucket(Bucket="a-bucket")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))

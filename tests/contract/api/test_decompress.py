@@ -149,7 +149,7 @@ def test_what_is_there_already_fails_by_name_or_is_overwritten(owner: TaskClient
     assert (row["state"], (owner.root / "sub/old").read_bytes()) == (2, b"s")
 
 
-def test_a_folder_where_a_file_is_to_go_fails_by_name_and_keeps_what_it_holds(owner: TaskClient) -> None:
+def test_folder_at_target_of_file_fails_by_name_and_stays(owner: TaskClient) -> None:
     write_file(owner, "x.zip", zipped({"f": b"file", "g": b"g"}))
     (owner.root / "f").mkdir()
     (owner.root / "f/in the way").write_bytes(b"kept")

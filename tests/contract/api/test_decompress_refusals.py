@@ -81,7 +81,7 @@ REFUSED = {
 }
 
 
-def test_entries_that_must_not_be_unpacked_are_named_and_the_others_brought(owner: TaskClient) -> None:
+def test_refused_members_are_named_and_others_unpacked(owner: TaskClient) -> None:
     for name, (content, _) in REFUSED.items():
         write_file(owner, name, content)
     made = {name: owner.unpack(name, put_into_new_dir=True) for name in REFUSED}

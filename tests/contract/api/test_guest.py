@@ -18,7 +18,7 @@ from tests.support.service import Client, Service
 
 
 # The guest
-def test_without_a_token_and_with_the_guest_disabled_every_door_for_users_is_shut(service: Service) -> None:
+def test_disabled_guest_without_token_is_refused_everywhere(service: Service) -> None:
     nobody = stranger(service)
     operations = nobody.http.get("/openapi.json").json()["paths"]
     shut, open_ = {}, set()

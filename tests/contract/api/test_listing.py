@@ -324,7 +324,7 @@ def test_list_and_dirs_say_why_a_folder_cannot_be_shown(
     check_failure(admin.post(f"/api/fs/{verb}", path=path.format(folder=folder)), code, message)
 
 
-def test_a_missing_folder_of_a_driver_without_direct_lookup_is_worded_shorter(admin: Client) -> None:
+def test_missing_folder_without_direct_lookup_has_shorter_message(admin: Client) -> None:
     with fixtures.virtual(admin) as mounted:
         check_failure(
             admin.post("/openlist/api/fs/list", path=f"{mounted}/none"),
@@ -357,9 +357,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("folders", ["", "front", "back"])
-def test_a_request_may_ask_for_another_order_with_folders_first_or_as_the_storage_wants(
-    admin: Client, tmp_path: Path, folders: str
-) -> None:
+def test_requested_order_lists_folders_as_requested_or_by_storage(admin: Client, tmp_path: Path, folders: str) -> None:
     with fixtures.local(admin, tmp_path, extract_folder=folders, order_by="name", order_direction="desc") as mounted:
         for number, (name, size) in enumerate([("a10", 9), ("b", 1), ("a2", 5)]):
             (tmp_path / name).write_bytes(b"x" * size)

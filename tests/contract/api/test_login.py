@@ -56,7 +56,7 @@ def test_the_hash_is_no_password_and_the_password_no_hash(service: Service, some
     assert get_refusal(plain) == WRONG
 
 
-def test_wrong_password_empty_password_and_unknown_user_cannot_be_told_apart(service: Service, someone: Person) -> None:
+def test_failed_sign_ins_have_the_same_answer(service: Service, someone: Person) -> None:
     for route in ("/api/auth/login", "/api/auth/login/hash"):
         for name, password in ((someone.name, "wrong"), (someone.name, ""), (uuid4().hex, "wrong"), (uuid4().hex, "")):
             assert get_refusal(stranger(service).post(route, username=name, password=password)) == WRONG
@@ -98,9 +98,8 @@ def test_a_password_too_long_to_hash_is_refused_before_it_costs_anything(service
     assert time.monotonic() - began < 20
 
 
-def test_the_sixth_attempt_after_five_failures_is_refused_whatever_its_password(
-    service: Service, someone: Person
-) -> None:
+def test_sixth_attempt_after_five_failures_is_refused(service: Service, someone: Person) -> None:
+    """Even with the right password."""
     client = stranger(service)
     assert [get_refusal(attempt(client, someone.name, "wrong")) for _ in range(5)] == [WRONG] * 5
     assert get_refusal(attempt(client, someone.name, someone.password)) == LOCKED

@@ -116,9 +116,7 @@ def test_files_of_a_protected_folder_are_no_related_files_of_another(admin: Clie
         assert len(get_data(get_file(admin, f"{folder}/film.mp4"))["related"]) == 2
 
 
-def test_links_into_a_protected_folder_are_signed_even_where_signing_is_off(
-    admin: Client, folder: str, two: Callers
-) -> None:
+def test_links_into_protected_folder_are_always_signed(admin: Client, folder: str, two: Callers) -> None:
     put_files(admin, folder, "shut/a.txt", "open.txt")
     with fixtures.settings(admin, sign_all="false"), fixtures.meta(admin, f"{folder}/shut", password="x", p_sub=True):
         for client in two:
@@ -185,9 +183,7 @@ def test_a_rule_ends_with_its_deletion_and_changes_with_its_update(admin: Client
 
 
 # Texts
-def test_readme_and_header_are_shown_at_the_folder_and_below_by_their_flags(
-    admin: Client, folder: str, two: Callers
-) -> None:
+def test_readme_and_header_apply_below_by_their_flags(admin: Client, folder: str, two: Callers) -> None:
     put_files(admin, folder, "a.txt", "sub/b.txt")
     text = "# Überschrift <script>\n[x](https://example.org)"
     for r_sub, header_sub in ((False, False), (True, False), (False, True), (True, True)):

@@ -70,9 +70,7 @@ def test_write_stands_in_for_no_other_right(admin: Client, accounts: People, fol
     assert admin.names(folder) == ["a.txt", "to"]
 
 
-def test_write_of_a_rule_does_not_spread_to_a_folder_with_a_rule_of_its_own(
-    admin: Client, accounts: People, folder: str
-) -> None:
+def test_rule_write_does_not_apply_to_folder_with_own_rule(admin: Client, accounts: People, folder: str) -> None:
     put_files(admin, folder, "in/x")
     with make_callers(admin, accounts, 0) as two, fixtures.meta(admin, folder, write=True, w_sub=True):
         with fixtures.meta(admin, f"{folder}/in"):
@@ -92,9 +90,7 @@ def test_a_listing_may_be_refreshed_only_by_who_may_write_there(admin: Client, a
 
 
 # Readers and writers by name
-def test_read_users_admits_those_it_names_and_not_even_the_administrator_else(
-    admin: Client, folder: str, two: Callers
-) -> None:
+def test_read_users_excludes_even_the_administrator(admin: Client, folder: str, two: Callers) -> None:
     put_files(admin, folder, "in/a.txt", "in/sub/b.txt")
     inside = f"{folder}/in"
     for chosen, left_out in ((two.user_id, two.guest), (two.guest_id, two.user)):

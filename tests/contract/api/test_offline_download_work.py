@@ -188,9 +188,7 @@ def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, 
     assert requested_ranges == [None, f"bytes={2 * PART}-"]
 
 
-def test_a_server_that_cuts_again_and_again_is_asked_again_as_long_as_something_arrives(
-    owner: TaskClient, web: Origin
-) -> None:
+def test_download_from_failing_server_retries_while_bytes_arrive(owner: TaskClient, web: Origin) -> None:
     page = origin.file(LARGE * 3, cut=PART + MIB)
     (id,) = owner.download(web.at("/often.bin", page))
     row = owner.wait_for(KIND, id, 60)

@@ -53,7 +53,7 @@ def find_request(web: Origin, path: str) -> Request:
     return next(request for request in reversed(web.requests) if request.path == path)
 
 
-def test_headers_of_the_client_reach_the_server_unless_they_are_to_be_ignored(admin: Client, web: Origin) -> None:
+def test_client_headers_reach_server_unless_ignored(admin: Client, web: Origin) -> None:
     path = f"/{uuid4().hex}"
     url = web.at(path, origin.file(CONTENT))
     sent = {"referer": "http://from.example/", "x_one": "1", "x_two": "2", "cookie": "a=b", "user_agent": "a player"}

@@ -177,9 +177,7 @@ def test_types_of_files_follow_the_settings(admin: Client, folder: str) -> None:
 
 
 # The permanent token
-def test_a_reset_ends_the_old_permanent_token_at_once_and_leaves_sessions_alone(
-    service: Service, admin: Client, folder: str
-) -> None:
+def test_token_reset_ends_old_token_and_keeps_sessions(service: Service, admin: Client, folder: str) -> None:
     old = get_value(admin, "token")
     try:
         new = get_data(admin.post("/api/admin/setting/reset_token"))

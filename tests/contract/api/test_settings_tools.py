@@ -98,9 +98,7 @@ def test_a_tool_is_offered_while_its_last_setting_up_went_well(service: Service,
 
 
 @pytest.mark.skipif(not shutil.which("qbittorrent-nox"), reason="qbittorrent-nox is not here: apt-get install it")
-def test_a_qbittorrent_that_answers_is_ok_and_its_password_is_told_to_nobody(
-    service: Service, admin: Client, tmp_path: Path
-) -> None:
+def test_qbittorrent_answers_ok_and_hides_its_password(service: Service, admin: Client, tmp_path: Path) -> None:
     password = f"mark{uuid4().hex}"
     with fixtures.settings(
         admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"

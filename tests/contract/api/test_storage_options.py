@@ -22,7 +22,7 @@ def test_a_folder_is_as_large_as_what_it_holds_where_the_storage_wants_it(admin:
             assert (row["name"], row["size"]) == ("d", size)
 
 
-def test_names_with_a_dot_are_listed_where_the_storage_wants_it_and_found_anyway(admin: Client, tmp_path: Path) -> None:
+def test_dot_names_are_listed_by_option_and_always_found(admin: Client, tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / "shown").write_text("x")
     for is_shown, names in ((True, [".hidden", "shown"]), (False, ["shown"])):

@@ -35,7 +35,7 @@ def test_what_an_upload_may_not_do_is_refused_before_anything_is_staged(transfer
     assert (transfers.root / "there").read_text() == "old"
 
 
-def test_an_upload_that_does_not_overwrite_spares_a_file_that_came_meanwhile(transfers: TransferClient) -> None:
+def test_upload_without_overwrite_keeps_file_created_meanwhile(transfers: TransferClient) -> None:
     with transfers.pause("upload"):
         answer = send(transfers.client, "put", f"{transfers.mount}/f", b"uploaded", overwrite="false")
         (transfers.root / "f").write_text("somebody else's")

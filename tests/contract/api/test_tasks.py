@@ -123,9 +123,7 @@ def list_shape(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cancelled_task_ends_cancelled_and_does_its_work_when_it_is_retried(
-    transfers: TransferClient, kind: str
-) -> None:
+def test_cancelled_task_runs_when_retried(transfers: TransferClient, kind: str) -> None:
     base = f"/openlist/api/task/{kind}"
     with transfers.pause(kind):
         id = transfers.start(kind, "f")
@@ -171,9 +169,7 @@ def test_the_some_operations_name_only_those_that_failed(transfers: TransferClie
 
 @pytest.mark.parametrize("area", ["task", "admin/task"])
 @pytest.mark.parametrize("op", BY_IDS)
-def test_the_some_operations_take_no_body_for_none_and_refuse_what_is_no_list(
-    admin: Client, area: str, op: str
-) -> None:
+def test_some_operations_refuse_body_that_is_not_a_list(admin: Client, area: str, op: str) -> None:
     for path in (f"{prefix}/api/{area}/copy/{op}" for prefix in DIALECTS):
         assert admin.envelope(admin.http.post(path)) == {"code": 200, "message": "success", "data": {}}
         assert post(admin, path, ["x" * (9 << 20)])["code"] == 413

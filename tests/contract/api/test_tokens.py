@@ -40,9 +40,7 @@ def read_claims(token: str) -> dict[str, Any]:
     return jwt.decode(token, options={"verify_signature": False})
 
 
-def test_a_token_is_a_jwt_of_48_hours_that_names_the_user_and_tells_no_secret(
-    service: Service, someone: Person
-) -> None:
+def test_token_is_jwt_for_48_hours_without_secrets(service: Service, someone: Person) -> None:
     token = someone.client.token
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
     claims = jwt.decode(token, derive_secret(service), algorithms=["HS256"])

@@ -138,7 +138,7 @@ def test_a_role_that_does_not_exist_is_no_administrator(service: Service, admin:
             assert get_refusal(Caller(service.address, token).get("/api/admin/user/list")) == NOT_ADMIN
 
 
-def test_the_administrator_cannot_be_disabled_and_neither_he_nor_the_guest_deleted(admin: Client) -> None:
+def test_administrator_and_guest_cannot_be_deleted_or_disabled(admin: Client) -> None:
     boss, visitor = list_users(admin)[:2]
     refused = get_refusal(admin.post("/api/admin/user/update", **(boss | {"disabled": True})))
     assert refused == (400, "admin user can not be disabled")

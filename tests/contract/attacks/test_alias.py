@@ -71,7 +71,7 @@ def test_what_the_rule_of_the_target_keeps_is_kept_by_the_alias(
     fresh.settle()
 
 
-def test_readers_of_the_target_alone_see_the_folder_in_a_listing_of_the_alias(fresh: Scene, reader: Client) -> None:
+def test_alias_listing_is_only_for_readers_of_target(fresh: Scene, reader: Client) -> None:
     with add_rule(fresh.admin, f"{fresh.base}/sub", read_users=NOBODY):
         assert "sub" not in reader.names("/")
         assert "sub" not in [entry["name"] for entry in reader.ok("/api/fs/dirs", path="/")]
@@ -100,9 +100,7 @@ def test_who_may_not_write_at_the_target_does_not_through_the_alias(fresh: Scene
     assert fresh.scan_own() == before
 
 
-def test_a_link_through_the_alias_is_signed_where_the_target_has_a_password(
-    fresh: Scene, reader: Client, alias: str
-) -> None:
+def test_alias_link_is_signed_if_target_has_password(fresh: Scene, reader: Client, alias: str) -> None:
     with add_rule(fresh.admin, f"{fresh.base}/sub", password="sesame", p_sub=True):
         entry = reader.ok("/api/fs/get", path="/sub/h.txt", password="sesame")
         assert entry["sign"]

@@ -118,7 +118,7 @@ DESTINATIONS = (
 
 
 @pytest.mark.parametrize("verb", CARRYING)
-def test_a_destination_that_is_elsewhere_or_none_is_refused_and_nothing_moves(attacker: Attacker, verb: str) -> None:
+def test_invalid_or_foreign_destination_moves_nothing(attacker: Attacker, verb: str) -> None:
     scene = attacker.scene
     scene.reset()
     before = scene.scan_outside(), scene.scan_own()

@@ -85,9 +85,7 @@ def user(admin: Client) -> str:
 
 @needs_root
 @needs_namespaces
-def test_another_account_that_asks_at_every_port_of_the_service_makes_nobody_administrator(
-    service: Service, user: str
-) -> None:
+def test_other_account_at_service_ports_gets_no_access(service: Service, user: str) -> None:
     ports = list_ports(service)
     assert service.address.removeprefix("http://") in ports
     assert run_as_nobody("http.client, json, sys", ATTACK, USERS, user, *ports) == ""

@@ -58,9 +58,7 @@ def ann(records: None) -> None:
     users.create(username="ann", password_hash=passwords.hash_password("secret"))
 
 
-def test_wrong_sign_ins_from_many_addresses_do_not_lock_the_victim_out_of_a_known_place(
-    ann: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sign_ins_from_many_addresses_do_not_lock_out_known_source(ann: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockout, "MAX_FAILURES_PER_SUBJECT", 20)
     assert sign_in("secret", HOME) == [200]
     codes = sign_in("wrong", *(f"10.0.0.{number}" for number in range(21)))
@@ -93,9 +91,7 @@ class WaitingHasher(Hasher):
         return False
 
 
-def test_nobody_waits_for_a_storm_of_sign_ins_and_whom_the_queue_refuses_learns_when_to_try_again(
-    ann: None, tmp_path: Path
-) -> None:
+def test_sign_in_storm_refuses_with_retry_time(ann: None, tmp_path: Path) -> None:
     """As the service answers them; in the cloud a function's process has one request at a time."""
     token = {"authorization": tokens.issue(users.create(username="admin", password_hash="x", role=ADMIN))}
     hasher = WaitingHasher()

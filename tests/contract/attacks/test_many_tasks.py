@@ -49,7 +49,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_copy_of_one_byte_does_not_wait_for_hundreds_of_tasks_of_another_user(fresh: Scene, target: Path) -> None:
+def test_small_copy_is_not_delayed_by_tasks_of_other_user(fresh: Scene, target: Path) -> None:
     other = fresh.make_user(uuid4().hex, fresh.base)
     (fresh.disk / "one").write_bytes(b"1")
     copy_many(fresh.user)

@@ -50,9 +50,7 @@ def proxy(admin: Client, path: str) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-def test_a_url_tree_reads_nothing_of_this_machine_unless_the_administrator_names_it(
-    admin: Client, inside: Origin
-) -> None:
+def test_url_tree_reads_local_addresses_only_if_allowed(admin: Client, inside: Origin) -> None:
     before = len(inside.requests)
     structure = f"f.bin:{inside.address}/secret"
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}, web_proxy=True) as path:

@@ -167,7 +167,7 @@ def test_no_other_attribute_of_a_user_can_be_written_either(strikes: Attacker, b
     strikes.strike(lambda: "/else" in str(boss.get("/api/admin/user/list")), f"users {person.id}")
 
 
-def test_a_password_hash_that_was_moved_to_the_administrator_signs_nobody_in(strikes: Attacker, boss: Client) -> None:
+def test_moved_password_hash_signs_nobody_in(strikes: Attacker, boss: Client) -> None:
     person = make_person(boss, strikes.service)
     own, admins = strikes.read("users", id=person.id), strikes.read("users", id=1)
     strikes.write("users", admins | {"password_hash": own["password_hash"]})
@@ -232,7 +232,7 @@ def test_a_rule_without_its_password_locks_the_folder(strikes: Attacker, boss: C
     assert not reads(person.client, path)
 
 
-def test_a_public_text_that_was_moved_into_the_token_makes_no_administrator(strikes: Attacker, boss: Client) -> None:
+def test_public_text_moved_into_token_grants_nothing(strikes: Attacker, boss: Client) -> None:
     text = f"everybody may read this {uuid4().hex}"
     answer = boss.http.post("/api/admin/setting/save", json=[{"key": "announcement", "value": text}])
     assert answer.json()["code"] == 200
@@ -276,7 +276,7 @@ def test_a_key_does_not_become_that_of_another_user(strikes: Attacker, boss: Cli
     assert attacker.client.get("/api/me/sshkey/list")["data"]["content"] == []
 
 
-def test_names_and_numbers_that_were_written_give_nobody_a_record_of_another(strikes: Attacker, boss: Client) -> None:
+def test_forged_names_and_counters_reveal_no_foreign_record(strikes: Attacker, boss: Client) -> None:
     person = make_person(boss, strikes.service)
     before = boss.get("/api/admin/user/list")["data"]["content"]
     strikes.write("names", strikes.read("names", name="users#admin") | {"owner": {"N": str(person.id)}})

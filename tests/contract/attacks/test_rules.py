@@ -87,7 +87,7 @@ def test_nothing_is_removed_or_renamed_where_one_may_not_look(drop: Scene, name:
     assert read_texts(drop) == before
 
 
-def test_what_is_not_to_be_known_answers_the_same_whether_it_is_there_or_not(drop: Scene) -> None:
+def test_hidden_entries_answer_like_missing_ones(drop: Scene) -> None:
     verbs: dict[str, dict[str, Any]] = {
         "/api/fs/rename": {"path": "/sub/?", "name": "x"},
         "/api/fs/remove": {"dir": "/sub", "names": ["?"]},

@@ -176,9 +176,7 @@ def _check_closed(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("sub", [True, False])
-def test_a_folder_that_only_others_may_write_stays_as_it_is_whatever_the_verb(
-    fresh: Scene, admin: Client, sub: bool
-) -> None:
+def test_folder_writable_by_others_is_unchanged_by_any_verb(fresh: Scene, admin: Client, sub: bool) -> None:
     _check_closed(fresh)
     before = fresh.scan_own()
     with add_rule(admin, f"{fresh.base}/closed", write_users=NOBODY, write_users_sub=sub):

@@ -85,7 +85,7 @@ def test_broken_packets_end_their_own_session_at_most(place: Place, ivy: str) ->
 
 
 @pytest.mark.long
-def test_of_a_thousand_that_only_stay_the_oldest_are_let_go_and_others_get_in(place: Place, ivy: str) -> None:
+def test_thousand_idle_connections_are_ended_oldest_first(place: Place, ivy: str) -> None:
     async def work() -> None:
         idle: list[Any] = []
         for _ in range(1000):

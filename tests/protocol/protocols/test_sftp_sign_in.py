@@ -92,7 +92,7 @@ def test_a_second_factor_is_asked_for_and_its_code_is_good_once(place: Place) ->
     assert enter(place, "eve") == {"disk", "files"}  # a key needs no code
 
 
-def test_an_application_password_opens_beside_a_second_factor_and_its_removal_ends_the_session(place: Place) -> None:
+def test_application_password_replaces_second_factor_until_removed(place: Place) -> None:
     abe = place.create_user("abe")
     secret = abe.ok("/api/auth/2fa/generate")["secret"]
     assert abe.post("/api/auth/2fa/verify", code=pyotp.TOTP(secret).now(), secret=secret)["code"] == 200
@@ -111,7 +111,7 @@ def test_an_application_password_opens_beside_a_second_factor_and_its_removal_en
         enter(place, "abe", **by_password(made["password"]))
 
 
-def test_the_right_to_use_the_door_is_needed_and_the_lock_out_is_that_of_all_doors(place: Place) -> None:
+def test_sftp_needs_its_right_and_shares_the_lockout(place: Place) -> None:
     place.create_user("fay", ALL & ~0x400)
     for how in ({}, by_password("fay password")):
         with pytest.raises(asyncssh.PermissionDenied):

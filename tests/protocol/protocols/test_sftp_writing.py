@@ -65,9 +65,7 @@ def test_bytes_in_any_order_and_what_was_there_between_them(place: Place, writer
     assert (place.root / "mixed2").read_bytes() == b"xxxx"
 
 
-def test_nothing_is_seen_before_the_close_and_nothing_is_left_of_a_client_that_leaves(
-    place: Place, writer: str
-) -> None:
+def test_file_appears_at_close_and_not_after_disconnect(place: Place, writer: str) -> None:
     (place.root / "old").write_bytes(b"old")
 
     async def leave(connection: asyncssh.SSHClientConnection, client: asyncssh.SFTPClient) -> None:
@@ -99,7 +97,7 @@ def test_a_file_that_is_to_be_new_replaces_nothing(place: Place, writer: str) ->
     assert (place.root / "there").read_bytes() == b"first" == (place.root / "appears").read_bytes()
 
 
-def test_a_large_file_is_written_once_and_in_any_order_where_the_storage_can(place: Place, writer: str) -> None:
+def test_large_file_is_written_once_in_any_order(place: Place, writer: str) -> None:
     async def work(_: Any, client: asyncssh.SFTPClient) -> None:
         file = await client.open("/disk/large", "wb")
         await file.write(b"middle", 128 << 20)

@@ -180,7 +180,7 @@ def test_empty_parts_of_a_packed_file_are_passed_over_but_not_for_ever(name: str
         list_members(name, gzip.compress(b"") * 2000 + packed)
 
 
-def test_a_zip_of_many_extra_fields_and_long_names_does_not_stop_the_others() -> None:
+def test_zip_with_many_fields_and_long_names_does_not_block_others() -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as packed:
         for value in range(200):

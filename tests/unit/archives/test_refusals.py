@@ -182,7 +182,7 @@ def make_7z(files: dict[str, bytes]) -> bytes:
     return content.getvalue()
 
 
-def test_an_entry_that_is_too_large_or_packed_too_tightly_is_refused_and_the_rest_is_not() -> None:
+def test_member_over_limits_is_refused_and_others_are_not() -> None:
     files = {"small": b"s", "zeros": bytes(20_000_000), "noise": os.urandom(2_000_000)}
     result = read("x.zip", zipped(files), ratio=500)
     assert result.refused == {"zeros": "it is packed too tightly to be honest"}

@@ -63,7 +63,7 @@ GARBAGE = [bytes([first]) + Random(first).randbytes(40) for first in range(256)]
 
 
 @pytest.mark.parametrize("plain", GARBAGE, ids=lambda plain: plain[:12].hex())
-def test_header_without_checksum_that_decrypts_to_garbage_is_a_wrong_password(plain: bytes) -> None:
+def test_garbage_header_without_checksum_is_wrong_password(plain: bytes) -> None:
     """C8: once in 256 attempts, where the garbage begins like a packed header, it was said to be damaged.
 
     Each first byte is taken, and so is each kind of folder that a packed header may have.

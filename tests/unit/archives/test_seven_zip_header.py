@@ -100,7 +100,7 @@ def test_a_folder_says_where_its_bytes_are_and_how_its_files_divide_them() -> No
         parse_streams(HeaderReader(FOLDER + substreams.replace(b"\x09\3", b"\x09\x08") + b"\0"), 0, 32)
 
 
-def test_files_without_bytes_are_folders_unless_they_are_called_empty_files() -> None:
+def test_files_without_bytes_are_folders_unless_named_empty_files() -> None:
     names = "f\0d\0e\0".encode("utf-16-le")
     raw = b"\3\x11" + bytes([len(names) + 1]) + b"\0" + names + b"\x0e\1\x60" + b"\x0f\1\x40" + b"\0"
     folders = parse_streams(HeaderReader(FOLDER + b"\0"), 0, 32)

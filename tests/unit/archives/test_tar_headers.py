@@ -52,7 +52,7 @@ def test_numbers_may_be_base_256_and_a_broken_one_is_told() -> None:
     assert headers(block(at_136=b"x0000000000\0"))[0].modified == 0.0
 
 
-def test_fields_of_a_pax_header_are_for_the_next_entry_only_and_general_ones_for_all() -> None:
+def test_pax_fields_apply_to_next_entry_and_global_ones_to_all() -> None:
     content = pax(b"12 path=abc\n") + pax(b"14 mtime=12.5\n", b"g") + block("one") + block("two")
     assert [(header.name, header.modified) for header in headers(content)] == [("abc", 12.5), ("two", 12.5)]
 

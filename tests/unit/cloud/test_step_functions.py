@@ -72,9 +72,7 @@ def test_a_machine_that_nobody_named_is_a_problem_that_the_log_explains(
     assert said == ["MANGROVE_MACHINE_TRANSFER is not set"]
 
 
-def test_throttling_by_step_functions_is_tried_again_and_then_left_to_the_sweep(
-    cloud: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_throttled_start_is_retried_then_left_to_sweep(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     monkeypatch.setattr(step_functions, "log_warning", lambda message, **facts: said.append(facts["reason"]))
     monkeypatch.setattr(step_functions, "START_ATTEMPTS", 2)

@@ -51,7 +51,7 @@ def ask(tree: TreeEnv, **event: Any) -> dict[str, Any]:
     return tree.run(identify(EVENT | event))
 
 
-def test_mounts_of_the_bucket_are_shown_at_their_paths_and_a_base_path_in_one_as_the_root(tree: TreeEnv) -> None:
+def test_mounts_of_bucket_are_shown_and_base_path_is_root(tree: TreeEnv) -> None:
     mount(tree, "/a", "/deep/a")
     mount(tree, "/b/c")
     assert show(tree) == [("/a", "deep/a/"), ("/b/c", "")]
@@ -68,9 +68,7 @@ def test_mounts_of_the_bucket_are_shown_at_their_paths_and_a_base_path_in_one_as
     [{"driver": "Virtual"}, {"bucket": "of-others"}, {"endpoint": "http://127.0.0.1:9"}, {"root": "/a*"},
      {"root": "/a?"}, {"root": "/${aws:username}"}],
 )  # fmt: skip
-def test_what_is_not_in_the_bucket_or_reads_as_more_than_itself_is_not_shown(
-    tree: TreeEnv, options: dict[str, str]
-) -> None:
+def test_foreign_or_ambiguous_paths_are_not_shown(tree: TreeEnv, options: dict[str, str]) -> None:
     mount(tree, "/ours")
     mount(tree, "/other", **options)  # type: ignore[arg-type]
     assert show(tree) == [("/ours", "")]
@@ -89,9 +87,7 @@ def test_what_is_not_in_the_bucket_or_reads_as_more_than_itself_is_not_shown(
         ("/a/deep", {"read_users": [999]}),
     ],
 )
-def test_a_mount_with_a_rule_that_keeps_something_from_the_user_is_not_shown(
-    tree: TreeEnv, path: str, rule: dict[str, Any]
-) -> None:
+def test_mount_with_restricting_rule_is_not_shown(tree: TreeEnv, path: str, rule: dict[str, Any]) -> None:
     mount(tree, "/a", "/a")
     tree.add_rule(path, **rule)
     assert show(tree) == []
@@ -99,7 +95,7 @@ def test_a_mount_with_a_rule_that_keeps_something_from_the_user_is_not_shown(
     assert show(tree) == ([] if "read_users" in rule else [("/a", "a/")]), "who may see hidden names and skip passwords"
 
 
-def test_rules_elsewhere_and_those_that_only_tell_something_are_no_hindrance(tree: TreeEnv) -> None:
+def test_unrelated_or_informative_rules_do_not_hide_mounts(tree: TreeEnv) -> None:
     mount(tree, "/a", "/a")
     tree.add_rule("/ab", password="x", p_sub=True)
     tree.add_rule("/", password="x")
@@ -107,7 +103,7 @@ def test_rules_elsewhere_and_those_that_only_tell_something_are_no_hindrance(tre
     assert show(tree) == [("/a", "a/")]
 
 
-def test_a_mount_with_another_one_inside_it_is_not_shown_and_neither_are_balanced_ones(tree: TreeEnv) -> None:
+def test_nested_and_balanced_mounts_are_not_shown(tree: TreeEnv) -> None:
     mount(tree, "/a", "/a")
     mount(tree, "/a/inner", "/inner")
     mount(tree, "/b", "/b")
@@ -141,7 +137,7 @@ def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permi
     assert json.loads(answer["HomeDirectoryDetails"]) == [{"Entry": "/a", "Target": f"/{BUCKET}/deep/a"}]
 
 
-def test_where_a_rule_keeps_the_user_from_writing_everything_is_for_reading(tree: TreeEnv) -> None:
+def test_mount_is_read_only_if_rule_denies_writing(tree: TreeEnv) -> None:
     mount(tree, "/a", "/a")
     tree.add_rule("/a/b", write_users=[999])
     (shown,) = tree.run(find_shown(Caller(tree.user, Right.WRITE)))

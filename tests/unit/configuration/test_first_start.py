@@ -32,7 +32,7 @@ def test_of_first_starts_at_once_one_returns_the_password(tmp_path: Path) -> Non
     assert users.get(next(user.id for user in users.all() if user.role == 2)).password_hash == f"<{passwords[0]}>"
 
 
-def test_a_first_start_that_was_cut_after_the_administrator_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_interrupted_first_start_is_completed_by_next(tmp_path: Path) -> None:
     users.create(username="admin", password_hash="kept", role=2)
     assert start(tmp_path, "another password") is None
     assert find_names() == (["admin", "guest"], ["/files"])
@@ -54,9 +54,7 @@ def test_the_configuration_is_loaded_afterwards(tmp_path: Path) -> None:
     assert configuration.cached().settings.token == settings.all()["token"]
 
 
-def test_another_failure_with_the_message_of_a_taken_name_ends_the_first_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_start_fails_on_other_error_with_taken_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**fields: object) -> None:
         raise Problem(users.TAKEN)
 

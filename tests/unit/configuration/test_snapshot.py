@@ -82,7 +82,7 @@ def test_an_old_snapshot_is_compared_by_its_version_alone() -> None:
     assert count_calls() == before + 1
 
 
-def test_what_another_process_wrote_is_seen_when_the_snapshot_is_old_or_refreshed() -> None:
+def test_changes_of_other_process_are_seen_after_snapshot_age() -> None:
     trust(None)
     configuration.get_sync()
     with runtime.use(another_process()):

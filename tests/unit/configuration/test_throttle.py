@@ -43,7 +43,7 @@ def test_bytes_pass_at_the_rate_and_all_of_them() -> None:
     assert max(map(len, blocks)) == PIECE
 
 
-def test_streams_take_turns_so_that_a_small_one_does_not_wait_for_a_large_one() -> None:
+def test_streams_take_turns_so_small_one_is_not_delayed() -> None:
     ended: list[str] = []
 
     async def take(bucket: TokenBucket, name: str, size: int) -> None:

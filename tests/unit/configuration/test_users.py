@@ -162,7 +162,7 @@ def test_a_name_that_points_to_another_user_is_nobodys(engine: str) -> None:
     assert asyncio.run(known.find_by_role(2)) == admin
 
 
-def test_pages_of_users_are_in_the_order_of_their_ids_wherever_the_guest_is() -> None:
+def test_user_pages_are_in_id_order_including_guest() -> None:
     made = [create(f"user {number}", {4: 1, 9: 2}.get(number, 0)) for number in range(14)]
     for gone in (0, 7, 11):
         users.delete(made[gone].id)

@@ -36,7 +36,7 @@ def test_stored_values_cover_defaults_except_for_the_version() -> None:
     assert len(settings) == len(DECLARED) + 1
 
 
-def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
+def test_records_are_in_table_order_with_unknown_keys_last() -> None:
     rows = Settings({"unknown": "x"}).make_records()
     assert [row["key"] for row in rows] == [*DECLARED, "unknown"]
     assert rows[-1]["flag"] == Flag.DEPRECATED

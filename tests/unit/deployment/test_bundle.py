@@ -116,7 +116,7 @@ def test_the_services_that_are_kept_are_those_in_use() -> None:
     assert find_services() == descriptions.SERVICES
 
 
-def test_byte_code_is_valid_for_a_copy_of_its_source_and_the_same_wherever_it_is_made(tmp_path: Path) -> None:
+def test_byte_code_is_valid_for_copies_and_reproducible(tmp_path: Path) -> None:
     compiled = []
     for place in ("here", "there"):
         folder = tmp_path / place
@@ -195,7 +195,7 @@ def read_layers() -> dict[str, set[str]]:
     return {name: set(layers) for name, layers in bundle.find_layers(template.load_template()).items()}
 
 
-def test_functions_that_may_work_on_files_have_the_library_of_clouds_and_no_other_has() -> None:
+def test_only_file_functions_have_the_cloud_library() -> None:
     working = {"StoragesFunction"}  # which has the forms of all drivers
     for name, function in template.iter_resources("AWS::Serverless::Function"):
         for policy in function["Properties"]["Policies"]:

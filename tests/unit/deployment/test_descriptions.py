@@ -90,7 +90,7 @@ def test_pages_and_rules_of_endpoints_are_those_of_before(trimmed: Path, service
         assert load(trimmed, service, kind) == load(INSTALLED, service, kind)
 
 
-def test_the_endpoints_of_the_services_in_use_are_those_of_before_in_every_region(trimmed: Path) -> None:
+def test_service_endpoints_are_unchanged_in_every_region(trimmed: Path) -> None:
     before, after = (
         EndpointResolver(json.loads((data / "endpoints.json").read_text())) for data in (INSTALLED, trimmed)
     )

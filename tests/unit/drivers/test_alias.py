@@ -187,9 +187,7 @@ def test_a_disk_that_refuses_stops_the_others(disks: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("holder", ["a", "b"])
-def test_a_body_that_must_replace_nothing_is_left_on_no_disk_when_one_has_the_name(
-    disks: dict[str, Path], holder: str, late: bool
-) -> None:
+def test_body_is_stored_nowhere_if_one_storage_has_the_name(disks: dict[str, Path], holder: str, late: bool) -> None:
     taken = disks[holder] / "both" / "new"
 
     async def take_the_name() -> AsyncIterator[bytes]:
@@ -229,7 +227,7 @@ def test_a_name_that_one_disk_has_is_taken_on_none_of_them(disks: dict[str, Path
         ("/a\n/nowhere", True, False), ("/nowhere", True, False), ("/", True, False),
     ],
 )  # fmt: skip
-def test_an_alias_refuses_a_taken_name_in_one_step_where_one_folder_of_a_storage_that_does_stands_for_each_name(
+def test_alias_refuses_taken_names_atomically_if_its_storages_do(
     disks: dict[str, Path], monkeypatch: pytest.MonkeyPatch, paths: str, capable: bool, expected: bool
 ) -> None:
     async def answer(driver: Local) -> bool:

@@ -116,7 +116,7 @@ def test_a_reader_who_leaves_ends_all_ranges() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_file_that_grew_shows_more_bytes_than_it_should_have_and_is_not_kept_whole(concurrency: int) -> None:
+def test_grown_file_has_additional_bytes_and_is_not_cached_whole(concurrency: int) -> None:
     driver = Ranges(CONTENT + bytes(1000))
     content_read = asyncio.run(read(driver, RangePlan(concurrency, 100)))
     assert content_read.startswith(CONTENT)

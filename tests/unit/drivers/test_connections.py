@@ -110,7 +110,7 @@ def test_who_leaves_while_it_opens_takes_nothing_from_the_others() -> None:
     run(work)
 
 
-def test_one_that_broke_is_closed_when_the_last_has_left_and_another_is_opened() -> None:
+def test_broken_connection_is_closed_after_last_user() -> None:
     async def work() -> None:
         server, release = Server(limit=2, sharing=2), asyncio.Event()
         holding = asyncio.create_task(server.hold(release))

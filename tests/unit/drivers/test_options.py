@@ -43,7 +43,7 @@ def test_what_is_parsed_is_written_with_all_keys() -> None:
         ('{"choice": "three"}', "option choice"), ('{"secret": ["hidden"]}', "option secret"),
     ],
 )  # fmt: skip
-def test_options_that_do_not_fit_are_refused_by_name_and_without_their_value(addition: str, message: str) -> None:
+def test_invalid_options_are_refused_by_name_without_value(addition: str, message: str) -> None:
     with pytest.raises(BadRequest) as refusal:
         Some.parse(addition)
     assert refusal.value.message.startswith(message)

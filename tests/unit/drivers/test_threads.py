@@ -100,7 +100,7 @@ def test_no_thread_of_a_storage_holds_up_the_end_of_the_process() -> None:
     run(go())
 
 
-def test_what_hangs_is_given_up_and_all_further_calls_are_refused_until_the_storage_answers(storage: Storage) -> None:
+def test_hanging_call_is_given_up_and_others_refused_until_answer(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("hanging", storage.probe)
         storage.back.clear()
@@ -138,7 +138,7 @@ def test_calls_that_were_given_up_before_they_began_never_begin(storage: Storage
     run(go())
 
 
-def test_a_call_that_moves_is_not_cut_off_however_long_it_takes_and_whatever_the_probe_says(storage: Storage) -> None:
+def test_progressing_call_is_not_given_up(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("moving", storage.probe)
         storage.back.clear()
@@ -154,7 +154,7 @@ def test_a_call_that_moves_is_not_cut_off_however_long_it_takes_and_whatever_the
     run(go())
 
 
-def test_a_call_that_waits_for_a_disk_is_not_cut_off_while_the_probe_is_answered(storage: Storage) -> None:
+def test_call_waiting_for_disk_is_kept_while_probe_answers(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("flushing", storage.probe)
         written = threading.Event()
@@ -229,7 +229,7 @@ def test_the_threads_of_calls_that_hang_are_replaced_up_to_a_bound(
     run(go())
 
 
-def test_a_cancelled_caller_of_a_call_that_hangs_waits_no_longer_than_until_it_is_given_up(storage: Storage) -> None:
+def test_cancelled_caller_of_hanging_call_waits_until_given_up(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("cancelled", storage.probe)
         storage.back.clear()

@@ -248,7 +248,7 @@ def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_may_be(overwrite: bool) -> None:
+def test_url_tree_taken_name_is_replaced_only_by_file_if_allowed(overwrite: bool) -> None:
     async def work(driver: UrlTree) -> None:
         assert await driver.can_refuse_existing()
         for verb in (driver.rename, driver.move, driver.copy):
@@ -293,7 +293,7 @@ def test_bytes_are_not_stored() -> None:
     assert not UrlTree.capabilities.write
 
 
-def test_a_name_that_no_path_can_have_is_shown_by_the_mapping_and_found_by_what_is_shown() -> None:
+def test_invalid_path_name_is_shown_and_found_by_mapping() -> None:
     saved: list[str] = []
 
     async def save(options: Options) -> None:

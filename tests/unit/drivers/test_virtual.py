@@ -98,7 +98,7 @@ def test_changes_are_seen_in_the_listing() -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_may_be(overwrite: bool) -> None:
+def test_virtual_taken_name_is_replaced_only_by_file_if_allowed(overwrite: bool) -> None:
     async def work(driver: Virtual) -> None:
         assert await driver.can_refuse_existing()
         for folder in ("/d", "/e"):

@@ -55,7 +55,7 @@ def test_a_user_signs_in_with_the_password_and_nothing_else() -> None:
         accounts.login("ann", "", "", "1.2.3.4", users.find)
 
 
-def test_a_weak_hash_is_replaced_once_by_the_next_sign_in_and_nothing_else_changes() -> None:
+def test_weak_hash_is_replaced_once_at_next_sign_in() -> None:
     user = accounts.create(fields(), "secret")
     static = passwords.make_static_hash("secret")
     weak = PasswordHasher(time_cost=2, memory_cost=8192, parallelism=1).hash(static)
@@ -79,7 +79,7 @@ def test_a_hash_is_not_replaced_where_the_password_is_another_one_by_now() -> No
     assert users.get(user.id) == user
 
 
-def test_who_signs_in_with_a_weak_hash_is_let_in_when_a_stronger_one_cannot_be_stored() -> None:
+def test_sign_in_with_weak_hash_works_if_new_hash_cannot_be_stored() -> None:
     user = accounts.create(fields(), "secret")
     hashed = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(passwords.make_static_hash("secret"))
     weak = replace(user, id=user.id + 1, password_hash=hashed)  # whose record is gone
@@ -153,7 +153,7 @@ def test_without_a_password_an_account_is_closed_until_one_is_set() -> None:
         accounts.set_password("bob", "secret")
 
 
-def test_an_update_replaces_all_but_keeps_the_password_unless_there_is_another() -> None:
+def test_update_replaces_all_fields_but_an_absent_password() -> None:
     user = accounts.create(fields(permission=7, sso_id="s"), "secret")
     changed = accounts.update(user.id, fields(username="bob", base_path="/b"), "")
     assert changed == replace(user, username="bob", base_path="/b", permission=0, sso_id="")
@@ -195,7 +195,7 @@ def test_only_normal_users_are_deleted() -> None:
         accounts.delete(user.id)
 
 
-def test_look_alike_names_are_refused_at_creation_and_at_a_rename_and_no_others() -> None:
+def test_lookalike_names_are_refused_at_creation_and_rename() -> None:
     user = accounts.create(fields(), "secret")
     other = accounts.create(fields(username="bob"), "secret")
     for name in ("ann ", "\u0430nn", "Ann"):

@@ -65,7 +65,7 @@ def test_the_api_takes_none() -> None:
         accounts.login("ann", passwords.make_static_hash(text), "", SOURCE, users.find)
 
 
-def test_the_accounts_own_password_opens_a_door_also_where_it_looks_like_one() -> None:
+def test_own_password_that_looks_like_token_signs_in() -> None:
     ann = create_user()
     assert enter("her own password") == (ann, None)
     accounts.set_password("ann", WRONG)

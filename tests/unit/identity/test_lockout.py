@@ -99,7 +99,7 @@ def test_the_addresses_of_one_ipv6_network_share_their_tries() -> None:
     assert not is_locked("ann", "2001:db8:0:1::1")
 
 
-def test_what_strangers_try_does_not_lock_out_a_source_that_signed_in_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_of_strangers_do_not_lock_out_known_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockout, "MAX_FAILURES_PER_SUBJECT", 20)
     lockout.ACCOUNTS.record_success("ann", "1.2.3.4")
     for number in range(20):
@@ -110,7 +110,7 @@ def test_what_strangers_try_does_not_lock_out_a_source_that_signed_in_before(mon
     assert is_locked("ann", "1.2.3.4"), "its own failures count as before"
 
 
-def test_what_is_tried_on_others_does_not_lock_out_a_source_that_signed_in_before(
+def test_failures_on_others_do_not_lock_out_known_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lockout, "ACCOUNTS", replace(lockout.ACCOUNTS, max_failures_per_source=10))

@@ -78,7 +78,7 @@ def test_only_so_many_run_at_once_and_all_get_their_turn(work: Work) -> None:
     assert work.most <= limits.SIGN_IN_CONCURRENCY
 
 
-def test_an_address_with_one_call_does_not_wait_for_those_of_an_address_with_many(work: Work, one_thread: None) -> None:
+def test_single_call_does_not_wait_for_busy_address(work: Work, one_thread: None) -> None:
     async def story() -> None:
         queue = Queue(work)
         flood = [queue.ask("6.6.6.6", "flood") for _ in range(50)]

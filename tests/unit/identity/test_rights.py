@@ -8,7 +8,7 @@ from mangrove.identity.rights import ADMIN, ADMIN_PERMISSION, GUEST, NORMAL, Cal
 from tests.unit.tree import builders
 
 
-def test_the_administrators_permission_is_all_but_the_three_rights_of_later_protocols() -> None:
+def test_administrator_permission_lacks_three_later_rights() -> None:
     assert ADMIN_PERMISSION == 29183
     assert [right.name for right in Right if not right & ADMIN_PERMISSION] == [
         "WEBDAV_MANAGE", "FTP_READ", "FTP_MANAGE", "CUSTOM_SHARE_ID",
@@ -27,7 +27,7 @@ def test_administrator_without_any_bit_has_every_right(right: Right) -> None:
     assert caller.has(right) and caller.user.permission == 0
 
 
-def test_every_caller_may_read_and_declares_nothing_else_unless_the_route_does() -> None:
+def test_caller_has_read_and_only_the_declared_right() -> None:
     caller = Caller(builders.user(permission=0))
     assert caller.has(Right.READ)
     assert caller.declared_right is Right.READ

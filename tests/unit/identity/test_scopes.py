@@ -66,7 +66,7 @@ def test_scope_is_refused_after_its_end_and_for_other_protocols() -> None:
 
 
 @pytest.mark.usefixtures("records")
-def test_old_application_password_is_a_token_for_everything_by_webdav_and_sftp() -> None:
+def test_old_application_password_is_token_for_webdav_and_sftp() -> None:
     scope = make_scope(app_passwords.add(7, NewToken("phone"))[0])
     assert (scope.folder, scope.mode, scope.is_administrative, scope.expires) == ("/", TokenMode.BOTH, False, 0)
     assert scope.protocols == {TokenProtocol.WEBDAV, TokenProtocol.SFTP}

@@ -156,7 +156,7 @@ def test_a_logout_in_another_process_is_seen_when_the_answer_is_old() -> None:
     assert refusal(token) == "token is invalidated"
 
 
-def test_the_version_of_the_configuration_is_read_together_with_a_session_that_is_due() -> None:
+def test_configuration_version_is_read_with_due_session() -> None:
     trust(60.0)
     token = tokens.issue(ANN)
     settings.save({"a": "b"})

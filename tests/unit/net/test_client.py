@@ -101,9 +101,7 @@ def test_a_redirect_to_what_is_no_web_address_is_refused(public: Origin, target:
         fetch(public.at("/", origin.redirect(target)))
 
 
-def test_a_name_that_answers_differently_the_second_time_is_checked_the_second_time(
-    public: Origin, inside: Origin, names: Names
-) -> None:
+def test_changed_resolution_of_name_is_checked_again(public: Origin, inside: Origin, names: Names) -> None:
     port = public.address.rpartition(":")[2]
     names.answers["rebound.example"] = [["127.0.0.2"], ["127.0.0.1"]]
     inside.at("/next", origin.file(b"secret"))

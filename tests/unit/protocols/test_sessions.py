@@ -60,7 +60,7 @@ def test_a_look_at_sessions_that_go_on_makes_no_call(ann: User) -> None:
 
 
 @pytest.mark.parametrize("ending", [1, 2])
-def test_a_session_ends_with_the_application_password_or_key_it_was_opened_with(ann: User, ending: int) -> None:
+def test_session_ends_with_its_application_password_or_key(ann: User, ending: int) -> None:
     async def work() -> None:
         opened = await open_all(ann)
         used = opened[ending].credential
@@ -106,7 +106,7 @@ def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
     asyncio.run(work())
 
 
-def test_the_right_to_use_the_door_is_needed_with_an_application_password_too(ann: User) -> None:
+def test_application_password_needs_right_of_protocol(ann: User) -> None:
     _, text = app_passwords.add(ann.id, NewToken("phone"))
     users.change(ann.id, permission=0)
     with pytest.raises(AccessDenied, match="permission to use test"):

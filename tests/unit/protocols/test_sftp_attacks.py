@@ -81,7 +81,7 @@ def attack(scene: Scene, verbs: Sequence[Verb], paths: Sequence[bytes], *own: st
     assert scene.find_without(*own) == before
 
 
-def test_every_request_that_a_client_may_send_is_attacked_or_said_to_carry_no_path() -> None:
+def test_every_sftp_request_is_attacked_or_has_no_path() -> None:
     handlers = {handle.__name__ for handle in Handler._packet_handlers.values()}
     assert handlers == {*VERBS, *WITHOUT_PATH}
 
@@ -144,7 +144,7 @@ def test_no_verb_changes_anything_without_the_right_to(scene: Scene, way: str) -
     assert (scene.find_without(), sorted(scene.home.rglob("*")), (scene.home / "f.txt").stat().st_mtime) == before
 
 
-def test_the_guest_enters_without_a_password_where_it_may_and_changes_nothing(scene: Scene) -> None:
+def test_guest_signs_in_without_password_and_is_read_only(scene: Scene) -> None:
     guest = users.create(
         username="guest", password_hash="x", role=GUEST, permission=int(Right.FTP_READ), base_path="/disk/team/a"
     )

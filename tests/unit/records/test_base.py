@@ -74,7 +74,7 @@ def test_a_transaction_says_which_of_its_conditions_failed(records: None) -> Non
     assert list(caught.value.failed) == [True, False]
 
 
-def test_another_failure_of_the_library_says_that_the_engine_does_not_answer() -> None:
+def test_other_library_failure_means_engine_does_not_answer() -> None:
     with pytest.raises(RecordsUnavailable), translate_errors():
         raise PutError("whatever")
     with pytest.raises(ValueError, match="ours"), translate_errors():

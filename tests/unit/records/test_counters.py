@@ -35,7 +35,7 @@ def test_failures_count_up_and_end() -> None:
     assert counters.add_failure("past", 60) == 1
 
 
-def test_what_was_counted_is_forgotten_and_a_mark_made_in_one_step_or_neither() -> None:
+def test_reset_of_count_and_mark_is_atomic() -> None:
     assert not counters.read([], "known", 60)[1]
     for _ in range(3):
         counters.add_failure("k", 60)

@@ -108,9 +108,7 @@ def change(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_record_in_which_any_attribute_was_changed_removed_or_added_is_refused(
-    open_table: Callable[[str], Table], kind: str
-) -> None:
+def test_record_with_changed_attribute_is_refused(open_table: Callable[[str], Table], kind: str) -> None:
     make, read_all = MAKERS[kind]
     make()
     table, before = open_table(kind), read_all()
@@ -154,9 +152,7 @@ def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
 
 
 @pytest.mark.parametrize("kind", ["users", "storages"])
-def test_a_whole_record_does_not_count_under_another_key_or_in_another_table(
-    open_table: Callable[[str], Table], kind: str
-) -> None:
+def test_record_is_refused_under_other_key_or_table(open_table: Callable[[str], Table], kind: str) -> None:
     make, read_all = MAKERS[kind]
     make()
     table, before = open_table(kind), read_all()
@@ -200,9 +196,7 @@ def test_a_rule_locks_no_other_folder_by_the_seal_of_another(open_table: Callabl
 
 
 @pytest.mark.parametrize("name", ["spec", "owner", "kind", "id"])
-def test_what_a_task_is_for_opens_in_its_record_beside_its_owner_and_kind_alone(
-    open_table: Callable[[str], Table], name: str
-) -> None:
+def test_task_spec_is_decrypted_only_with_its_owner_and_kind(open_table: Callable[[str], Table], name: str) -> None:
     task = tasks.create(NewTask("copy", 7, VIEW, {"from": "/a"}))
     assert tasks.acquire_lease(task.id, "me", 60).spec == {"from": "/a"}
     table = open_table("tasks")

@@ -50,7 +50,7 @@ def test_a_hold_that_is_renewed_is_not_swept() -> None:
     assert name_locks.find("x") == Heartbeat("one", 0)
 
 
-def test_many_names_are_taken_all_or_none_and_renewed_and_given_up_together() -> None:
+def test_many_names_are_locked_renewed_and_released_together() -> None:
     names = [str(number) for number in range(name_locks.MAX_NAMES_PER_CALL)]
     assert name_locks.acquire_all(names, "one") and name_locks.acquire_all(names, "one")
     assert not name_locks.acquire_all([*names[1:], "free"], "two")

@@ -60,7 +60,7 @@ def test_a_name_that_is_taken_is_a_failure_of_its_own() -> None:
         assert caught.value.message == metas.TAKEN
 
 
-def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_does_not() -> None:
+def test_configuration_writes_raise_version_only_if_successful() -> None:
     numbers = [versions.get_version()]
     user = users.create(username="a", password_hash="x")
     numbers.append(versions.get_version())
@@ -90,7 +90,7 @@ def test_the_version_is_that_of_the_record_when_it_rises() -> None:
     assert all(permission >= version - 1 for version, permission in seen)
 
 
-def test_a_key_that_comes_or_goes_changes_its_user_and_its_use_changes_nothing() -> None:
+def test_new_or_removed_key_changes_its_user_but_use_does_not() -> None:
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)

@@ -23,7 +23,7 @@ def test_a_token_is_revoked_until_it_would_have_ended_by_itself() -> None:
     assert not sessions.is_revoked("another")
 
 
-def test_the_version_of_the_configuration_comes_with_a_look_at_a_token_in_one_call() -> None:
+def test_configuration_version_and_revocation_are_read_in_one_call() -> None:
     assert sessions.read_with_version("one") == (0, False)
     settings.save({"a": "b"})
     sessions.revoke("one", int(time.time()) + 60)

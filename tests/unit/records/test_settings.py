@@ -19,7 +19,7 @@ def test_values_are_stored_replaced_and_forgotten() -> None:
     assert settings.all() == {"b": ""}
 
 
-def test_as_many_values_as_a_transaction_holds_are_one_write_of_the_configuration() -> None:
+def test_settings_of_one_transaction_are_one_configuration_write() -> None:
     values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES_PER_TRANSACTION + 1)}
     settings.save(values)
     assert settings.all() == values

@@ -43,7 +43,7 @@ def page(start: int, count: int, done: bool = False, owner: int | None = None) -
     return [row.id for row in islice(rows, count)]
 
 
-def test_rows_of_what_is_not_done_are_read_oldest_first_from_any_place_page_by_page() -> None:
+def test_unfinished_rows_are_read_oldest_first_from_any_position() -> None:
     create(40)
     create(3, "move")
     whole = ids("copy", False)
@@ -90,7 +90,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return results
 
 
-def test_a_page_far_down_counts_no_more_than_the_rows_from_the_mark_before_it(answers: list[Any]) -> None:
+def test_distant_page_counts_rows_only_from_last_anchor(answers: list[Any]) -> None:
     create(60)
     page(50, 5, owner=7)
     answers.clear()
@@ -105,7 +105,7 @@ def test_rows_before_a_page_are_counted_and_not_brought(answers: list[Any]) -> N
     assert sum(answer["Count"] for answer in answers) == 115
 
 
-def test_of_all_owners_nearly_all_rows_before_a_page_are_counted_and_not_brought(answers: list[Any]) -> None:
+def test_rows_before_page_of_all_owners_are_counted_not_read(answers: list[Any]) -> None:
     create(400)
     whole = ids("copy", False)
     answers.clear()
@@ -130,7 +130,7 @@ def end(task: Task, ended: float) -> None:
 
 
 @pytest.mark.parametrize("owner", [None, 7])
-def test_what_is_done_is_read_the_last_first_and_no_further_back_than_asked(owner: int | None) -> None:
+def test_finished_rows_are_read_latest_first_within_age(owner: int | None) -> None:
     made = create(12)
     for number in range(12):
         end(made[number], 1000.0 + (number * 5) % 12)
@@ -145,7 +145,7 @@ def test_what_is_done_is_read_the_last_first_and_no_further_back_than_asked(owne
     assert page(0, 20, False, owner) == [order[3]]
 
 
-def test_those_that_ended_before_a_time_are_found_and_no_younger_row_is_read(answers: list[Any]) -> None:
+def test_tasks_ended_before_time_are_found_without_later_rows(answers: list[Any]) -> None:
     made = create(40)
     for number, task in enumerate(made):
         end(task, 1000.0 + number)

@@ -69,7 +69,7 @@ def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:
         tasks.acquire_lease("none", "one", 30)
 
 
-def test_a_lease_that_was_watched_is_taken_over_unless_it_was_renewed_meanwhile() -> None:
+def test_watched_lease_is_taken_over_unless_renewed() -> None:
     held = tasks.acquire_lease(create().id, "one", 30)
     renewed = tasks.save(held, "one", 30)
     with pytest.raises(RecordConflict):

@@ -80,7 +80,7 @@ def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
         database.close()
 
 
-def test_names_that_are_stored_otherwise_and_folders_are_in_doubt_whatever_they_are_called(tmp_path: Path) -> None:
+def test_altered_names_and_folders_are_always_tested(tmp_path: Path) -> None:
     database = Database(tmp_path)
     try:
         assert asyncio.run(select(database, HidableRows(("b", "c"), False), ["a", "b", "c", "\x1adc80"])) == {

@@ -372,7 +372,7 @@ def test_an_idle_connection_gives_way_to_a_new_one_of_its_address() -> None:
             connection.close()
 
 
-def test_connections_under_way_are_kept_and_further_ones_of_their_address_refused_with_503() -> None:
+def test_connections_over_limit_of_address_are_refused_with_503() -> None:
     with serve(per_source=3) as server:
         busy = [server.connect() for _ in range(3)]
         for connection in busy:

@@ -88,7 +88,7 @@ def test_the_page_and_its_parts_are_served(path: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/start.js", "/docs/swagger-ui.css", "/openapi.json"])
-def test_nobody_frames_the_documentation_and_it_runs_nothing_but_its_own_scripts(path: str) -> None:
+def test_documentation_is_not_framed_and_runs_own_scripts_only(path: str) -> None:
     headers = get(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"

@@ -30,9 +30,7 @@ def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, text)
 
 
-def test_an_engine_whose_port_another_program_took_meanwhile_is_started_on_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engine_whose_port_was_taken_starts_on_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = tmp_path / "refused"
     script = tmp_path / "engine"
     script.write_text(
@@ -137,9 +135,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         started.close()
 
 
-def test_an_engine_that_dies_is_started_again_on_the_same_data_at_the_same_address(
-    running: Engine, tmp_path: Path
-) -> None:
+def test_dead_engine_restarts_with_same_data_and_address(running: Engine, tmp_path: Path) -> None:
     engine.create_tables(running.endpoint)
     endpoint, tables = running.endpoint, engine.list_tables(running.endpoint)
     for _ in range(3):
@@ -172,7 +168,7 @@ def test_an_engine_that_works_hard_and_does_not_answer_is_left_alone(monkeypatch
             assert not busy.is_hung(os.getpid())
 
 
-def test_an_engine_that_cannot_run_is_tried_ever_less_often_and_the_log_says_why(
+def test_failing_engine_is_retried_less_often_and_logged(
     running: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("DYNOXIDE_BIN", "/bin/false")

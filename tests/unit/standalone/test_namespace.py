@@ -101,7 +101,7 @@ def test_the_engine_answers_in_a_network_of_its_own_alone(running: Engine) -> No
 
 
 @needs_namespaces
-def test_the_socket_of_the_engine_is_for_the_owner_of_the_data_directory_alone(running: Engine) -> None:
+def test_engine_socket_is_only_for_owner_of_data_directory(running: Engine) -> None:
     assert stat.S_IMODE(os.stat(running.endpoint.socket_path).st_mode) == 0o600
 
 
@@ -118,7 +118,7 @@ def test_what_is_killed_is_started_again_and_those_who_ask_meanwhile_wait(
 
 
 @needs_namespaces
-def test_a_helper_that_is_stopped_keeps_those_waiting_who_ask_and_loses_none(running: Engine) -> None:
+def test_stopped_helper_delays_clients_and_loses_none(running: Engine) -> None:
     os.kill(get_helper(running), signal.SIGSTOP)
     statuses: list[int] = []
     askers = [threading.Thread(target=lambda: statuses.append(ask(running.endpoint))) for _ in range(8)]
@@ -173,7 +173,7 @@ def test_engine_and_helper_end_with_a_process_that_is_killed(tmp_path: Path) -> 
 
 @needs_namespaces
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root has rights to give up")
-def test_without_the_right_to_a_network_namespace_it_lies_in_a_user_namespace(tmp_path: Path) -> None:
+def test_missing_privilege_leads_to_user_namespace(tmp_path: Path) -> None:
     process, (url, path, _, _, has_user) = start(tmp_path, "setpriv", "--bounding-set", "-sys_admin")
     with process:
         _, log = process.communicate("")
@@ -182,7 +182,7 @@ def test_without_the_right_to_a_network_namespace_it_lies_in_a_user_namespace(tm
 
 
 @needs_refusal
-def test_where_the_kernel_refuses_one_line_says_so_and_the_engine_runs_in_the_open(tmp_path: Path) -> None:
+def test_refused_namespace_is_logged_and_engine_runs_without(tmp_path: Path) -> None:
     process, (url, path, helper, _, _) = start(tmp_path, *without_namespaces([]))
     with process:
         _, log = process.communicate("")

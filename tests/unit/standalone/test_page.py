@@ -95,9 +95,7 @@ def test_what_a_person_opens_is_the_page(settings: Settings, ours: Page, path: s
     assert (head.text, head.headers["content-length"]) == ("", answer.headers["content-length"])
 
 
-def test_the_policy_of_our_page_has_no_inline_script_no_eval_and_no_foreign_frame(
-    settings: Settings, ours: Page
-) -> None:
+def test_page_policy_allows_no_inline_script_eval_or_foreign_frame(settings: Settings, ours: Page) -> None:
     policy = parse_policy(send(ours, "/"))
     assert policy["default-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["object-src"] == policy["base-uri"] == "'none'"

@@ -39,9 +39,7 @@ CLOSED |= {".": "700", "files": "700", "files/a": "700", "files/a/b": "700", "st
 CLOSED |= {"files/f": "600", "files/a/b/program": "700", "staging/task/body": "600"}
 
 
-def test_a_data_directory_that_is_open_is_closed_with_all_in_it_and_one_line_says_so(
-    data: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_open_data_directory_is_closed_and_logged_once(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="mangrove"):
         DataDirectory(data).lock()
     assert list_modes(data) == CLOSED
@@ -63,7 +61,7 @@ def test_one_whose_closing_was_cut_off_is_closed_at_the_next_start(data: Path) -
     assert list_modes(data) == {name: mode for name, mode in CLOSED.items() if name != "mangrove.lock"}
 
 
-def test_links_are_not_followed_and_a_file_with_a_second_name_elsewhere_is_left_alone(data: Path) -> None:
+def test_links_are_not_followed_and_hard_links_stay_open(data: Path) -> None:
     outside = data.parent / "outside"
     (outside / "folder").mkdir(parents=True)
     for name in ("linked", "shared", "folder/below"):

@@ -129,7 +129,7 @@ def is_gone(task: Task) -> bool:
     return False
 
 
-def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_first(
+def test_concurrency_follows_setting_with_oldest_task_first(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     task_env.set(copy_task_threads_num="2")
@@ -165,7 +165,7 @@ def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
-def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_when_none_may_work(
+def test_stopped_waiting_task_ends_even_if_none_may_run(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], verb: Callable[..., None]
 ) -> None:
     task_env.set(copy_task_threads_num="0")
@@ -187,7 +187,7 @@ def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_whe
     assert sorted(ends[1].files()) == ["f0", "f2"]
 
 
-def test_a_start_takes_up_what_was_left_undone_and_forgets_the_leases_of_the_dead(
+def test_start_resumes_unfinished_tasks_and_drops_dead_leases(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     waiting, held, deleted = copies(task_env, ends, 3)

@@ -81,7 +81,7 @@ def crowd(task_env: TaskEnv, ends: tuple[Disk, Disk]) -> Crowd:
     return Crowd(task_env, open_many(task_env, ends), open_one(task_env, ends), ends)
 
 
-def test_one_task_behind_hundreds_of_another_owner_is_worked_on_within_the_first_few(
+def test_single_task_is_early_despite_hundreds_of_other_owner(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     task_env.set(copy_task_threads_num="0")
@@ -120,9 +120,7 @@ def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     assert machinery.started.count(crowd.last.id) == 2
 
 
-def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all(
-    crowd: Crowd, start: Callable[[], Machinery]
-) -> None:
+def test_follow_up_task_does_not_wait_for_whole_queue(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     task_env = crowd.task_env
     task_env.set(decompress_upload_task_threads_num="0")
     task_env.do(configuration.get())

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
     ("verb", "rule"), [("copy", {"write_users": [9999], "write_users_sub": True}), ("move", {"read_users": [9999]})]
 )
-def test_a_folder_of_the_target_that_is_closed_meanwhile_takes_nothing_and_the_rest_arrives(
+def test_closed_target_folder_gets_nothing_and_rest_is_copied(
     task_env: TaskEnv, target: Side, verb: str, rule: dict[str, Any]
 ) -> None:
     source = task_env.disk()
@@ -50,9 +50,7 @@ def test_a_folder_of_the_target_that_is_closed_meanwhile_takes_nothing_and_the_r
     assert source.files() == (files if verb == "copy" else closed)
 
 
-def test_a_name_that_is_hidden_at_the_target_is_not_written_over_by_who_may_not_see_it(
-    task_env: TaskEnv, target: Side
-) -> None:
+def test_hidden_name_at_target_is_not_overwritten(task_env: TaskEnv, target: Side) -> None:
     source = task_env.disk()
     for name in ("tree/a", "tree/secret", "tree/d/secret"):
         source.put(name, b"mine")

@@ -84,7 +84,7 @@ def test_each_object_costs_one_call(
     assert {name: keys[f"d/{name}"].value for name in names} == {name: name.encode() for name in names}
 
 
-def test_what_changed_since_it_was_planned_or_is_there_by_then_is_left_by_name(
+def test_changed_or_existing_entries_are_skipped_by_name(
     task_env: TaskEnv, aws: Proxy, two: tuple[Bucket, Bucket]
 ) -> None:
     source, target = two

@@ -98,7 +98,7 @@ def test_files_are_the_same_when_their_bytes_are(
     assert asyncio.run(files.have_same_bytes(*ends)) is same
 
 
-def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_same(
+def test_files_are_compared_in_parts_and_missing_ones_differ(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = task_env.disk()

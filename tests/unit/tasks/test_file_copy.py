@@ -42,7 +42,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_never_taken_for_ours(
 
 
 @pytest.mark.parametrize("size", [7, len(LARGE)])
-def test_a_file_that_comes_to_stand_at_the_target_while_another_is_copied_there_stays(
+def test_file_created_at_target_during_copy_stays(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     source, target = task_env.bucket(), task_env.disk()
@@ -72,7 +72,7 @@ def test_a_file_with_the_same_bytes_counts_as_copied(task_env: TaskEnv, target: 
 
 
 @pytest.mark.parametrize(("verb", "content"), [("copy", LARGE), ("move", b"old")])
-def test_a_source_that_changed_since_the_plan_fails_and_a_retry_takes_it_as_it_is_then(
+def test_source_changed_since_plan_fails_and_retry_copies_it(
     task_env: TaskEnv, target: Side, verb: str, content: bytes
 ) -> None:
     source = task_env.disk()

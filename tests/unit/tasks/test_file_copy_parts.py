@@ -134,7 +134,7 @@ def test_a_large_file_takes_as_many_slices_as_it_needs(
     assert target.unfinished() == []
 
 
-def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_seen_of_it(
+def test_source_changed_between_parts_fails_and_stays_invisible(
     task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = task_env.disk()

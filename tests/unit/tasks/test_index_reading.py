@@ -89,7 +89,7 @@ def test_some_calls_are_under_way_at_once_where_each_is_for_one_folder() -> None
     assert storage.most == LIST_CONCURRENCY
 
 
-def test_one_call_for_many_folders_is_under_way_at_once_until_the_storage_is_found_slow() -> None:
+def test_listing_calls_are_serial_until_storage_is_slow() -> None:
     storage = Many(0.001)
     reader = make_reader(storage)
     asyncio.run(read(reader))

@@ -136,7 +136,7 @@ def test_a_storage_without_an_index_gets_one_by_itself_and_once(task_env: TaskEn
         (State.SUCCEEDED, None, False),
     ],
 )
-def test_a_build_that_failed_is_tried_again_and_one_that_was_stopped_is_not(
+def test_failed_build_is_retried_and_stopped_one_is_not(
     task_env: TaskEnv, disk: Disk, state: State, indexed: int | None, is_opened: bool
 ) -> None:
     refresh(task_env)

@@ -55,7 +55,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["entries-0-000001", "entries-0-000003"])
 @pytest.mark.parametrize("verb", ["copy", "move"])
-def test_a_slice_that_meets_a_lost_list_fails_clearly_and_the_retry_plans_anew(
+def test_lost_list_fails_step_and_retry_plans_again(
     task_env: TaskEnv, verb: str, name: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = task_env.disk(), task_env.disk()
@@ -142,7 +142,7 @@ def test_a_task_of_one_file_keeps_nothing_in_staging(
     assert (task_env.view(task), target.files(), stored) == (SUCCEEDED, {"f": b"content"}, [])
 
 
-def test_a_move_of_one_file_whose_worker_dies_after_its_source_went_succeeds_with_nothing_left_in_staging(
+def test_move_succeeds_after_worker_dies_behind_source_removal(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = task_env.disk(), task_env.disk()

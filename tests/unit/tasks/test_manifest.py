@@ -163,7 +163,7 @@ def test_ten_thousand_rows_take_no_more_memory_than_a_thousand(folder: Path) -> 
     assert sum(path.stat().st_size for path in (folder / "big").iterdir()) > 4_000_000
 
 
-def test_rows_are_lists_in_staging_and_entries_in_memory_also_of_unknown_size(small: str, folder: Path) -> None:
+def test_rows_are_staged_lists_and_entries_of_any_size(small: str, folder: Path) -> None:
     row = ManifestEntry("a", None, 1.5, False, "tag")
 
     async def work() -> list[ManifestEntry]:

@@ -26,7 +26,7 @@ LARGEST = [pytest.param(verb, 10_000, marks=pytest.mark.long) for verb in ("copy
 
 
 @pytest.mark.parametrize(("verb", "count"), [("copy", 100), *LARGEST])
-def test_names_of_a_bucket_are_looked_up_by_its_listing_and_carried_by_one_task(
+def test_bucket_names_are_listed_and_copied_by_one_task(
     task_env: TaskEnv, proxy: Proxy, verb: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "SECONDS", 300)

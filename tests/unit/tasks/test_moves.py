@@ -43,7 +43,7 @@ def source(request: pytest.FixtureRequest, task_env: TaskEnv) -> Side:
 
 @pytest.mark.parametrize("content", [b"old", LARGE])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_newer_version_put_right_before_the_removal_stays_and_the_item_fails_by_name(
+def test_version_put_before_removal_stays_and_fails_by_name(
     task_env: TaskEnv,
     source: Side,
     target: Side,
@@ -150,9 +150,7 @@ def make_batching(task_env: TaskEnv, disk: Disk) -> Any:
     return driver
 
 
-def test_many_small_files_are_moved_in_few_calls_each_durably_and_removed_after_it(
-    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_files_are_moved_in_few_calls_and_durably(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = task_env.disk(), task_env.disk()
     files = {f"tree/f{number}": b"%d" % number for number in range(300)}
     for name, content in files.items():

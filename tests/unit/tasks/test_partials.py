@@ -74,7 +74,7 @@ def test_parts_are_dropped_though_their_storage_was_deleted_or_disabled(
     assert (target.unfinished(), target.files()) == ([], {})
 
 
-def test_parts_in_a_storage_that_points_elsewhere_by_now_are_dropped_where_they_are(
+def test_parts_are_dropped_in_storage_that_was_redirected(
     task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = begin(task_env, target, monkeypatch, lambda: move_elsewhere(target))
@@ -94,7 +94,7 @@ def test_the_options_of_a_storage_are_sealed_in_the_record(task_env: TaskEnv, mo
     assert all("very secret" not in text and target.name not in text for text in seen)
 
 
-def test_parts_in_a_storage_that_does_not_answer_when_the_task_ends_are_dropped_by_the_sweep(
+def test_parts_in_unreachable_storage_are_dropped_by_sweep(
     task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = task_env.driver(target.mount)

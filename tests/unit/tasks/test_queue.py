@@ -107,7 +107,7 @@ def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> 
     assert len(started) == 2
 
 
-def test_lists_are_by_kind_and_status_the_oldest_first_and_of_what_is_done_the_last() -> None:
+def test_lists_are_ordered_by_kind_and_status() -> None:
     tasks = [open_task() for _ in range(5)]
     other = open_task(kind="move")
     settle(tasks[1])
@@ -117,7 +117,7 @@ def test_lists_are_by_kind_and_status_the_oldest_first_and_of_what_is_done_the_l
     assert (ids("move", False, ANN), ids("move", True, ANN)) == ([other.id], [])
 
 
-def test_a_task_that_is_kept_no_longer_is_not_shown_whoever_has_not_deleted_it_yet() -> None:
+def test_expired_task_is_hidden_before_its_deletion() -> None:
     old, young = settle(open_task(), days=7.05), settle(open_task(), days=7.03)
     assert ids("copy", True, ANN) == ids("copy", True, ADMIN) == [young.id]
     expect_missing(lambda: queue.get("copy", old.id, ANN))
@@ -202,7 +202,7 @@ def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED, State.SUCCEEDED])
-def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
+def test_retry_that_cannot_start_leaves_task_done(
     state: State, starter: RecordingDispatcher, started: list[Task]
 ) -> None:
     task = settle(open_task(), state, "why")

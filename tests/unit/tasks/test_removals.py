@@ -84,9 +84,7 @@ def test_the_rest_is_one_task_with_the_right_to_remove_alone(task_env: TaskEnv, 
 
 
 @pytest.mark.usefixtures("no_time")
-def test_each_name_is_judged_when_its_turn_comes_and_a_retry_does_what_is_missing(
-    task_env: TaskEnv, disk: Disk
-) -> None:
+def test_names_are_authorised_in_turn_and_retry_does_the_rest(task_env: TaskEnv, disk: Disk) -> None:
     (task,) = remove(task_env, f"{disk.mount}/d", *NAMES)
     rule = metas.create(path=f"{disk.mount}/d/f07", write_users=[0])
     task_env.run(task)

@@ -98,9 +98,7 @@ def test_killed_at_any_call_nothing_is_lost_and_the_next_run_ends_it(
     assert (task_env.view(task), bucket.files()) == (SUCCEEDED, place("new"))
 
 
-def test_a_cancelled_one_leaves_every_file_under_one_of_the_names_and_a_retry_ends_it(
-    task_env: TaskEnv, bucket: Bucket
-) -> None:
+def test_cancelled_rename_leaves_valid_names_and_retry_finishes(task_env: TaskEnv, bucket: Bucket) -> None:
     task = rename(task_env, f"{bucket.mount}/old", "new")
 
     def cancel(name: str, number: int) -> None:

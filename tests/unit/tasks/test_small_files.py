@@ -59,7 +59,7 @@ def count(proxy: Proxy, task_env: TaskEnv, task: Task) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("verb", "overwrite"), [("copy", False), ("copy", True), ("move", False)])
-def test_each_file_costs_one_call_of_the_server_and_less_than_one_of_the_records(
+def test_file_costs_one_server_call_and_less_than_one_record_call(
     task_env: TaskEnv, proxy: Proxy, disk: Disk, bucket: Bucket, verb: str, overwrite: bool
 ) -> None:
     (task,) = task_env.transfer(verb, disk.mount, bucket.mount, "d", overwrite=overwrite)

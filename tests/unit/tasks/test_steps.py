@@ -138,7 +138,7 @@ def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task)
     assert states == [State.SUCCEEDED]
 
 
-def test_a_mistake_in_a_worker_fails_the_task_without_telling_more_than_that(task: Task) -> None:
+def test_worker_error_fails_task_without_details(task: Task) -> None:
     with pytest.raises(ZeroDivisionError):
         run_step(task, fail_with(ZeroDivisionError("secret text")))
     restart_process()
@@ -156,7 +156,7 @@ def test_settling_leaves_a_task_alone_that_is_another_workers(task: Task, name: 
     assert read(task) == before
 
 
-def test_settling_waits_for_the_worker_that_holds_the_task_and_does_it_once(task: Task) -> None:
+def test_settling_waits_for_holder_and_happens_once(task: Task) -> None:
     asyncio.run(acquire(task))
     with pytest.raises(Busy):
         settle(task)
@@ -240,7 +240,7 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
     assert handler({"tid": task.id}, None) == expected | {"more": False, "seconds": 0}
 
 
-def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task_env: TaskEnv) -> None:
+def test_workers_use_own_loop_or_running_one(task_env: TaskEnv) -> None:
     async def find_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 

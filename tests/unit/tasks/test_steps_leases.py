@@ -127,9 +127,7 @@ def test_of_many_workers_at_once_one_gets_the_task(task: Task) -> None:
     assert sum(isinstance(result, Busy) for result in results) == 11
 
 
-def test_a_worker_that_sleeps_through_its_lease_and_wakes_late_changes_nothing(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_that_outlives_its_lease_changes_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
         sleeper = await acquire(task)
@@ -239,9 +237,7 @@ def test_the_next_run_takes_the_task_from_a_worker_of_the_last_one(task: Task) -
     assert read(task).attempt == 1
 
 
-def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pending_heartbeat_does_not_renew_released_lease(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     beating = threading.Event()
     save = tasks.save
 
@@ -265,9 +261,7 @@ def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
     asyncio.run(whole())
 
 
-def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_one_back(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_worker_cannot_settle_or_restore_task(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
 
     async def clean(run: CountRun, state: State) -> None:
@@ -282,9 +276,7 @@ def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_
 
 
 @pytest.mark.parametrize("step", [-3600, 3600])
-def test_a_clock_that_steps_neither_frees_a_lease_that_is_held_nor_keeps_one_of_the_dead(
-    task: Task, step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clock_step_neither_frees_nor_extends_lease(task: Task, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
 
     async def work() -> None:

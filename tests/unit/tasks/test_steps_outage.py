@@ -81,9 +81,7 @@ def test_work_ends_when_nothing_was_renewed_for_the_time_of_a_lease(
         run_step(task, work)
 
 
-def test_what_a_short_slice_left_to_be_written_is_there_for_the_next_one_whatever_happens_to_it(
-    task: Task, outage: Callable[[int], list[int]]
-) -> None:
+def test_unwritten_result_of_short_step_survives_for_next_one(task: Task, outage: Callable[[int], list[int]]) -> None:
     for _ in range(3):
         assert run_step(task, count) is True
     assert read(task) == task  # not a write yet
@@ -99,9 +97,7 @@ def test_what_a_short_slice_left_to_be_written_is_there_for_the_next_one_whateve
     assert read_at(task) == 4
 
 
-def test_what_is_left_to_be_written_is_written_by_settling_also_at_the_second_try(
-    task: Task, outage: Callable[[int], list[int]]
-) -> None:
+def test_unwritten_result_is_written_by_settling_with_retry(task: Task, outage: Callable[[int], list[int]]) -> None:
     assert run_step(task, count) is True
     outage(1)
     with pytest.raises(RecordsUnavailable):
@@ -111,7 +107,7 @@ def test_what_is_left_to_be_written_is_written_by_settling_also_at_the_second_tr
 
 
 @pytest.mark.parametrize("name", ["RecordsUnavailable", "Busy"])
-def test_a_task_that_could_not_be_worked_on_is_not_settled_but_left_for_later(task: Task, name: str) -> None:
+def test_task_without_work_is_left_for_later_instead_of_settled(task: Task, name: str) -> None:
     async def clean(run: CountRun, state: State) -> None:
         raise AssertionError
 
@@ -120,7 +116,7 @@ def test_a_task_that_could_not_be_worked_on_is_not_settled_but_left_for_later(ta
 
 
 @pytest.mark.parametrize("change", [tasks.delete, None])
-def test_a_superseded_execution_leaves_the_task_for_later_only_while_there_is_one(task: Task, change: Any) -> None:
+def test_superseded_execution_leaves_existing_task_for_later(task: Task, change: Any) -> None:
     async def clean(run: CountRun, state: State) -> None:
         raise AssertionError
 
@@ -129,7 +125,7 @@ def test_a_superseded_execution_leaves_the_task_for_later_only_while_there_is_on
     assert asyncio.run(steps.settle(task.id, {"Error": "Superseded"}, SCHEMA, clean)) is (change is None)
 
 
-def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_one(task: Task) -> None:
+def test_task_removed_while_settled_is_cleaned_up(task: Task) -> None:
     seen: list[tuple[State, bool]] = []
 
     async def clean(run: CountRun, state: State) -> None:
@@ -144,7 +140,7 @@ def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_o
         read(task)
 
 
-def test_a_task_whose_record_grows_too_large_ends_with_that_reason_and_is_not_tried_for_ever(task: Task) -> None:
+def test_task_with_oversized_record_ends_with_reason(task: Task) -> None:
     async def grow(run: CountRun) -> bool:
         run.cursor.at += 1
         run.cursor.partial = PartialFile(path="x" * 500_000, key="", length=1)
@@ -159,7 +155,7 @@ def test_a_task_whose_record_grows_too_large_ends_with_that_reason_and_is_not_tr
     assert read(task).view.error == refused.value.message
 
 
-def test_a_short_slice_that_left_what_is_too_large_to_be_written_is_settled_at_the_second_try(task: Task) -> None:
+def test_short_step_with_oversized_result_is_settled_at_retry(task: Task) -> None:
     async def grow(run: CountRun) -> bool:
         run.cursor.partial = PartialFile(path="x" * 500_000, key="", length=1)
         return True

@@ -174,9 +174,7 @@ def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) 
     assert sessions.is_revoked("lasting")
 
 
-def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
-    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_task_untouched_for_an_hour_is_restarted(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = task_env.disk(), task_env.disk()
     source.put("f", b"f")
     task = task_env.copy(source.mount, target.mount, "f")

@@ -202,7 +202,7 @@ def test_a_file_whose_size_is_not_known_is_copied_whole(task_env: TaskEnv, monke
 
 
 @pytest.mark.parametrize(("content", "state"), [(b"mine", State.SUCCEEDED), (b"theirs", State.FAILED)])
-def test_of_a_file_whose_size_is_not_known_the_same_bytes_at_the_target_count_as_copied(
+def test_equal_bytes_of_unknown_size_count_as_copied(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch, content: bytes, state: State
 ) -> None:
     source, target = task_env.disk(), task_env.disk()
@@ -274,7 +274,7 @@ def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) 
     assert (cursor.round, cursor.entry_count, cursor.attempt) == (1, 1, 1)
 
 
-def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_success(task_env: TaskEnv) -> None:
+def test_lists_are_removed_on_success_while_staged_source_stays(task_env: TaskEnv) -> None:
     target, stage = task_env.disk(), f"{uuid4().hex}.0"
     staged = task_env.folder / "staging" / stage / "body"
     staged.mkdir(parents=True)

@@ -164,9 +164,7 @@ def test_what_workers_have_copied_is_shown_while_others_are_at_work(
     assert task_env.read(task).view.progress == 100
 
 
-def test_a_long_slice_shows_how_far_it_came_every_two_seconds_and_nothing_where_a_worker_holds_the_task(
-    task_env: TaskEnv, source: Disk
-) -> None:
+def test_long_step_reports_progress_unless_worker_holds_task(task_env: TaskEnv, source: Disk) -> None:
     async def tell(task: Task, done: int) -> float:
         run = transfer_parts.TransferPartRun(task, 5.0)
         run.show_progress(done)

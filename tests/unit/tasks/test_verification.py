@@ -71,7 +71,7 @@ def damage(task_env: TaskEnv, mount: str) -> Any:
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
 @pytest.mark.parametrize("side", ["disk", "bucket"])
-def test_a_move_whose_bytes_are_damaged_on_their_way_fails_by_name_and_the_source_stays(
+def test_damaged_move_fails_by_name_and_keeps_source(
     task_env: TaskEnv, side: str, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = getattr(task_env, side)(), task_env.disk()
@@ -99,7 +99,7 @@ def test_what_is_moved_is_read_once_more_where_nothing_else_proves_it(
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
 @pytest.mark.parametrize("why", ["the storage proves what it stores", "the setting is off", "it is a copy"])
-def test_the_target_is_not_read_when_the_storage_proves_it_or_the_setting_is_off_or_nothing_is_removed(
+def test_target_is_not_read_if_proven_or_switched_off_or_copied(
     task_env: TaskEnv, content: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = task_env.disk(), task_env.disk()
@@ -114,9 +114,7 @@ def test_the_target_is_not_read_when_the_storage_proves_it_or_the_setting_is_off
     assert (task_env.view(task), target.files(), driver.reads) == (SUCCEEDED, {"f": content}, [])
 
 
-def test_ranges_of_an_object_are_compared_with_the_target_though_that_proves_what_it_was_sent(
-    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_of_object_are_compared_with_target(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """No checksum covers a range of an object on its way to us."""
     source, target = task_env.bucket(), task_env.disk()
     source.put("f", LARGE)
@@ -156,7 +154,7 @@ def test_a_comparison_goes_on_in_the_next_slice(task_env: TaskEnv, monkeypatch: 
     assert visited.count("Move") > 2 * len(offsets) - 1
 
 
-def test_a_comparison_that_fails_in_a_later_slice_leaves_what_another_one_has_put_there(
+def test_comparison_failing_in_later_step_keeps_foreign_file(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = task_env.disk(), task_env.disk()

@@ -80,9 +80,7 @@ def test_a_tool_that_no_administrator_has_set_up_is_not_called(machine: None, na
         ("SimpleHttp", "http://e.org/a.torrent", "SimpleHttp"),
     ],
 )  # fmt: skip
-def test_web_addresses_go_to_our_own_fetcher_unless_the_setting_gives_them_to_aria2(
-    name: str, url: str, chosen: str
-) -> None:
+def test_web_urls_use_own_fetcher_unless_aria2_is_set(name: str, url: str, chosen: str) -> None:
     assert registry.choose_tool(name, url, settings()) == chosen
     assert registry.choose_tool(name, url, settings(aria2_http="true")) == name
 

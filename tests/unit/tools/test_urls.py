@@ -38,7 +38,7 @@ def test_each_tool_takes_its_own_schemes(url: str, tools: str) -> None:
                 urls.normalize_url(url, tool)
 
 
-def test_a_scheme_that_a_tool_does_not_know_is_refused_in_the_words_clients_know() -> None:
+def test_unknown_scheme_is_refused_with_known_message() -> None:
     for url in ("ftp://h/", MAGNET, "ed2k://|file|", "file:///x"):
         with pytest.raises(Problem, match=f"^{re.escape(SIMPLE)}$"):
             urls.normalize_url(url, "SimpleHttp")

@@ -44,7 +44,7 @@ def test_a_new_storage_is_mounted_with_all_options_of_its_driver(tree: TreeEnv) 
     assert list(json.loads(stored.addition)) == [item.name for item in Local.Options.list_form_items()]
 
 
-def test_in_the_cloud_a_local_storage_is_refused_with_the_reason_and_one_that_is_there_says_it(tree: TreeEnv) -> None:
+def test_local_storage_in_cloud_is_refused_with_reason(tree: TreeEnv) -> None:
     id = create(tree)
     use_cloud(is_function=True)
     with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):

@@ -61,9 +61,7 @@ def test_an_archive_in_which_nothing_is_found_for_long_is_given_up(
     asyncio.run(late())
 
 
-def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_streams_are_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_readers_leave_room_for_others_until_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.zip").write_bytes(zipped(FILES))
     monkeypatch.setattr(core_limits, "ARCHIVE_MEMBER_WAIT_SECONDS", 0.01)
     most = core_limits.ARCHIVE_MEMBERS_PER_CALLER

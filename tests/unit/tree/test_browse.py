@@ -163,7 +163,7 @@ def test_a_direct_link_is_the_storages_own_or_ours(tree: TreeEnv) -> None:
         tree.run(browse.get_link(tree.access("/links/none"), BASE))
 
 
-def test_pages_of_one_folder_share_their_rows_between_callers_who_see_the_same(tree: TreeEnv) -> None:
+def test_callers_with_same_view_share_encoded_pages(tree: TreeEnv) -> None:
     driver = MemoryFolders()
     driver.folders["/"] = ["a", "b", "c"]
     access = builders.access(driver, "/", Right.READ)

@@ -102,7 +102,7 @@ def test_a_page_costs_two_listings_at_most(tree: TreeEnv, lists: Counter) -> Non
     assert lists.take() == 2
 
 
-def test_sub_folders_are_found_page_by_page_and_files_beside_them_are_not_kept(tree: TreeEnv, lists: Counter) -> None:
+def test_subfolders_are_found_by_page_without_keeping_files(tree: TreeEnv, lists: Counter) -> None:
     tree.mount_disk("/s3/many/0150.txt/mounted")
     tree.mount_disk("/s3/many/none/mounted")
     assert list_subfolders(tree, "/s3/many") == [*FOLDERS, "none"]
@@ -158,7 +158,7 @@ def test_other_orders_are_of_the_whole_folder_up_to_a_bound(
     assert lists.take() == 0, "it is known to be too large"
 
 
-def test_a_storage_with_an_order_of_its_own_shows_a_larger_folder_in_that_of_the_server(
+def test_large_folder_is_listed_in_order_of_server(
     tree: TreeEnv, filled: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "MAX_SORTED_ENTRIES", 150)

@@ -57,7 +57,7 @@ def test_links_into_archives_have_a_key_of_their_own(tree: TreeEnv) -> None:
         authorize(tree, path, inside)
 
 
-def test_a_link_of_a_user_who_may_no_longer_read_is_refused_unless_the_setting_is_off(tree: TreeEnv) -> None:
+def test_link_of_user_without_access_is_refused_by_setting(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "file")
     signature = sign(tree, "/disk/file")
     authorize(tree, "/disk/file", signature)

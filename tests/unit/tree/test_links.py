@@ -119,7 +119,7 @@ def test_no_link_allows_guessing_the_permanent_token() -> None:
         assert hmac.digest(key.encode(), f"{PATH}:0".encode(), "sha256") not in sign().encode()
 
 
-def test_links_end_after_the_hours_of_the_setting_rounded_up_to_a_common_moment() -> None:
+def test_links_expire_after_hours_rounded_up() -> None:
     for hours in (0, -3):
         assert links.make_signer(make(hours), 1).expires == 0
     ends = links.make_signer(make(2), 1).expires

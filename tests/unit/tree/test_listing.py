@@ -48,7 +48,7 @@ def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     asyncio.run(go())
 
 
-def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() -> None:
+def test_dropping_below_folder_keeps_neighbours_and_storages() -> None:
     async def go() -> None:
         cache, at, other, driver = Listings(), mount(), mount("/o"), MemoryFolders()
         paths = ["/", "/a", "/a/b", "/ab"]

@@ -59,9 +59,7 @@ VERBS: dict[str, tuple[Right, Verb]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_rules_are_judged_in_one_pass_over_the_folders_and_others_have_their_turn(
-    verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rules_are_evaluated_in_one_pass_with_turns_for_others(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     passes, turns, evaluate = 0, 0, Rules.evaluate
 
     def count(*args: Any) -> Any:

@@ -96,7 +96,7 @@ def test_a_location_moves_inside_its_storage() -> None:
     assert storage_path.with_path(P("/")).parent.path == "/"
 
 
-def test_the_table_follows_the_records_and_keeps_drivers_that_serve_the_new_ones_too(tree: TreeEnv) -> None:
+def test_table_follows_records_and_keeps_valid_drivers(tree: TreeEnv) -> None:
     tree.mount_disk("/a", "file")
     running = tree.run(tree.access("/a").locate())
     removed = tree.mount_disk("/b", "file")
@@ -125,7 +125,7 @@ def test_a_changed_storage_gets_a_new_driver_and_a_disabled_one_none(tree: TreeE
     assert tree.run(mounts.start(storage.id)) == DISABLED
 
 
-def test_drivers_are_started_anew_when_another_process_has_done_so_with_its_own(tree: TreeEnv) -> None:
+def test_drivers_restart_after_restart_in_other_process(tree: TreeEnv) -> None:
     here, there = share_memory(2)
     tree.mount_disk("/disk", "file")
     runtime.put(SharedMemory, here)
@@ -156,9 +156,7 @@ def test_a_storage_that_does_not_start_says_why_and_the_others_work(tree: TreeEn
 
 
 @pytest.mark.parametrize(("driver", "addition"), [("Nonsense", {}), ("UrlTree", {"url_structure": 5})])
-def test_a_storage_that_cannot_be_made_is_unavailable_under_a_class_of_its_own(
-    tree: TreeEnv, driver: str, addition: dict[str, object]
-) -> None:
+def test_storage_that_cannot_start_is_unavailable(tree: TreeEnv, driver: str, addition: dict[str, object]) -> None:
     tree.mount("/broken", driver, options=addition)
     with pytest.raises(StorageUnavailable, match=r"^storage status: .+: storage not init$") as refusal:
         tree.run(tree.access("/broken/x").locate())
@@ -225,7 +223,7 @@ def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: py
     assert storages.get(mount.storage.id).status == WORKING
 
 
-def test_a_storage_that_did_not_answer_at_its_start_is_started_again_with_its_next_use(tree: TreeEnv) -> None:
+def test_storage_without_answer_at_start_is_restarted_on_use(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "file")
     (mount,) = tree.run(mounts.ready()).mounts
     answers = [Unreachable(), Unreachable(), None]

@@ -226,7 +226,7 @@ def test_a_name_that_something_has_is_refused_while_it_is_held() -> None:
     asyncio.run(work())
 
 
-def test_a_slow_sender_keeps_nobody_from_the_name_and_finds_it_taken_at_the_end() -> None:
+def test_slow_sender_does_not_block_name_and_finds_it_taken() -> None:
     async def work() -> None:
         driver = CheckingDriver()
         storage_path = locate("/x", driver)
@@ -284,7 +284,7 @@ def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePa
         asyncio.run(hold_both(*places))
 
 
-def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() -> None:
+def test_opposite_renames_do_not_deadlock() -> None:
     async def hold(*places: StoragePath) -> None:
         async with lock_name(*places):
             await asyncio.sleep(0.005)
@@ -296,7 +296,7 @@ def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() 
     asyncio.run(work())
 
 
-def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused() -> None:
+def test_folders_are_made_in_order_and_file_in_path_is_refused() -> None:
     async def work(verb: Callable[[StoragePath], Awaitable[None]]) -> None:
         driver = CheckingDriver()
         await asyncio.gather(*(verb(locate(f"/a/b/{number}", driver)) for number in range(3)))

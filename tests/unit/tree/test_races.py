@@ -93,7 +93,7 @@ def test_one_of_two_requests_gets_a_free_name_and_the_other_collides(first: Verb
     asyncio.run(race())
 
 
-def test_of_many_requests_at_one_name_one_is_acknowledged_and_its_bytes_are_there() -> None:
+def test_concurrent_requests_for_name_have_one_winner() -> None:
     async def race() -> None:
         for round in range(ROUNDS):
             names = [f"{round}-{index}" for index in range(len(VERBS))]
@@ -106,7 +106,7 @@ def test_of_many_requests_at_one_name_one_is_acknowledged_and_its_bytes_are_ther
     asyncio.run(race())
 
 
-def test_without_the_hold_a_storage_that_only_looks_loses_acknowledged_bytes() -> None:
+def test_missing_lock_loses_acknowledged_bytes() -> None:
     """The purpose of the lock: a driver that claims to refuse existing names, and cannot."""
 
     async def race() -> None:
@@ -118,7 +118,7 @@ def test_without_the_hold_a_storage_that_only_looks_loses_acknowledged_bytes() -
 
 
 @pytest.mark.parametrize("verb", [rename, move])
-def test_what_was_put_with_overwriting_is_not_replaced_by_one_that_looked_before(verb: Verb) -> None:
+def test_overwriting_put_survives_request_that_checked_before(verb: Verb) -> None:
     async def race() -> None:
         for _ in range(ROUNDS):
             driver = CheckingDriver("/to", "/first")

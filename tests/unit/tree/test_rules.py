@@ -85,7 +85,7 @@ def test_the_password_opens_and_the_right_skips_it() -> None:
         assert compiled.evaluate(user(Right.SKIP_PASSWORD), path).may_read("")
 
 
-def test_a_list_of_readers_admits_them_alone_and_no_password_or_right_helps_others() -> None:
+def test_readers_list_admits_only_its_members() -> None:
     compiled = rules(_a={"read_users": [7], "read_users_sub": True, "password": "x", "p_sub": True})
     assert compiled.evaluate(user(id=7), P("/a/b")).may_read("x")
     assert not compiled.evaluate(user(id=7), P("/a/b")).may_read("")

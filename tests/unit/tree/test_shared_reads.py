@@ -90,7 +90,7 @@ def test_one_read_serves_all_that_asked_before_it_began() -> None:
     run(scenario)
 
 
-def test_a_caller_that_comes_while_others_wake_up_does_not_start_a_second_read() -> None:
+def test_caller_during_wake_up_does_not_start_second_read() -> None:
     async def scenario(callers: Callers) -> None:
         tasks = [callers.ask()]
         await settle()
@@ -111,7 +111,7 @@ def test_a_caller_that_comes_while_others_wake_up_does_not_start_a_second_read()
     run(scenario)
 
 
-def test_a_read_under_way_serves_who_accepts_it_and_no_further_read_follows() -> None:
+def test_running_read_serves_accepting_callers_only() -> None:
     async def scenario(callers: Callers) -> None:
         first = callers.ask()
         await settle()
@@ -160,7 +160,7 @@ def test_who_is_cancelled_leaves_the_others_alone() -> None:
     run(scenario)
 
 
-def test_a_read_is_cancelled_with_its_last_caller_and_the_next_one_begins_anew() -> None:
+def test_read_is_cancelled_with_last_caller_and_restarts() -> None:
     async def scenario(callers: Callers) -> None:
         first = callers.ask()
         await settle()

@@ -191,7 +191,7 @@ def test_a_folder_does_not_leave_the_rule_that_hides_names_in_it(tree: TreeEnv) 
     assert not any(name.startswith("to/d") for name in find_files(disk))
 
 
-def test_a_folder_does_not_fill_what_a_rule_at_its_target_keeps_from_the_caller(tree: TreeEnv) -> None:
+def test_folder_is_not_created_where_rule_denies_content(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
     tree.add_rule("/disk/to/d/e", write_users=[0])
     for verb in (move, copy):
@@ -259,7 +259,7 @@ def test_files_do_not_replace_what_is_hidden_or_mounted(tree: TreeEnv) -> None:
         move_files(tree, "/disk/from/d", "/disk/to", "overwrite")
 
 
-def test_files_are_moved_within_one_storage_with_the_right_and_a_known_policy(tree: TreeEnv) -> None:
+def test_files_are_moved_within_storage_by_right_and_policy(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", *FILES)
     tree.mount_disk("/other")
     with pytest.raises(NotSupported):
@@ -279,7 +279,7 @@ def test_files_are_moved_within_one_storage_with_the_right_and_a_known_policy(tr
         (copy, {"merge": True}, None),
     ],
 )  # fmt: skip
-def test_a_name_that_is_taken_after_the_look_follows_the_same_policy_and_what_was_done_before_stays(
+def test_name_taken_after_check_follows_conflict_policy(
     tree: TreeEnv, monkeypatch: pytest.MonkeyPatch, verb: Any, conflict: dict[str, bool], outcome: type[Problem] | None
 ) -> None:
     disk = tree.mount_disk("/disk", *FILES, "from/c")

@@ -147,9 +147,7 @@ def test_a_body_that_is_cut_leaves_the_old_file(tree: TreeEnv) -> None:
 
 
 @pytest.mark.parametrize(("durability", "durable"), [("process", False), ("file", True)])
-def test_what_is_stored_or_copied_survives_a_power_cut_where_the_setting_says_so(
-    durability: str, durable: bool
-) -> None:
+def test_stored_or_copied_files_are_durable_by_setting(durability: str, durable: bool) -> None:
     driver = CheckingDriver("/d", refuses=True)
     settings = Settings({"durability": durability})
 

@@ -128,7 +128,7 @@ def test_what_no_function_can_carry_is_refused_and_says_what_helps(
 
 @pytest.mark.parametrize("accept", ["gzip", "identity"])
 @pytest.mark.parametrize(("noise", "code"), [(0, 200), (MAX_NAME_BYTES, 413)])
-def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused(
+def test_largest_function_listing_is_answered_or_refused(
     monkeypatch: pytest.MonkeyPatch, accept: str, noise: int, code: int
 ) -> None:
     """In pieces, so that neither needs more memory than the answer may have."""

@@ -46,7 +46,7 @@ def test_a_failure_carries_code_message_and_data() -> None:
     assert read(make_failure(AccessDenied("secret"), "******"))["message"] == "******"
 
 
-def test_a_failure_says_after_how_many_seconds_to_try_again_where_that_is_known() -> None:
+def test_failure_has_retry_time_if_known() -> None:
     assert make_failure(TooMany(retry_after=300)).headers["retry-after"] == "300"
     assert make_failure(TooMany("wait", retry_after=7).with_prefix("a name")).headers["retry-after"] == "7"
     assert "retry-after" not in make_failure(AccessDenied()).headers

@@ -28,7 +28,7 @@ def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> 
     assert (page.headers["x-frame-options"], page.headers["x-content-type-options"]) == ("DENY", "nosniff")
 
 
-def test_a_page_says_after_how_many_seconds_to_try_again_where_that_is_known() -> None:
+def test_page_has_retry_time_if_known() -> None:
     page = make_failure_page(TooMany(retry_after=10), headers={"x-own": "1"})
     assert (page.status_code, page.headers["retry-after"], page.headers["x-own"]) == (429, "10", "1")
     assert "retry-after" not in make_failure_page(AccessDenied()).headers

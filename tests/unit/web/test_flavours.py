@@ -34,14 +34,14 @@ def test_a_request_has_the_flavour_that_the_middleware_noted() -> None:
 
 
 @pytest.mark.parametrize("number", WORDS)
-def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
+def test_state_is_number_for_existing_clients_and_word_natively(number: int) -> None:
     view = replace(TASK_VIEW, state=number)
     assert flavours.format_task(view, ApiFlavour.OPENLIST) == view.to_wire()
     assert flavours.format_task(view, ApiFlavour.NATIVE) == view.to_wire() | {"state": WORDS[number]}
     assert State(number).name.lower() == WORDS[number]
 
 
-def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
+def test_info_is_array_natively_and_object_for_existing_clients() -> None:
     assert flavours.format_task_info(TASK_VIEW, ApiFlavour.OPENLIST) == VIEW
     assert flavours.format_task_info(TASK_VIEW, ApiFlavour.NATIVE) == [VIEW | {"state": "running"}]
 
@@ -53,9 +53,7 @@ def test_a_created_task_has_six_fields_by_the_document() -> None:
 
 
 @pytest.mark.parametrize(("progress", "shown"), [(0.0, "0"), (100.0, "100"), (12.5, "12.5"), (7, "7")])
-def test_progress_is_a_whole_number_where_it_can_be_and_always_in_a_creation_record(
-    progress: float, shown: str
-) -> None:
+def test_progress_is_integer_if_whole_and_in_created_tasks(progress: float, shown: str) -> None:
     task = replace(TASK, view=replace(TASK_VIEW, progress=progress))
     for flavour in ApiFlavour:
         assert json.dumps(flavours.format_task(task.view, flavour)["progress"]) == shown

@@ -77,7 +77,7 @@ def test_a_request_is_answered() -> None:
     assert handler(PING, None)["statusCode"] == 200
 
 
-def test_a_request_is_counted_by_the_code_of_its_answer_and_logged_under_its_ids(
+def test_request_is_counted_by_code_and_logged_by_ids(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")

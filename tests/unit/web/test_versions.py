@@ -88,7 +88,7 @@ def test_ranges_of_one_answer_are_of_one_version(tmp_path: Path) -> None:
         ask(tmp_path, [OLD, OLD, OLD, OLD, NEW, NEW], range="bytes=0-3,8-11")
 
 
-def test_a_range_of_a_version_that_is_gone_is_answered_with_the_whole_new_one(tmp_path: Path) -> None:
+def test_range_of_replaced_version_returns_whole_new_file(tmp_path: Path) -> None:
     old = ask(tmp_path, [])
     answer = ask(tmp_path, [NEW], range="bytes=1-2", if_range=old.headers["etag"])
     assert (answer.status_code, answer.content) == (200, NEW)
@@ -100,9 +100,7 @@ def test_a_file_that_is_replaced_at_every_try_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [NEW, OLD[:-1], b""])
-def test_where_the_storage_compares_nothing_a_body_of_another_length_is_broken_off(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_body_of_other_length_is_aborted_without_validators(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(EntryChanged):
         ask(tmp_path, [content], checks=False)
     assert ask(tmp_path, [], checks=False).content == OLD

@@ -58,9 +58,7 @@ def test_first_administrator_writes_by_webdav_and_keeps_the_stored_number(
     assert admin.get("/api/me")["data"]["permission"] == permission
 
 
-def test_an_account_that_is_disabled_or_has_another_password_is_out_at_once(
-    service: Service, admin: Client, people: People
-) -> None:
+def test_disabled_account_or_changed_password_ends_dav_session(service: Service, admin: Client, people: People) -> None:
     person = people.new(EVERYTHING)
     dav, row = Dav(service, person), person.row(admin)
     assert dav.status("PROPFIND", "/", **PROPFIND) == 207
@@ -85,9 +83,8 @@ def test_wrong_passwords_lock_the_account_for_all_doors(service: Service, people
     assert login.json()["code"] == 429
 
 
-def test_who_is_believed_is_locked_out_too_so_that_nobody_beside_them_guesses_on(
-    service: Service, people: People
-) -> None:
+def test_cached_sign_in_is_locked_out_with_its_source(service: Service, people: People) -> None:
+    """A cached session does not let others at its source go on guessing."""
     person = people.new(EVERYTHING)
     dav, wrong = Dav(service, person), make_basic(person.name, "wrong")
     assert dav.status("PROPFIND", "/", **PROPFIND) == 207
@@ -95,9 +92,7 @@ def test_who_is_believed_is_locked_out_too_so_that_nobody_beside_them_guesses_on
     assert dav.status("PROPFIND", "/", **PROPFIND) == 429
 
 
-def test_a_second_factor_has_no_place_in_basic_but_an_application_password_does(
-    service: Service, people: People
-) -> None:
+def test_second_factor_needs_application_password_for_basic(service: Service, people: People) -> None:
     person = people.new(EVERYTHING)
     made = person.client.ok("/api/me/app_password/add", title="phone")
     enrol(person)
@@ -111,9 +106,7 @@ def test_a_second_factor_has_no_place_in_basic_but_an_application_password_does(
     assert dav.status("PROPFIND", "/", **PROPFIND) == 401
 
 
-def test_the_guest_gets_in_where_the_guest_may_and_types_the_folders_password(
-    service: Service, admin: Client, folder: str
-) -> None:
+def test_guest_signs_in_and_sends_folder_password(service: Service, admin: Client, folder: str) -> None:
     dav = Dav(service)
     sesame, nothing = make_basic("guest", "sesame"), make_basic("guest", "")
     assert dav.status("PROPFIND", "/", authorization=nothing, depth="0") == 401
@@ -151,7 +144,7 @@ def run_from(folder: Path, address: str, work: Callable[[httpx.AsyncClient], Awa
     asyncio.run(go())
 
 
-def test_plain_http_from_elsewhere_is_refused_before_a_password_is_asked_for(records: None, tmp_path: Path) -> None:
+def test_plain_http_sign_in_is_refused_before_password_check(records: None, tmp_path: Path) -> None:
     from mangrove.configuration import settings
 
     async def work(client: httpx.AsyncClient) -> None:
@@ -166,7 +159,7 @@ def test_plain_http_from_elsewhere_is_refused_before_a_password_is_asked_for(rec
     run_from(tmp_path, "203.0.113.7", work)
 
 
-def test_who_was_found_right_costs_no_slow_hash_again_and_warm_requests_ask_no_record(
+def test_cached_sign_in_needs_no_hash_and_no_record(
     records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mangrove.identity import passwords

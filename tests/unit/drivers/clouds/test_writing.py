@@ -29,9 +29,7 @@ async def start(folder: Path) -> Any:
     return driver
 
 
-def test_more_than_fits_is_refused_before_the_body_is_read_or_as_soon_as_it_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_body_is_refused_as_early_as_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "MAX_PIECE_BYTES", 2 << 20)
     read = []
 

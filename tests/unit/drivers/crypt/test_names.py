@@ -82,7 +82,7 @@ def test_what_is_no_encrypted_name_or_no_name_of_the_tree_is_left_out(mode: str,
     assert make_names(mode, encoding).decrypt(name, is_dir=False) is None
 
 
-def test_symbols_stand_for_the_control_characters_that_rclone_puts_into_names() -> None:
+def test_symbols_replace_control_characters_like_rclone() -> None:
     names, encoding = make_names("standard", "base32768"), make_encoding("base32768")
     texts = {names.encrypt(name, False): name for name in map(str, range(1000))}
     text = next(text for text in texts if any(0x2400 < ord(letter) < 0x2420 for letter in text))

@@ -120,7 +120,7 @@ def test_the_bound_counts_what_is_inside_a_container_too() -> None:
     assert decode(bytes(gif)) == (Outcome.TOO_LARGE, b"")
 
 
-def test_a_picture_of_more_pixels_than_asked_for_here_needs_another_process() -> None:
+def test_picture_over_pixel_limit_needs_another_process() -> None:
     content = save(Image.new("RGB", (400, 300), "teal"), "PNG")
     assert decode(content, 400 * 300 - 1) == (Outcome.NEEDS_MORE, b"")
     assert decode(content, 400 * 300)[0] is Outcome.MADE

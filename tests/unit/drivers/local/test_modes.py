@@ -57,7 +57,7 @@ MADE = {"folder": 0o755, "folder/below": 0o755, "copied": 0o755, "folder/file": 
 MADE |= {"parts": 0o644}
 
 
-def test_what_is_made_outside_of_the_data_directory_can_be_read_by_other_programs(tmp_path: Path) -> None:
+def test_files_outside_data_directory_are_readable_by_others(tmp_path: Path) -> None:
     asyncio.run(make_all(mount(tmp_path / "media")))
     assert list_modes(tmp_path / "media") == {name: f"{mode:o}" for name, mode in MADE.items()}
 
@@ -67,7 +67,7 @@ def test_what_is_made_in_the_data_directory_is_for_the_owner_alone(data: Path) -
     assert list_modes(data / "files") == {name: f"{mode & 0o700:o}" for name, mode in MADE.items()}
 
 
-def test_a_file_that_leaves_the_data_directory_can_be_read_by_other_programs_again(data: Path, tmp_path: Path) -> None:
+def test_file_moved_out_of_data_directory_becomes_readable(data: Path, tmp_path: Path) -> None:
     inside, outside, back = mount(data / "files"), mount(tmp_path / "media"), mount(data / "other")
 
     async def copy(source: Local, target: Local, name: str) -> None:

@@ -111,9 +111,7 @@ class Calls:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_of_many_files_each_folder_is_opened_once_at_both_ends_and_a_file_takes_twelve_calls(
-    tmp_path: Path, durable: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_are_opened_once_for_many_files(tmp_path: Path, durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     use_cloud()  # without the reserve of a data disk, which takes calls of its own
     source, target = Root(str(tmp_path / "source")), Root(str(tmp_path / "target"))
     requests = []

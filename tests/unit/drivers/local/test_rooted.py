@@ -144,7 +144,7 @@ def test_files_and_folders_are_told_apart(root: Root) -> None:
         pass
 
 
-def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_followed(
+def test_folder_replaced_by_link_after_resolving_is_not_followed(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "open_beneath", refuse_call)

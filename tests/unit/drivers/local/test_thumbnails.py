@@ -84,7 +84,7 @@ def test_no_more_thumbnails_are_made_at_once_than_the_storage_says(tmp_path: Pat
     assert counting.most == at_once
 
 
-def test_a_process_decodes_one_picture_after_the_other_and_ends_with_the_service(tmp_path: Path) -> None:
+def test_process_decodes_several_pictures_and_ends_with_service(tmp_path: Path) -> None:
     before, path = list_children(), write(tmp_path / "a.png", (600, 450))
     for _ in range(3):
         make(path)
@@ -148,7 +148,7 @@ def test_one_that_stands_still_is_replaced(tmp_path: Path) -> None:
     pool.close()
 
 
-def test_a_picture_that_ends_its_process_is_told_and_the_next_one_has_another(tmp_path: Path) -> None:
+def test_picture_that_kills_its_process_is_logged_and_next_works(tmp_path: Path) -> None:
     path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MAX_PIXELS)
     read, write_end = os.pipe()
 

@@ -82,7 +82,7 @@ def test_what_another_stored_after_a_damaged_put_is_not_removed(proxy: Proxy, bu
 
 @pytest.mark.parametrize("status", [400, 501])
 @pytest.mark.parametrize("refused", [("x-amz-checksum-crc32",), ("x-amz-checksum-crc32", "content-md5")])
-def test_a_server_that_refuses_a_checksum_is_sent_another_and_that_is_remembered(
+def test_refused_checksum_is_replaced_and_remembered(
     proxy: Proxy, bucket_behind: Bucket, status: int, refused: tuple[str, ...]
 ) -> None:
     def refuse(exchange: Exchange) -> None:

@@ -120,7 +120,7 @@ def test_what_is_free_is_taken_and_what_is_there_is_kept_by_every_server(
     assert (bucket.keys(), bucket.dangling()) == (["e", "s", "t/below"], 0)
 
 
-def test_a_copy_keeps_its_description_where_only_uploads_can_be_conditional(bucket: Bucket) -> None:
+def test_copy_keeps_metadata_if_only_uploads_are_conditional(bucket: Bucket) -> None:
     described = {"ContentType": "text/x-a", "CacheControl": "no-store", "Metadata": {"a": "b"}}
     bucket.client.put_object(Bucket=bucket.name, Key="s", Body=b"mine", **described)
     run_on_driver(bucket.options(), copy)

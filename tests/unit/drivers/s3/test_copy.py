@@ -49,9 +49,7 @@ def test_what_cannot_be_copied_is_answered_for_itself(bucket: Bucket) -> None:
     assert bucket.keys() == ["a", "b", "c", "to/a"]
 
 
-def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_object_needs_task_that_copies_it_in_parts(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "MAX_COPY_BYTES", 6 * MIB)
     written = os.urandom(13 * MIB)
     bucket.put("a +%ä", content=written)

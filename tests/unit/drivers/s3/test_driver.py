@@ -107,9 +107,7 @@ def test_an_empty_folder_goes_and_one_whose_names_cannot_be_shown_stays(bucket: 
     assert bucket.keys() == ["odd/.mangrove", "odd/a\\b.txt"]
 
 
-def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_threads_end(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_storage_lets_calls_finish_then_ends_threads(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mangrove.drivers.threads.IDLE_TIMEOUT_SECONDS", 0.2)
     bucket.put("large", content=bytes(6 * MIB))
     others, threads = set(threading.enumerate()), set[threading.Thread]()
@@ -141,9 +139,7 @@ def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_thread
         assert not thread.is_alive()
 
 
-def test_a_removal_ends_between_two_batches_when_time_is_up_and_the_next_one_goes_on(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removal_ends_between_batches_and_next_one_continues(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(seconds: float = 0.0) -> None:
         if len(bucket.keys()) == 3:
             raise OutOfTime

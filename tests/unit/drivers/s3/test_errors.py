@@ -58,7 +58,7 @@ def test_every_failure_is_translated_without_what_it_was_about(error: Exception,
     assert "secret" not in caught.value.message
 
 
-def test_an_error_of_the_server_that_comes_with_a_checksum_is_translated_too() -> None:
+def test_server_error_with_checksum_is_translated() -> None:
     with odd_server(500, b"<Error/>", headers={"x-amz-checksum-crc32": "AAAAAA=="}) as options:
         run_on_driver(options, lambda driver: actions.fails(driver.read(P("/f")), Unreachable))
 

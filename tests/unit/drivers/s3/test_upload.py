@@ -106,7 +106,7 @@ def test_parts_grow_with_the_announced_size() -> None:
         assert part * uploads.MAX_PARTS >= size
 
 
-def test_the_recovery_of_one_copy_leaves_the_upload_of_another_to_the_same_key(bucket: Bucket) -> None:
+def test_recovery_of_copy_keeps_upload_of_other_copy(bucket: Bucket) -> None:
     async def work(driver: S3) -> int | None:
         path, upload = P("/f"), Upload(3, 0.0)
         first, second = make_parts_key(), make_parts_key()

@@ -18,9 +18,7 @@ from tests.unit.drivers.s3.proxy import Exchange, Proxy
 IGNORED = [(), ("if-match",)]  # headers that the server does not know
 
 
-def test_a_move_keeps_the_version_that_was_put_while_the_copy_was_completed(
-    proxy: Proxy, bucket_behind: Bucket
-) -> None:
+def test_move_by_parts_keeps_version_put_during_completion(proxy: Proxy, bucket_behind: Bucket) -> None:
     """By the parts of a task: the put is answered while CompleteMultipartUpload is under way."""
     bucket, old = bucket_behind, os.urandom(6 * MIB)
     bucket.put("s", content=old)
@@ -44,7 +42,7 @@ def test_a_move_keeps_the_version_that_was_put_while_the_copy_was_completed(
 
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("ignored", IGNORED)
-def test_a_move_within_a_bucket_keeps_the_version_that_was_put_while_it_copied(
+def test_move_within_bucket_keeps_version_put_during_copy(
     proxy: Proxy, bucket_behind: Bucket, overwrite: bool, ignored: tuple[str, ...]
 ) -> None:
     bucket = bucket_behind
@@ -124,9 +122,7 @@ def test_what_is_put_right_before_the_removal_stays(proxy: Proxy, bucket_behind:
 
 
 @pytest.mark.parametrize("status", [400, 501])
-def test_a_server_that_takes_no_condition_on_a_removal_is_asked_right_before(
-    proxy: Proxy, bucket_behind: Bucket, status: int
-) -> None:
+def test_unconditional_removal_checks_version_right_before(proxy: Proxy, bucket_behind: Bucket, status: int) -> None:
     bucket = bucket_behind
     bucket.put("f", "g")
     proxy.once("delete_object", lambda exchange: exchange.respond(status, "NotImplemented"), "if-match")
