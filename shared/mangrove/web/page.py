@@ -6,12 +6,14 @@ import json
 import mimetypes
 import re
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from html import escape
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.types import Scope
 
@@ -23,6 +25,7 @@ from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/zip/", "/dav/")
 ASSETS = "/@assets/"
+SHARE_PAGES = "/@s/"  # addresses of share links
 ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first encoding that the browser accepts is used
 ASSET_CACHING = "public, max-age=31536000, immutable"  # the name of an asset has the hash of its content
 FILE_CACHING = "public, max-age=15552000"
@@ -88,17 +91,22 @@ class Page:
             self._files = {f"/{path.relative_to(self._folder).as_posix()}": path for path in files}
             self._built_ns = built_ns
 
-    async def find(self, method: str, path: str, headers: Headers) -> Response | None:
-        """Answer a request without a route; None if it is not for the page."""
+    async def find(self, method: str, path: str, headers: Headers, meta: str | None = None) -> Response | None:
+        """Answer a request without a route; None if it is not for the page.
+
+        `meta`: elements for the head of the page of a share link, which every client may have. What shows a
+        preview of a link names no type.
+        """
         if method not in ("GET", "HEAD"):
             return None
         if path in self._files and path != "/index.html":
             return self._serve_file(path, headers)
-        if not _accepts_page(path, headers) or path.startswith((*API_PREFIXES, ASSETS)):
+        is_accepted = meta is not None or _accepts_page(path, headers)
+        if not is_accepted or path.startswith((*API_PREFIXES, ASSETS)):
             return None
         with suppress(OSError):  # during a build; the previous index still names its files
             self._read()
-        answer = self._make_index(path, (await configuration.get()).settings)
+        answer = self._make_index(path, (await configuration.get()).settings, meta or "")
         if method == "HEAD":
             answer.body = b""
         return answer
@@ -116,14 +124,14 @@ class Page:
                 return FileResponse(self._files[path + ending], headers=answer_headers, media_type=kind)
         return FileResponse(self._files[path], headers=answer_headers, media_type=kind)
 
-    def _make_index(self, path: str, settings: Settings) -> Response:
+    def _make_index(self, path: str, settings: Settings, meta: str) -> Response:
         is_managing = path == "/@manage" or path.startswith("/@manage/")  # a broken customisation is repaired here
         head = "" if is_managing else settings["customize_head"]
         body = "" if is_managing else settings["customize_body"]
         if self._is_ours:
-            text, policy = _fill_ours(self._index, settings, head, body)
+            text, policy = _fill_ours(self._index, settings, head, body, meta)
         else:
-            text, policy = _fill_family(self._index, settings, head, body), "frame-ancestors 'none'"
+            text, policy = _fill_family(self._index, settings, meta + head, body), "frame-ancestors 'none'"
         headers = {**HEADERS, "cache-control": "no-cache", "content-security-policy": policy}
         return HTMLResponse(text, headers=headers)
 
@@ -133,6 +141,9 @@ class FrontEnd:
 
     def __init__(self) -> None:
         self.page: Page | None = None
+        self.make_share_meta: Callable[[Request], Awaitable[str]] | None = None
+        """Returns the elements for the head of the page of a share link. None in the cloud, where the function of the
+        page reads no users and no share links."""
         folder = config().page
         if folder is not None:
             with suppress(ValueError):
@@ -154,7 +165,8 @@ async def show(scope: Scope) -> Response:
     if scope["state"].get("flavour") is not ApiFlavour.OPENLIST:
         headers = Headers(scope=scope)
         if page is not None:
-            answer = await page.find(scope["method"], scope["path"], headers)
+            meta = await _make_share_meta(scope)
+            answer = await page.find(scope["method"], scope["path"], headers, meta)
         elif scope["path"] == "/" and _accepts_page("/", headers):
             answer = HTMLResponse(NO_PAGE, headers=HEADERS | {"content-security-policy": "default-src 'none'"})
     if answer is None:
@@ -162,7 +174,15 @@ async def show(scope: Scope) -> Response:
     return answer
 
 
-def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str, str]:
+async def _make_share_meta(scope: Scope) -> str | None:
+    """Return the elements for the head of the page of a share link; None for another page."""
+    if not scope["path"].startswith(SHARE_PAGES):
+        return None
+    make = runtime.get(FrontEnd).make_share_meta
+    return "" if make is None else await make(Request(scope))
+
+
+def _fill_ours(text: str, settings: Settings, head: str, body: str, meta: str) -> tuple[str, str]:
     """Return index.html with the settings, and its policy. Custom scripts run by a nonce of this answer."""
     policy = dict(POLICY)
     if head or body:
@@ -172,7 +192,7 @@ def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str
     values = {
         "<title>Mangrove</title>": f"<title>{escape(settings['site_title'])}</title>",
         'content="#1890ff"': f'content="{escape(settings["main_color"])}"',
-        "<!-- customize head -->": head,
+        "<!-- customize head -->": meta + head,
         "<!-- customize body -->": body,
     }
     return _fill(text, values), "; ".join(f"{name} {value}" for name, value in policy.items())

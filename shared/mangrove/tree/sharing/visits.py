@@ -117,14 +117,16 @@ async def open_path(caller: Caller, raw: str, password: str, verb: str = "list")
     yield await tree_access.at(caller, raw, password)
 
 
-async def at(path: TreePath, password: str, right: Right, source: str) -> PathAccess:
+async def at(path: TreePath, password: str, right: Right, source: str, *, is_visit: bool = True) -> PathAccess:
     """Return the access of a visitor to a path of a share link, as its owner on a route that declares `right`.
+
+    `is_visit`: the request is counted, and refused if the share link takes no more visits.
 
     ShareNotFound, ShareEnded, NotReadable for a wrong password, TooMany after too many of them, EntryNotFound for a
     name that is not shared.
     """
     id, inner = split(path)
-    share = await _open(id, password, right, source)
+    share = await _open(id, password, right, source, is_visit)
     if len(share.link.files) == 1:
         (name,) = share.roots
         return share.make_access(name, TreePath("/"), inner)
@@ -137,7 +139,7 @@ async def at(path: TreePath, password: str, right: Right, source: str) -> PathAc
     return share.make_access(name, TreePath(name), TreePath(below))
 
 
-async def _open(id: str, password: str, right: Right, source: str) -> _Opened:
+async def _open(id: str, password: str, right: Right, source: str, is_visit: bool) -> _Opened:
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
     now = configuration.cached()
@@ -151,7 +153,8 @@ async def _open(id: str, password: str, right: Right, source: str) -> _Opened:
     if not roots:
         raise ShareEnded
     await _check_password(link, password, source)
-    await _count_visit(link, source)
+    if is_visit:
+        await _count_visit(link, source)
     return _Opened(link, owner, visitor, roots, rules, table, now.settings)
 
 
@@ -220,6 +223,14 @@ async def _check_password(link: ShareLink, password: str, source: str) -> None:
         await count_guess(f"share {link.number}", source, password, is_right)
     if not is_right:
         raise NotReadable
+
+
+async def is_used_up(link: ShareLink) -> bool:
+    """True if a share link takes no more visits."""
+    if link.max_accessed == 0:
+        return False
+    visits = await asyncio.to_thread(share_links.count_visits, [link])
+    return visits[link.number] >= link.max_accessed
 
 
 async def _count_visit(link: ShareLink, source: str) -> None:

@@ -1,0 +1,184 @@
+"""Links for people without an account: made by their owner, opened in a browser that knows nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.page.conftest import AXE, VIEWS
+from tests.e2e.page.steps import find_violations, select_row, sign_in
+from tests.support.service import Client, Service, quote_path
+
+wide = pytest.mark.parametrize("page", ["wide"], indirect=True)
+PASSWORD = "open sesame"
+
+
+@pytest.fixture
+def client(service: Service) -> Client:
+    return service.client()
+
+
+@pytest.fixture
+def folder(client: Client, request: pytest.FixtureRequest) -> str:
+    """A new folder with files and a folder."""
+    path = f"/files/{request.node.name}"
+    for name in ("alpha.txt", "notes.md", "inner/deep.txt"):
+        assert client.put(f"{path}/{name}", f"# {name}".encode())["code"] == 200
+    return path
+
+
+@pytest.fixture
+def visitor(browser: Any, service: Service, page: Any, errors: list[str]) -> Iterator[Any]:
+    """A page of a browser without a session, as wide as the other."""
+    is_phone = page.viewport_size["width"] == VIEWS["phone"][0]
+    context = browser.new_context(base_url=service.address, viewport=page.viewport_size, has_touch=is_phone)
+    context.set_default_timeout(20_000)
+    visitor = context.new_page()
+    visitor.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    visitor.on("pageerror", lambda error: errors.append(str(error)))
+    yield visitor
+    context.close()
+
+
+def share(client: Client, *paths: str, **fields: Any) -> str:
+    """Make a link; its address in the page."""
+    return f"/@s/{client.ok('/api/share/create', files=list(paths), **fields)['id']}"
+
+
+def open_dialog(page: Any, folder: str, item: str) -> Any:
+    """Open a dialog about the folder from its parent."""
+    parent, _, name = folder.rpartition("/")
+    sign_in(page, f"/@{quote_path(parent)}")
+    select_row(page, name)
+    page.keyboard.press("Shift+F10")
+    page.get_by_role("menuitem", name=item).click()
+    page.get_by_role("dialog").wait_for()
+    return page.get_by_role("dialog")
+
+
+def test_a_link_is_made_and_opened_without_an_account(page: Any, visitor: Any, folder: str, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dialog = open_dialog(page, folder, "Share…")
+    assert dialog.get_by_label("Expires").input_value() == "week"
+    dialog.get_by_role("button", name="Generate").click()
+    password = dialog.get_by_label("Password").input_value()
+    assert len(password) == 12
+    assert find_violations(page, AXE) == []
+    dialog.get_by_role("button", name="Create link").click()
+    dialog.get_by_text("Anyone with this link can view and download").wait_for()
+    dialog.get_by_role("img", name="QR code").wait_for()
+    page.screenshot(path=shots / f"share-made-{width}.png")
+    assert find_violations(page, AXE) == []
+    dialog.get_by_role("button", name="Copy").first.click()
+    link = page.evaluate("navigator.clipboard.readText()")
+
+    visitor.goto(link)
+    visitor.get_by_label("Password of the link").fill("wrong")
+    visitor.get_by_role("button", name="Open").click()
+    visitor.get_by_text("The password is wrong").wait_for()
+    assert find_violations(visitor, AXE) == []
+    visitor.get_by_label("Password of the link").fill(password)
+    visitor.get_by_role("button", name="Open").click()
+    visitor.get_by_role("heading", name=folder.rpartition("/")[2]).wait_for()
+    visitor.get_by_text("Shared by admin").wait_for()
+    visitor.get_by_role("link", name="inner").wait_for()
+    visitor.screenshot(path=shots / f"share-open-{width}.png")
+    assert find_violations(visitor, AXE) == []
+    visitor.get_by_role("link", name="notes.md").click()
+    visitor.get_by_role("heading", name="notes.md", exact=True).wait_for()
+    visitor.keyboard.press("Escape")
+    visitor.get_by_role("link", name="inner").click()
+    visitor.get_by_role("link", name="deep.txt").click()
+    with visitor.expect_download() as waiting:
+        visitor.get_by_role("link", name="Download", exact=True).click()
+    assert Path(waiting.value.path()).read_bytes() == b"# inner/deep.txt"
+
+
+@wide
+def test_a_link_that_has_ended_says_so(page: Any, visitor: Any, client: Client, folder: str) -> None:
+    past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
+    for address in (share(client, folder, expires=past), share(client, folder, disabled=True), "/@s/nothing"):
+        visitor.goto(address)
+        visitor.get_by_role("heading", name="This link does not work").wait_for()
+        assert find_violations(visitor, AXE) == []
+        assert folder.rpartition("/")[2] not in visitor.content()
+
+
+@wide
+def test_one_file_is_shared_by_itself(page: Any, visitor: Any, client: Client, folder: str) -> None:
+    visitor.goto(share(client, f"{folder}/notes.md"))
+    visitor.get_by_role("heading", name="notes.md").first.wait_for()
+    visitor.get_by_role("link", name="Download", exact=True).wait_for()
+    assert visitor.get_by_role("link", name="Download all").count() == 0
+    visitor.keyboard.press("Escape")  # there is nothing above
+    assert visitor.get_by_role("link", name="Download", exact=True).is_visible()
+
+
+def test_previews_of_other_sites_tell_nothing_of_a_link_with_a_password(client: Client, folder: str) -> None:
+    name = folder.rpartition("/")[2]
+    visitor = Client(client.address)
+    text = visitor.http.get(share(client, folder)).text
+    assert f'<meta property="og:title" content="{name}" />' in text
+    assert 'property="og:description" content="admin shares' in text
+    for address in (share(client, folder, pwd=PASSWORD), share(client, folder, disabled=True), "/@s/nothing"):
+        text = visitor.http.get(address, headers={"accept": "*/*"}).text
+        assert "<title>" in text and "og:" not in text and name not in text
+
+
+@wide
+def test_copy_link_asks_for_whom_it_is(page: Any, visitor: Any, client: Client, folder: str) -> None:
+    dialog = open_dialog(page, folder, "Copy link")
+    assert dialog.get_by_role("radio").count() == 2  # there is no direct link to a folder
+    dialog.get_by_role("radio", name="Anyone with the link").check()
+    assert dialog.get_by_label("Expires").input_value() == "week"
+    assert find_violations(page, AXE) == []
+    dialog.get_by_role("button", name="Create link").click()
+    dialog.get_by_text("Anyone with this link can view and download").wait_for()
+    visitor.goto(dialog.get_by_label("Link", exact=True).input_value())
+    visitor.get_by_role("link", name="alpha.txt").wait_for()
+
+
+def test_links_are_listed_changed_and_removed(page: Any, client: Client, folder: str, shots: Path) -> None:
+    name, width = folder.rpartition("/")[2], page.viewport_size["width"]
+    id = share(client, folder, remark="for Mia").rpartition("/")[2]
+    sign_in(page)
+    page.get_by_role("button", name="Account").click()
+    page.get_by_role("menuitem", name="Shared links").click()
+    item = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=name, exact=True))
+    item.get_by_text("for Mia").wait_for()
+    item.get_by_text("Active").wait_for()
+    page.screenshot(path=shots / f"links-{width}.png")
+    assert find_violations(page, AXE) == []
+
+    def choose(action: str) -> None:
+        item.get_by_role("button", name="Actions for the link").click()
+        page.get_by_role("menuitem", name=action).click()
+
+    choose("Edit")
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_label("Expires").input_value() == "never"
+    dialog.get_by_label("Expires").select_option("day")
+    dialog.get_by_text("More options").click()
+    dialog.get_by_label("Number of visits").fill("many")
+    assert dialog.get_by_role("button", name="Save").is_disabled()
+    dialog.get_by_label("Number of visits").fill("5")
+    dialog.get_by_role("button", name="Save").click()
+    item.get_by_text("0 of 5 visits").wait_for()
+    row = client.get("/api/share/get", id=id)["data"]
+    end = datetime.fromisoformat(row["expires"])
+    assert timedelta(hours=23) < end - datetime.now(UTC) < timedelta(hours=25)
+    assert (row["remark"], row["max_accessed"], row["files"]) == ("for Mia", 5, [folder])
+
+    choose("Disable")
+    item.get_by_text("Disabled").wait_for()
+    choose("Enable")
+    item.get_by_text("Active").wait_for()
+    choose("Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    item.wait_for(state="detached")
+    assert client.get("/api/share/get", id=id)["code"] == 404
