@@ -149,6 +149,7 @@ LIST: Sequence[Limit] = [
         ("entries that are read for a page", "tree.trash.entries:MAX_ROWS_PER_LISTING", "entries", "request"),
         ("ids", "tree.trash.entries:MAX_IDS_PER_REQUEST", "ids", "request"),
         ("entries that are emptied", "tree.trash.entries:MAX_ENTRIES_PER_EMPTYING", "entries", "request"),
+        ("id of a version", "tree.trash.versions:MAX_ID_LENGTH", "characters", "request"),
         ("versions", "tree.trash.keeping:MAX_VERSIONS_PER_FILE", "versions", "file"),
     ),
     *_make(

@@ -65,6 +65,9 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "POST /api/fs/zip": ({"dir", "names[]"}, {"dir": "/", "names": ["f.txt"]}),
     "GET /api/fs/trash/list": ({"path"}, {"path": "/sub"}),
     "POST /api/fs/trash/list": ({"path"}, {"path": "/sub"}),
+    "GET /api/fs/versions": ({"path"}, {"path": "/f.txt"}),
+    "POST /api/fs/versions": ({"path"}, {"path": "/f.txt"}),
+    "POST /api/fs/versions/restore": ({"path"}, {"path": "/f.txt", "id": "x"}),
     "POST /api/fs/trash/empty": ({"path"}, {"path": "/sub"}),
     "POST /api/fs/trash/restore": ({"dir", "names[]"}, {"dir": "/", "names": ["f.txt"]}),
     "POST /api/fs/multipart/init": ({"File-Path"}, "/new.txt"),
@@ -159,6 +162,9 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/trash/list": {"password", "start"},
         "POST /api/fs/trash/delete": {"ids[]", "password"},
         "POST /api/fs/trash/empty": {"password"},
+        "GET /api/fs/versions": {"password"},
+        "POST /api/fs/versions": {"password"},
+        "POST /api/fs/versions/restore": {"password", "id"},
         "POST /api/fs/trash/restore": {"ids[]", "password"},
         "GET /api/fs/dirs": {"password"},
         "POST /api/fs/get": {"password"},
@@ -197,7 +203,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "PUT /api/fs/form": UPLOAD,
         "PUT /api/fs/put": UPLOAD,
     }
-    | {name: {"sign", "type"} for name in ADDRESSES}
+    | {name: {"sign", "type", "version"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
     | {name: {"pwd", "type"} for name in SHARED_ADDRESSES}
     | {name: {"pwd", "X-Share-Session"} | UPLOAD - {"Password"} for name in SHARED_TARGETS}

@@ -82,10 +82,11 @@ async def _serve_thumbnail(request: Request, file: Download) -> Response:
 
 FULL_PATH = QueryText("path", "The path, if the address cannot contain it because it has a question mark.")
 SIGN = QueryText("sign", "Signature of the link; empty if none is needed.")
+VERSION = QueryText("version", "Id of a version of the file; empty for the present one.")
 FILE: dict[str, Any] = {
     "gate": "anyone",
     "path_description": "Path in the tree.",
-    "query": (FULL_PATH, SIGN, QueryText("type", "`thumb` for a thumbnail of the file.")),
+    "query": (FULL_PATH, SIGN, VERSION, QueryText("type", "`thumb` for a thumbnail of the file.")),
     "response_class": Response,
 }
 MEMBER: dict[str, Any] = {
@@ -109,7 +110,8 @@ SELECTION: dict[str, Any] = {
 
 async def _authorize(request: Request, purpose: Purpose = Purpose.FILE) -> Download:
     path = request.query_params.get(FULL_PATH.name) or request.path_params["path"]
-    return await authorize_download(path, request.query_params.get(SIGN.name, ""), purpose)
+    version = request.query_params.get(VERSION.name, "")
+    return await authorize_download(path, request.query_params.get(SIGN.name, ""), purpose, version)
 
 
 @api.get("/d/{path:path}", responses=FILE_RESPONSES, **FILE)

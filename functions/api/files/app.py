@@ -17,7 +17,7 @@ from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import reading, visits
-from mangrove.tree.trash import entries
+from mangrove.tree.trash import entries, versions
 from mangrove.web import file_models as models
 from mangrove.web import flavours, zips
 from mangrove.web.api import Api, make_lambda_handler
@@ -41,7 +41,7 @@ from mangrove.web.gates import (
     Writer,
     name_caller,
 )
-from mangrove.web.trash_answers import format_outcome, format_page
+from mangrove.web.trash_answers import format_outcome, format_page, format_versions
 
 api = Api("files")
 
@@ -255,6 +255,20 @@ async def trash_empty(who: Remover, body: models.TrashEmptyReq) -> Reply:
     """Permanently delete your removed entries, those of a folder, or as an administrator all."""
     outcome, has_more = await entries.empty(await _make_trash_query(who, body.path, body.password))
     return ok({"deleted": len(outcome.done), "failed": len(outcome.failed), "more": has_more})
+
+
+@api.read("/api/fs/versions", data_model=models.Versions)
+async def list_versions(who: Reader, body: models.VersionsReq) -> Reply:
+    """List the versions of a file."""
+    file = await access.at(who, body.path, body.password)
+    return ok(format_versions(file, await versions.list_versions(file)))
+
+
+@api.post("/api/fs/versions/restore")
+async def restore_version(who: Writer, body: models.VersionRestoreReq) -> Reply:
+    """Make a version of a file the present one, which is kept as a version."""
+    await versions.restore_version(await access.at(who, body.path, body.password), body.id)
+    return ok()
 
 
 async def _make_trash_query(who: Caller, path: str, password: str) -> entries.TrashQuery:

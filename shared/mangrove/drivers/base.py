@@ -29,6 +29,7 @@ from mangrove.drivers.values import (
     SignedRequest,
     StagedFile,
     StoredPart,
+    StoredVersion,
     Upload,
     WholeFile,
 )
@@ -39,8 +40,8 @@ if TYPE_CHECKING:  # modules that only handle files need no models of options, w
 __all__ = [
     "BLOCK", "ROOT", "Capabilities", "Capacity", "CopyRequest", "Driver", "DriverConfig", "DriverContext",
     "EntriesPage", "Entry", "FolderBatch", "Link", "PageSource", "Redirects", "Resolver", "SendableFile",
-    "SharedState", "SignedRequest", "StagedFile", "StoredPart", "Upload", "WholeFile", "get_sort_key", "list_all",
-    "make_parts_key",
+    "SharedState", "SignedRequest", "StagedFile", "StoredPart", "StoredVersion", "Upload", "WholeFile",
+    "get_sort_key", "list_all", "make_parts_key",
 ]  # fmt: skip
 
 BLOCK = 1 << 20  # bytes: the unit in which drivers read and write
@@ -338,6 +339,34 @@ class Driver(ABC):
         With `keep` a file may have both paths until another one replaces it at the first; True if it has.
         EntryNotFound.
         """
+        raise NotSupported
+
+    async def has_versions(self) -> bool:
+        """Return True if the storage keeps what is removed and replaced by itself."""
+        return False
+
+    async def list_versions(self, path: TreePath) -> Sequence[StoredVersion]:
+        """Return the versions of a file, the newest first; none if it never was there."""
+        raise NotSupported
+
+    async def restore_version(self, path: TreePath, id: str) -> None:
+        """Store a version once more as the present file. EntryNotFound."""
+        raise NotSupported
+
+    def view_version(self, path: TreePath, id: str) -> Driver:
+        """Return the storage as it shows a version of a file instead of the present one, for `stat`, `read`, `link`."""
+        raise NotSupported
+
+    async def find_removed(self, path: TreePath, since: float) -> bool:
+        """Return True if anything at a path or below was removed after a time, in seconds since the epoch."""
+        raise NotSupported
+
+    async def restore_removed(self, path: TreePath, target: TreePath, since: float) -> None:
+        """Bring back, at `target`, what was at a path before its removal after `since`. EntryNotFound, EntryExists."""
+        raise NotSupported
+
+    async def purge_removed(self, path: TreePath, since: float) -> None:
+        """Delete for good what `restore_removed` would bring back. OutOfTime in the middle."""
         raise NotSupported
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:

@@ -28,6 +28,7 @@ class Capabilities:
     remove_unchanged: bool = False
     remove_empty: bool = False
     set_aside: bool = False
+    versions: bool = False  # list_versions, restore_version, view_version, restore_removed, purge_removed, …
     set_modified: bool = False
     sync: bool = False
     link: bool = False

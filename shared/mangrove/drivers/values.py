@@ -147,6 +147,16 @@ class StoredPart(NamedTuple):
     receipt: str  # for `Driver.finish`
 
 
+class StoredVersion(NamedTuple):
+    """A version of a file."""
+
+    id: str
+    size: int | None  # bytes
+    modified: float  # seconds since the epoch
+    is_latest: bool  # the present one
+    is_removed: bool  # the file was removed here, and has no content
+
+
 class SendableFile(Protocol):
     """An open file that the kernel sends to a socket (sendfile(2)). It is closed with its last reference, too."""
 

@@ -18,7 +18,7 @@ NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-ca
 async def serve_download(request: Request, file: Download) -> Response:
     """Answer GET or HEAD with the file, or with its address at its storage's download proxy."""
     proxy_url = file.get_down_proxy_url()
-    if proxy_url is not None and "d" not in request.query_params:
+    if proxy_url is not None and not {"d", "version"} & {*request.query_params}:
         return RedirectResponse(proxy_url, 302)
     return await serve_bytes(request, file)
 

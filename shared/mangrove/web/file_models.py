@@ -189,6 +189,28 @@ class TrashEmptyReq(Body):
     password: Password = ""
 
 
+class VersionsReq(Body):
+    path: Path = ""
+    password: Password = ""
+
+
+class VersionRestoreReq(VersionsReq):
+    id: Annotated[str, Field(max_length=1024)] = Field("", description="Id of the version.")
+
+
+class VersionObject(Model):
+    id: str = Field(description="Id of the version; links take it in their parameter `version`.")
+    size: int = Field(description="Size in bytes; -1 if unknown.")
+    modified: datetime = Field(description="Time of its last change.")
+    is_latest: bool = Field(description="True for the present one.")
+    deleted: bool = Field(description="True if the file was removed here; there is no content.")
+
+
+class Versions(Model):
+    content: list[VersionObject] = Field(description="Versions, the newest first.")
+    sign: str = Field(description="Signature for links, in their parameter `sign`; empty if none is needed.")
+
+
 class TrashIdsReq(Body):
     ids: TrashIds = Field(default_factory=list)
     password: Password = ""

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mangrove.core.paths import TreePath
+from mangrove.drivers.base import StoredVersion
 from mangrove.identity.rights import Caller
 from mangrove.records.trash import TrashKind
+from mangrove.tree.access import PathAccess
+from mangrove.tree.operations import links
 from mangrove.tree.trash.entries import Outcome, TrashItem
 
 
@@ -35,6 +38,23 @@ def _format_item(caller: Caller, item: TrashItem) -> dict[str, Any]:
 
 def _below_base(caller: Caller, path: TreePath) -> str:
     return path.below(TreePath(caller.user.base_path))
+
+
+def format_versions(access: PathAccess, versions: Iterable[StoredVersion]) -> dict[str, Any]:
+    """Return the versions of a file, and the signature of links to them."""
+    rows = [
+        {
+            "id": version.id,
+            "size": -1 if version.size is None else version.size,
+            "modified": datetime.fromtimestamp(version.modified, UTC),
+            "is_latest": version.is_latest,
+            "deleted": version.is_removed,
+        }
+        for version in versions
+    ]
+    is_signed = access.requires_signature()
+    sign = links.make_signer(access.settings, access.caller.user.id).sign(access.path) if is_signed else ""
+    return {"content": rows, "sign": sign}
 
 
 def format_outcome(caller: Caller, outcome: Outcome) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryNotFound
+from mangrove.core.problems import EntryExists, EntryNotFound
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, TRASH_FOLDER
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
@@ -58,3 +58,55 @@ async def what_is_missing_does_not_go_into_the_trash(driver: Any) -> None:
     await driver.makedirs(HELD)
     await fails(driver.set_aside(P("/missing"), HELD / "missing"), EntryNotFound)
     await fails(driver.set_aside(P("/missing"), HELD / "missing", keep=True), EntryNotFound)
+
+
+async def keep_versions(driver: Any) -> None:
+    """Have the storage keep versions from now on."""
+    await driver.call("put_bucket_versioning", VersioningConfiguration={"Status": "Enabled"})
+    assert await driver.has_versions()
+
+
+@needs("versions", "write")
+async def versions_of_a_file_are_listed_and_come_back(driver: Any) -> None:
+    await keep_versions(driver)
+    for text in (b"first", b"second!", b"third"):
+        await put(driver, "/f", text)
+        await put(driver, "/f2", text)
+    latest, second, first = await driver.list_versions(P("/f"))
+    assert [version.size for version in (latest, second, first)] == [5, 7, 5]
+    assert [version.is_latest for version in (latest, second, first)] == [True, False, False]
+    view = driver.view_version(P("/f"), second.id)
+    await check_file(view, "/f", b"second!")
+    await check_file(driver, "/f", b"third")
+    await driver.restore_version(P("/f"), first.id)
+    await check_file(driver, "/f", b"first")
+    assert len(await driver.list_versions(P("/f"))) == 4
+
+
+@needs("versions", "write", "remove")
+async def what_was_removed_comes_back_from_its_versions(driver: Any) -> None:
+    await keep_versions(driver)
+    await make_tree(driver, ["/d", "/e"], ["/d/f", "/d/g", "/e/h"])
+    assert not await driver.find_removed(P("/d"), 0)
+    since = time.time()
+    await driver.remove(P("/d"))
+    assert await driver.find_removed(P("/d"), since)
+    await driver.restore_removed(P("/d"), P("/d"), since)
+    assert await read_tree(driver) == ["/d/", "/d/f", "/d/g", "/e/", "/e/h"]
+    await fails(driver.restore_removed(P("/d"), P("/d"), since), (EntryExists, EntryNotFound))
+    await driver.remove(P("/d"))
+    await make_tree(driver, ["/d"], ["/d/new"])
+    await driver.restore_removed(P("/d"), P("/back"), since)
+    assert await read_tree(driver) == ["/back/", "/back/f", "/back/g", "/d/", "/d/new", "/e/", "/e/h"]
+    await check_file(driver, "/back/g", b"/d/g")
+
+
+@needs("versions", "write", "remove")
+async def what_was_removed_and_purged_does_not_come_back(driver: Any) -> None:
+    await keep_versions(driver)
+    since = time.time()
+    await put(driver, "/f", b"f")
+    await driver.remove(P("/f"))
+    await driver.purge_removed(P("/f"), since)
+    assert await driver.list_versions(P("/f")) == []
+    await fails(driver.restore_removed(P("/f"), P("/f"), since), EntryNotFound)

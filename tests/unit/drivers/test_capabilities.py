@@ -14,6 +14,15 @@ GROUPS: Mapping[str, Sequence[str]] = {  # the other capabilities announce the m
     "parts": ("begin", "abort_by_key", "write_part", "finish", "abort"),
     "direct_uploads": ("offers_direct_uploads", "sign_upload", "sign_part", "list_parts"),
     "copy_from": ("copy_from", "plan_part_copies", "copy_part_from"),
+    "versions": (
+        "has_versions",
+        "list_versions",
+        "restore_version",
+        "view_version",
+        "find_removed",
+        "restore_removed",
+        "purge_removed",
+    ),
     "find_others": ("find_others", "find_sources"),
 }
 

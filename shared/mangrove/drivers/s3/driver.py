@@ -47,6 +47,7 @@ from mangrove.drivers.s3.errors import translate_errors
 from mangrove.drivers.s3.objects import Objects, Part, StreamingUpload, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
+from mangrove.drivers.s3.versions import VersionedBucket
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the standalone records engine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
@@ -55,14 +56,14 @@ SERVER_OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "s
 MAX_LINK_SECONDS = 7 * 24 * 3600  # maximum life of a signature, in seconds
 
 
-class S3(Driver):
+class S3(VersionedBucket):
     name = "S3"
     Options = S3Options
     config = DriverConfig(default_root="/", check_status=True, direct_lookup=True)
     capabilities = Capabilities(
         write=True, parts=True, direct_uploads=True, makedirs=True, rename=True, move=True, copy=True, copy_from=True,
         remove=True, remove_unchanged=True, remove_empty=True, link=True, list_page=True, list_range=True,
-        identify=True, get_checksums=True,
+        versions=True, identify=True, get_checksums=True,
     )  # fmt: skip
     options: S3Options
 
@@ -98,10 +99,6 @@ class S3(Driver):
 
     async def proves_writes(self) -> bool:
         return self._objects.integrity.proven
-
-    def get_key(self, path: TreePath) -> str:
-        """Return the key of a file."""
-        return self._root + path[1:]
 
     def _make_key(self, path: TreePath) -> str:
         """Return the key of a file to store, or of its folder.
@@ -274,10 +271,6 @@ class S3(Driver):
         options, theirs = self.options, other.options
         return all(getattr(options, name) == getattr(theirs, name) for name in SERVER_OPTIONS)
 
-    def make_copy_source(self, key: str) -> dict[str, str]:
-        """Return an object as `CopySource`."""
-        return {"Bucket": self.options.bucket, "Key": key}
-
     async def makedirs(self, path: TreePath) -> None:
         for step in path.ancestors()[:-1]:
             if await self._is_file(step):
@@ -393,6 +386,7 @@ class S3(Driver):
             "Key": self.get_key(path),
             "ResponseContentDisposition": format_content_disposition(name),
         }
+        query |= {"VersionId": self.version_id} if self.version_id else {}
         sign = partial(self.call.link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
         with translate_errors():
             url = await self.call.run(sign)

@@ -26,6 +26,11 @@ class S3Options(Options):
     enable_direct_upload: bool = option(False)
     direct_upload_host: str = option()
     user_agent: str = option(help="Custom User-Agent for S3 requests.")
+    trash_days: int = option(
+        30,
+        help="Days for which removed entries can be restored from the trash, in a bucket with versioning; 0, or "
+        "without versioning: removals are final",
+    )
 
 
 def parse_endpoint(text: str) -> str | None:

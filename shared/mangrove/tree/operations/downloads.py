@@ -19,6 +19,7 @@ from mangrove.tree.mounts import StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import Purpose
 from mangrove.tree.rules import Rules, get_rules
+from mangrove.tree.trash.versions import find_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class Download:
         return links.make_proxy_url(mount, self.path, "", signature, True)
 
 
-async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE) -> Download:
-    """Return the file at an absolute path. Its signature is checked before any lookup."""
+async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE, version: str = "") -> Download:
+    """Return the file at an absolute path, or a version of it. Its signature is checked before any lookup."""
     path = TreePath(raw)
     table = await mounts.ready()
     now = configuration.cached()
@@ -97,6 +98,8 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
     if must_sign:
         await _check_signature(now.settings, rules, table, path, signature, purpose)
     storage_path = StoragePath(await mount.get_driver(), inner, mount)
+    if version:
+        storage_path = await find_version(storage_path, version)
     return Download(path, storage_path, now.settings, signature if must_sign else "")
 
 

@@ -39,7 +39,7 @@ from mangrove.tree.operations import changes, journal
 from mangrove.tree.operations.name_locks import lock_name, makedirs
 from mangrove.tree.operations.plans import check_count
 from mangrove.tree.trash import repair
-from mangrove.tree.trash.keeping import get_folder, get_path, read_option
+from mangrove.tree.trash.keeping import delete_content, get_folder, get_path, read_option
 
 MAX_IDS_PER_REQUEST = 1000
 MAX_ENTRIES_PER_PAGE = 1000
@@ -285,7 +285,8 @@ async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: s
 async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
     """Move what an entry replaces into the trash, unless a file replaces a file in one step."""
     present = await find_entry(storage_path)
-    if present is not None and (present.is_dir or item.entry.is_dir):
+    is_in_one_step = not storage_path.driver.capabilities.versions
+    if present is not None and (present.is_dir or item.entry.is_dir or not is_in_one_step):
         await changes.remove_entry(item.access.parent, storage_path.parent, storage_path.path.name)
 
 
@@ -314,7 +315,10 @@ async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool)
 async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None:
     driver = target.driver
     try:
-        await driver.move(get_path(entry), target.path, overwrite=overwrite)
+        if driver.capabilities.versions:
+            await driver.restore_removed(TreePath(entry.path), target.path, entry.removed)
+        else:
+            await driver.move(get_path(entry), target.path, overwrite=overwrite)
     except EntryNotFound:
         await asyncio.to_thread(trash.forget, [entry])
         raise EntryNotFound("the entry is not in the trash any more") from None
@@ -322,7 +326,8 @@ async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None
         await asyncio.to_thread(trash.finish, entry)
         raise
     pass_checkpoint("trash.restored")
-    await driver.remove(get_folder(entry))
+    if not driver.capabilities.versions:
+        await driver.remove(get_folder(entry))
     await asyncio.to_thread(trash.forget, [entry])
 
 
@@ -365,7 +370,7 @@ async def _delete_items(items: Sequence[TrashItem], outcome: Outcome) -> None:
         if not budget.covers(position, len(allowed)):
             return
         try:
-            await (await item.mount.get_driver()).remove(get_folder(item.entry))
+            await delete_content(await item.mount.get_driver(), item.entry)
             await asyncio.to_thread(trash.forget, [item.entry])
         except Problem:
             pass  # the next clean-up tries again

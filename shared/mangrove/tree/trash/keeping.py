@@ -48,6 +48,8 @@ def read_option(driver: Driver, name: str) -> int:
 def keep_removed(driver: Driver) -> Driver:
     """Return the driver, which keeps what is removed and replaced if its options say so."""
     keeper = Keeper(driver)
+    if driver.capabilities.versions and keeper.trash_days > 0:
+        _replace(driver, "discard", keeper.discard_version)
     if not driver.capabilities.set_aside or not (keeper.trash_days > 0 or keeper.versions > 0):
         return driver
     if keeper.trash_days > 0:
@@ -89,6 +91,19 @@ class Keeper:
         await self._set_aside(path, record, keep=False)
         pass_checkpoint("trash.moved")
         await asyncio.to_thread(trash.finish, record)
+
+    async def discard_version(self, path: TreePath) -> None:
+        """Remove an entry of a storage that keeps it as a version, and record that."""
+        if not await self.driver.has_versions():
+            await self.driver.remove(path)
+            return
+        with suppress(EntryNotFound):
+            record = self._describe(path, await self.driver.stat(path), TrashKind.REMOVED)
+            await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
+            pass_checkpoint("trash.intended")
+            await self.driver.remove(path)
+            pass_checkpoint("trash.moved")
+            await asyncio.to_thread(trash.finish, record)
 
     def _describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
         remover = find_remover()
@@ -228,6 +243,13 @@ async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[
 
 async def settle(driver: Driver, record: TrashEntry) -> None:
     """Bring the record of an entry in line with the storage: it is in the trash, or it is not."""
+    if driver.capabilities.versions:
+        was_removed = await driver.find_removed(TreePath(record.path), record.removed)
+        if was_removed:
+            await asyncio.to_thread(trash.finish, record)
+        else:
+            await asyncio.to_thread(trash.forget, [record])
+        return
     try:
         await driver.stat(get_path(record))
     except EntryNotFound:
@@ -258,5 +280,13 @@ async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
     await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
     pass_checkpoint("trash.deleting")
     for record in records:
-        await driver.remove(get_folder(record))
+        await delete_content(driver, record)
         await asyncio.to_thread(trash.forget, [record])
+
+
+async def delete_content(driver: Driver, record: TrashEntry) -> None:
+    """Delete the bytes of a kept entry. OutOfTime in the middle, by storages that remove one entry after the other."""
+    if driver.capabilities.versions:
+        await driver.purge_removed(TreePath(record.path), record.removed)
+    else:
+        await driver.remove(get_folder(record))

@@ -16,7 +16,7 @@ from mangrove.records import trash
 from mangrove.records.trash import Action, Intent, TrashEntry
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
-from mangrove.tree.trash.keeping import delete, get_folder, get_path, has_both_paths, read_option, settle
+from mangrove.tree.trash.keeping import delete, delete_content, get_path, has_both_paths, read_option, settle
 
 MAX_INTENTS_PER_CALL = 1000
 MAX_INTENTS_PER_LISTING = 100
@@ -25,6 +25,7 @@ FINISHING_SECONDS = 2.0  # after which a listing looks at an intent
 ROWS_PER_READ = 500
 MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
 MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are looked at
+MAX_FORGOTTEN_ENTRIES = 10_000  # of a storage, in one clean-up
 MIB = 1 << 20
 DAY_SECONDS = 24 * 3600
 ORPHANED_VERSION_DAYS = 30  # for which the versions of a file that is gone are kept at least
@@ -39,6 +40,8 @@ async def finish_removals() -> None:
             continue
         with suppress(Problem):
             driver = await mount.get_driver()
+            if driver.capabilities.versions:
+                continue  # the removal may go on
             await driver.stat(get_path(intent.entry))
             if not await has_both_paths(driver, intent.entry):
                 await asyncio.to_thread(trash.finish, intent.entry)
@@ -52,6 +55,8 @@ async def sweep() -> None:
             driver = await mount.get_driver()
             if driver.capabilities.set_aside:
                 await _sweep_storage(mount, driver)
+            elif driver.capabilities.versions:
+                await _forget_expired(mount, driver)
 
 
 async def _settle_intents() -> None:
@@ -74,7 +79,7 @@ async def _settle(intent: Intent, driver: Driver) -> None:
     if intent.action is Action.MOVE:
         await settle(driver, intent.entry)
         return
-    await driver.remove(get_folder(intent.entry))
+    await delete_content(driver, intent.entry)
     await asyncio.to_thread(trash.forget, [intent.entry])
 
 
@@ -86,6 +91,14 @@ async def _sweep_storage(mount: Mount, driver: Driver) -> None:
     if max_size > 0:
         await _limit_size(mount.storage.id, driver, max_size * MIB)
     await _delete_orphaned_versions(mount.storage.id, driver, max(days, ORPHANED_VERSION_DAYS))
+
+
+async def _forget_expired(mount: Mount, driver: Driver) -> None:
+    """Forget the entries that are too old. The versions stay for as long as the rules of the bucket say."""
+    days = read_option(driver, "trash_days")
+    before = trash.make_first_id(time.time() - days * DAY_SECONDS)
+    rows = await asyncio.to_thread(trash.list_of, mount.storage.id, MAX_FORGOTTEN_ENTRIES, is_newest_first=False)
+    await asyncio.to_thread(trash.forget, [row for row in rows if days > 0 and row.id < before])
 
 
 async def _delete_expired(storage_id: int, driver: Driver, before: str) -> None:

@@ -35,7 +35,7 @@ def test_the_form_is_as_published() -> None:
         "root_folder_path", "bucket", "endpoint", "region", "access_key_id", "secret_access_key", "session_token",
         "custom_host", "enable_custom_host_presign", "sign_url_expire", "placeholder", "force_path_style",
         "list_object_version", "remove_bucket", "add_filename_to_disposition", "enable_direct_upload",
-        "direct_upload_host", "user_agent",
+        "direct_upload_host", "user_agent", "trash_days",
     ]  # fmt: skip
     required = {name for name, item in described.items() if item["required"]}
     assert required == {"root_folder_path", "bucket", "endpoint", "access_key_id", "secret_access_key"}
