@@ -338,6 +338,9 @@ class Protocols(SettingGroup):
         unit=MIB,
         zh="SFTP 文件空洞上限（MiB）",
     )
+    mcp_enabled = switch(
+        False, PRIVATE, "Serve the Model Context Protocol at /mcp, for tokens that include it.", zh="启用 MCP"
+    )
     webdav_enabled = switch(True, PUBLIC, "Serve WebDAV at /dav.", zh="启用 WebDAV")
     webdav_allow_http = switch(
         False,
