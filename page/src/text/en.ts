@@ -123,6 +123,8 @@ export const en = {
     title: (name: string) => `Gather the files of “${name}”`,
     verb: 'Gather files of subfolders…',
   },
+  /** Help texts of the service in this language. */
+  helps: {} as Record<string, string>,
   /** Names of options and settings that are not made of their own words. */
   labels: {
     addition: 'Options',

@@ -11,6 +11,12 @@ export function formatLabel(name: string): string {
   return t().labels[name] ?? makeLabel(name)
 }
 
+/** A help text of the service in the language, as a sentence. */
+export function formatHelp(help: string): string {
+  const text = t().helps[help] ?? help
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
 export function makeLabel(name: string): string {
   const text = name
     .split('_')

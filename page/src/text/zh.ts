@@ -1,4 +1,5 @@
 import type { Texts } from './en'
+import { helps } from './help.zh'
 import { passkeys, signInWith, sso, tokens } from './identity.zh'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
@@ -134,6 +135,7 @@ export const zh: Texts = {
     title: (name) => `集中“${name}”中的文件`,
     verb: '集中子文件夹中的文件…',
   },
+  helps,
   labels: { ...settingLabels, ...labels },
   login: {
     asGuest: '不登录，直接浏览',

@@ -116,7 +116,7 @@ class Global(SettingGroup):
     )
     webauthn_login_enabled = switch(False, PUBLIC, "Allow sign-in with a passkey.", zh="启用 WebAuthn 登录")
     share_preview = switch(
-        False, PUBLIC, "Visitors of share links see previews and thumbnails, not downloads alone.", zh="分享预览"
+        False, PUBLIC, "Visitors of share links see previews and thumbnails, not only downloads.", zh="分享预览"
     )
     share_archive_preview = switch(
         False, PUBLIC, "Visitors of share links look into shared archives.", zh="分享中预览压缩包"

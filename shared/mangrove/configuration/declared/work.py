@@ -38,7 +38,7 @@ class Index(SettingGroup):
         "none",
         ENGINES,
         PUBLIC,
-        "The search engine. Each value but none switches on the same built-in index.",
+        "The search index. All values except none mean the same built-in index.",
         check=_check_engine,
         zh="搜索索引",
     )

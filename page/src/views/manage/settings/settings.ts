@@ -1,7 +1,7 @@
 import { call } from '../../../api/client'
 import type { SettingRow } from '../../../api/schema'
 import type { FieldDescription, FieldKind } from '../../../parts/form/field'
-import { formatChoice, formatLabel } from '../../../text/labels'
+import { formatChoice, formatHelp, formatLabel } from '../../../text/labels'
 import { isSecret } from '../secrets'
 
 const KINDS: Record<string, FieldKind> = { bool: 'boolean', number: 'number', select: 'select', text: 'long' }
@@ -21,10 +21,6 @@ export function describe({ key, type, options, help }: SettingRow): FieldDescrip
   if (kind !== 'select') return field
   const choices = options.split(',').map((choice) => ({ value: choice, text: formatChoice(choice) }))
   return { ...field, options: [{ value: '', text: '–' }, ...choices] }
-}
-
-function formatHelp(help: string): string {
-  return help.charAt(0).toUpperCase() + help.slice(1)
 }
 
 /** A value as the form has it: booleans are stored in several ways. */

@@ -1,6 +1,6 @@
 import type { Option, StorageReq, Template } from '../../../api/schema'
 import type { FieldDescription, FieldKind, FieldValues } from '../../../parts/form/field'
-import { formatChoice, formatLabel } from '../../../text/labels'
+import { formatChoice, formatHelp, formatLabel } from '../../../text/labels'
 import { isSecret } from '../secrets'
 import type { Storage } from './storages'
 
@@ -30,7 +30,7 @@ export function listFields({ common, additional }: Template): FormFields {
 
 /** Return an option as a field. */
 export function describe({ name, type, options, required, help, default: value }: Option): FieldDescription {
-  const field = { name, kind: findKind(name, type), label: formatLabel(name), help, required }
+  const field = { name, kind: findKind(name, type), label: formatLabel(name), help: formatHelp(help), required }
   if (field.kind !== 'select') return field
   const choices = options.split(',').map((item) => ({ value: item, text: formatChoice(item) }))
   return { ...field, options: required && value ? choices : [{ value: '', text: '–' }, ...choices] }
