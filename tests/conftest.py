@@ -55,7 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Keep what failed by its own name, without that of its group: so it is found when it is run once more."""
+    """Keep failures under their own names, without that of their group, so that they are found when they run once
+    more.
+    """
     yield
     cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
     if cache is not None and "workerinput" not in vars(session.config):
@@ -74,7 +76,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def own_runtime() -> Iterator[Runtime]:
-    """Every test has a runtime of its own; it shares what is costly to make and knows no records."""
+    """Give every test a runtime of its own. It shares expensive slots and has no records."""
     with runtime.use(runtime.current().keep(AwsSession, Connections, Keyring, Hasher)) as own:
         yield own
 
@@ -102,7 +104,7 @@ def records(tables: engines.Tables) -> None:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One real `mangrove serve` for the whole run; a test works in names of its own."""
+    """One real `mangrove serve` for the whole run. Each test uses names of its own."""
     with run_service(tmp_path_factory.mktemp("service") / "data", "tests.support.quick") as service:
         yield service
 
@@ -123,7 +125,7 @@ def folder(admin: Client) -> str:
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[Callable[[], str]]:
-    """The address of moto's S3, which is started when it is first asked for."""
+    """The address of moto's S3, which is started on first use."""
     with ExitStack() as stack:
         yield cache(lambda: stack.enter_context(servers.moto_s3()))
 

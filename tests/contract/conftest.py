@@ -13,7 +13,7 @@ from tests.support.service import Client, Service
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[lambdas.Cloud]:
-    """A deployment whose functions trust nothing that they have read before; a test works in names of its own."""
+    """A deployment whose functions cache nothing. Each test uses names of its own."""
     with lambdas.deploy() as cloud:
         assert cloud.run_setup()["Status"] == "SUCCESS"
         yield cloud

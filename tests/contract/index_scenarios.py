@@ -42,7 +42,7 @@ def find(admin: Person, words: str) -> int:
 
 
 def lose_index(admin: Person) -> None:
-    """Its manifest is damaged, or gone; a search, or the next run, has it built anew."""
+    """Damage or remove the manifest: a search, or the next run, builds the index again."""
     cloud, store, bucket = admin.cloud, admin.cloud.client("s3"), admin.cloud.refs["Index"]
     store.put_object(Bucket=bucket, Key=MANIFEST, Body=b"{}")
     assert find(admin, "letters") == 0

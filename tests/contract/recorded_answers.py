@@ -1,8 +1,8 @@
 """The answers of the service to very many requests, byte for byte.
 
-`python -m tests.contract.recorded_answers` records it anew.
-Whatever is in front of the endpoints shows here: gates, the binding of bodies and queries, CORS, the two dialects,
-failures. What differs from run to run (a date, a signature) is replaced by its name.
+`python -m tests.contract.recorded_answers` records them again. They show everything in front of the endpoints: gates,
+the binding of bodies and queries, CORS, the two flavours, failures. Values that differ between runs (a date, a
+signature) are replaced by their names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ANSWERS = Path(__file__).with_name("answers.txt")
 ENDS_SESSION = "/api/auth/logout"
 EFFECTIVE = {"/api/admin/message/send"}  # GETs that do something
 LARGE = 9 << 20
-LONG = 1500  # bytes of a body that is not recorded: what it says is no matter of the front
+LONG = 1500  # bytes of a body that is not recorded, because the endpoint determines it
 VARYING = (
     ("date", re.compile(r"(?<=^date: ).+", re.MULTILINE)),
     ("sign", re.compile(r'(?<="sign":")[^"]+|(?<=\?sign=)[^"]+')),
@@ -98,7 +98,7 @@ def list_route_cases() -> Iterator[Case]:
 
 
 def build_misfits(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
-    """A body none of whose fields fits."""
+    """Return a body with no valid field."""
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     name = schema.get("$ref", "").rpartition("/")[2]
     if not name:
@@ -271,7 +271,7 @@ def render(service: Service) -> str:
 
 
 def record() -> str:
-    """The record of a service of its own, which nobody has used yet."""
+    """Record a new service."""
     api.import_functions()
     with (
         TemporaryDirectory(prefix="mangrove-answers-") as folder,

@@ -1,7 +1,7 @@
-"""Every text that a request may hold: a path or a name, which is attacked, or one of NOT_PATHS.
+"""Every text in a request: a path or a name, which is attacked, or one of NOT_PATHS.
 
-FILES has a good request for each file route beside the fields that are attacked in it. A route below `/api/fs/` whose
-only texts are `path` and `password` needs no line: its path is attacked.
+FILES has a valid request for each file route in addition to the fields that are attacked. A route below `/api/fs/`
+whose only texts are `path` and `password` needs no line: its path is attacked.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def share(admin: Person, person: Person) -> None:
 
 
 def enter_by_transfer_family(admin: Person) -> None:
-    """The samples of what a server of Transfer Family asks, of somebody who may enter and is shown what is theirs."""
+    """Run the samples of requests of a Transfer Family server, for a user who may sign in and sees their files."""
     function = admin.cloud.get_function("TransferIdentity")
 
     def ask(sample: str, password: str = "") -> Any:
@@ -188,7 +188,7 @@ def enter_by_transfer_family(admin: Person) -> None:
 
 
 def change_own_factor(admin: Person) -> None:
-    """The administrator's second factor is set and removed, which takes a code; the session goes on."""
+    """Set and remove the administrator's second factor, which requires a code; the session continues."""
     steps = [int(time.time()) + 30 * step for step in (-1, 0)]
     first, second = (pyotp.TOTP(admin.gets("auth/2fa_generate")["secret"]) for _ in range(2))
     admin.gets("auth/2fa_verify", code=first.at(steps[0]), secret=first.secret)
@@ -199,7 +199,7 @@ def change_own_factor(admin: Person) -> None:
 
 
 def configuration(admin: Person) -> None:
-    """Rules and storages that move, a storage that fails, one whose driver changes its own options."""
+    """Move rules and storages, with a storage that fails, and one whose driver changes its own options."""
     rule = json.loads(json.loads((EVENTS / "metas/create.json").read_text())["body"])
     admin.gets("metas/create", **rule)
     number = admin.gets("metas/list")["content"][0]["id"]
@@ -329,8 +329,9 @@ def stage_download(admin: Person) -> None:
 
 
 def stage_members(admin: Person) -> None:
-    """Files in archives pass through the service, too: one that is too large for its answer, its size known or not, is
-    staged once for each archive that holds it. One whose bytes are damaged never is."""
+    """Read files in archives, which pass through the service too: one that is too large for an answer, of known or
+    unknown size, is staged once per archive. A damaged one never is.
+    """
     large, store = bytes(range(256)) * 20_000, admin.cloud.client("s3")
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
@@ -380,7 +381,7 @@ def upload_in_parts(admin: Person) -> None:
 
 
 def lose_uploads(admin: Person) -> None:
-    """Begin uploads as a user who is no more then: what the sweep takes away."""
+    """Start uploads as a user who is then deleted: the sweep removes them."""
     bob = {"username": "uploader", "password": "a long password", "base_path": "/", "role": 0, "permission": 8}
     admin.gets("users/create", **bob)
     person = Person(admin.cloud).sign_in("uploader", "a long password")
@@ -407,7 +408,7 @@ def send_parts(person: Person, sample: str, id: str, body: str = "") -> Any:
 
 
 def hold_names(admin: Person) -> None:
-    """Two folders under one name, which cannot refuse a taken name in one step: whoever changes one holds it."""
+    """Change two folders under one name, which cannot refuse a taken name atomically: each change locks it."""
     folders = ("/files/one", "/files/two")
     for folder in folders:
         admin.gets("files/mkdir", path=folder)

@@ -64,7 +64,7 @@ def run_downloads(admin: Person) -> None:
 
 
 def make_archive(broken: bool = False) -> bytes:
-    """An archive with a small and a large member, whose last bytes may be others than it was made of."""
+    """Make an archive with a small and a large member, whose last bytes can be damaged."""
     content, large = io.BytesIO(), LARGE * 2 + b"the end"
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("in/small", "small")
@@ -142,7 +142,7 @@ def refuse_starts(admin: Person) -> None:
 
 
 def sweep(admin: Person) -> None:
-    """Old work is removed, young work stays; work whose execution ended is started once more."""
+    """Check that old work is removed and young work stays; work whose execution ended is started once more."""
     cloud = admin.cloud
     store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.refs["Staging"]
     for key in ("young", "old"):
@@ -173,7 +173,7 @@ def sweep(admin: Person) -> None:
 
 
 def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
-    """A task of each machine whose execution ended long ago without a word."""
+    """Make a task of each machine whose execution ended long ago without settling it."""
     request = {"path": "/files", "urls": [admin.cloud.serve_files({}) + "/nothing"], "tool": "SimpleHttp"}
     tasks = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
     tasks += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **request)]

@@ -123,8 +123,7 @@ class Job:
 
 
 class Tidying(Job):
-    """A task that goes on in a storage where a request had no time: to remove names, folders that hold no file, or to
-    gather the files of folders."""
+    """Run a task for the rest of a request: to remove names or empty folders, or to gather the files of folders."""
 
     NAMES = tuple(f"n{number:03}" for number in range(100))
     FOLDERS = tuple(f"e{number}" for number in range(10))
@@ -188,7 +187,7 @@ class Ended:
 
 @pytest.fixture
 def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tuple[Job, Ended]]:
-    """Do a job in both interpreters, each time anew, and see that all is the same; the job and its end."""
+    """Do a job in both interpreters, each time from a new state, and compare everything; return the job and its end."""
     task_env.set(offline_download_allowed_hosts="127.0.0.1")
 
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
@@ -393,7 +392,7 @@ def test_worker_death_between_saves_is_continued_by_next(
     job, end = both(verb, before)
     assert end.files == job.expected_files
     assert set(end.states) == {SUCCEEDED}
-    assert all(is_straight(path) for path in end.paths)  # a retry is no state of its own
+    assert all(is_straight(path) for path in end.paths)  # a retry is not a state of its own
     assert verb != "move" or not job.list_source()
     assert job.task_env.list_staged() == []
 

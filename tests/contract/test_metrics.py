@@ -1,4 +1,4 @@
-"""Alarms and the dashboard look at metrics that the functions write, and every metric is looked at."""
+"""Alarms and the dashboard use the metrics that the functions write, and every metric is used."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def note_version(cloud: lambdas.Cloud, version: int, program: str) -> None:
 
 
 def upgrade(cloud: lambdas.Cloud) -> None:
-    """Lead records of 0.3.0 to the present version as a deployment does; then nobody may lower it."""
+    """Upgrade records of 0.3.0 to the present version as a deployment does; then the version cannot be lowered."""
     client, key = cloud.client("dynamodb"), {"key": {"S": "schema"}}
     counters = cloud.refs["Counters"]
     noted = client.get_item(TableName=counters, Key=key)["Item"]

@@ -88,7 +88,9 @@ def run_transfers(admin: Person, outside: Outside) -> None:
 
 
 def run_lists(admin: Person, outside: Outside) -> None:
-    """Many names are one task: from elsewhere, and within the bucket when there is no time to move them at once."""
+    """Transfer many names with one task: from another storage, and within the bucket if the request has no time to
+    move them.
+    """
     for number in range(MANY):
         outside[f"many/{number}"] = b"x"
     requested_names = [str(number) for number in range(MANY)]
@@ -108,8 +110,9 @@ def run_lists(admin: Person, outside: Outside) -> None:
 
 
 def run_removals(admin: Person) -> None:
-    """Names that there is no time to remove, and files that there is none to gather, at the pace of the first; folders
-    that are looked for longer than a request may take."""
+    """Remove names and gather files for which a request has no time, at the pace of the first; list folders that
+    take longer than a request.
+    """
     store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Files"]
     worker = admin.cloud.get_function("FilesFunction")
     requested_names = [f"{number:02}" for number in range(25)]
@@ -140,7 +143,7 @@ def run_removals(admin: Person) -> None:
 
 
 def open_removal(admin: Person, folder: str) -> str:
-    """Remove more names than a request has time for; the id of the task that goes on."""
+    """Remove more names than a request has time for; return the id of the task for the rest."""
     numbers = [f"{number:02}" for number in range(25)]
     for number in numbers:
         admin.cloud.client("s3").put_object(Bucket=admin.cloud.refs["Files"], Key=f"{folder}/{number}", Body=b"x")
@@ -193,7 +196,7 @@ def break_transfers(admin: Person, outside: Outside) -> None:
 
 
 def lose_lists(admin: Person, outside: Outside) -> None:
-    """Remove the plan before it is carried out: the next run plans again."""
+    """Remove the plan before it is executed: the next run plans again."""
     outside["listed/a"], outside["listed/b"] = b"a", b"b"
     (id,) = admin.transfer("copy", "/outside", "/files", "listed")
     admin.cloud.get_function("TransferPlan")({"tid": id})

@@ -55,10 +55,10 @@ def check_no_parts(admin: Person) -> None:
 
 
 def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[], str]) -> None:
-    """Work that is cancelled, cut off, and both, while a worker stores the parts of something.
+    """Cancel and interrupt work, separately and together, while a worker stores the parts of a file.
 
-    Its first call begins the upload: a worker that is cancelled meanwhile aborts it itself. One that is cut off there
-    leaves an upload without parts, and no other can know whose it is; so they are cut off at the second, a part.
+    Its first call starts the upload: a worker that is cancelled meanwhile aborts it itself. An interrupted one leaves
+    an upload without parts, which no other worker can attribute; so work is interrupted at the second call, a part.
     """
     worker = admin.cloud.get_function(state)
 

@@ -47,7 +47,7 @@ class Disk:
         place.write_bytes(content)
 
     def _fact(self, path: str) -> Fact:
-        """Return the facts of a file; it is read again only if its inode, which nobody can set back, has changed."""
+        """Return the facts of a file. It is read again only if its inode has changed, which no program can reset."""
         status = os.stat(path)
         key = (status.st_ino, status.st_ctime_ns, status.st_size)
         if key not in self._known:

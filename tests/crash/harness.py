@@ -147,7 +147,7 @@ class World:
                 raise Broken(f"not succeeded: {failed}")
             if len(rows) != expected[kind]:
                 raise Broken(f"{len(rows)} instead of {expected[kind]} tasks {kind}: {rows}")
-        # a worker killed before it recorded the id of its multipart upload leaves that: no server tells whose it is
+        # a worker killed before it recorded the id of its multipart upload leaves that: no server attributes it
         left = [
             orphan
             for side in self.backends.values()

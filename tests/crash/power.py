@@ -1,4 +1,4 @@
-"""A disk whose power can be cut: an image file on a loop device. What was not written back to it is gone."""
+"""A disk whose power can be cut: an image file on a loop device. Data that was not written back is lost."""
 
 from __future__ import annotations
 

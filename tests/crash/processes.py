@@ -1,4 +1,4 @@
-"""A service of several processes whose processes are killed, and clients that know which of them they talk to."""
+"""A service of several processes that are killed, and clients that know the process of their connection."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ class Family:
 
 
 class Caller:
-    """A connection to one process, whose number is `pid`. OSError or HTTPException where it was accepted by none."""
+    """Open a connection to one process, whose number is `pid`.
+
+    Raise OSError or HTTPException if no process accepts it.
+    """
 
     def __init__(self, family: Family) -> None:
         self._family = family

@@ -177,7 +177,7 @@ def test_the_task_of_a_user_who_is_disabled_midway_stops_with_that_reason(
     number = next(row["id"] for row in rows if row["username"] == name)
     owner, world.client = world.client, world.service.client(name, "pass")
     try:
-        files = {f"{count}.txt": b"content" for count in range(5000)}  # more than a slice of time carries
+        files = {f"{count}.txt": b"content" for count in range(5000)}  # more than one step transfers
         id = job("copy", "files", "bucket", files)
     finally:
         world.client = owner

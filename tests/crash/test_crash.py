@@ -19,11 +19,11 @@ from tests import servers
 from tests.crash import harness
 from tests.crash.harness import Report, World
 
-pytestmark = pytest.mark.xdist_group("crash")  # two services at once are enough
+pytestmark = pytest.mark.xdist_group("crash")  # two concurrent services are enough
 
 PACKS = 17  # in one test
 PACK = 3
-LANES = 2  # services at once, each with packs of its own
+LANES = 2  # concurrent services, each with packs of its own
 COUNT = int(os.environ.get("SEEDS", "4"))
 ONLY = [int(seed) for seed in os.environ.get("SEED", "").split(",") if seed]
 

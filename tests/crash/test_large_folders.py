@@ -1,6 +1,6 @@
-"""Verbs on large folders of a bucket that go on as a task, killed: they end complete, and are never half done.
+"""Operations on large folders of a bucket that continue as a task, and are killed: they end completely.
 
-The bucket's server is as late as a test needs it: a verb becomes a task when there is no time for it in the request.
+The bucket's server is as slow as a test requires, so that a request has no time for the operation.
 """
 
 from __future__ import annotations

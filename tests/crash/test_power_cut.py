@@ -1,4 +1,4 @@
-"""The power is cut in the instant in which the work is said to be done: every file is whole on the disk."""
+"""The power is cut at the moment of the acknowledgement: every file is complete on the disk."""
 
 from __future__ import annotations
 

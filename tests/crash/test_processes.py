@@ -56,7 +56,7 @@ class Reading(Work):
 
 
 class Copying(Work):
-    """Copies as tasks, each of a file of its own; `opened`: the names whose task was answered for."""
+    """Request copies as tasks, each of a file of its own; `opened`: the names whose task was acknowledged."""
 
     def __init__(self, family: Family) -> None:
         self.opened: list[str] = []
@@ -162,7 +162,7 @@ def test_one_process_is_enough_where_memory_is_short(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
-    assert find_free_memory(tmp_path) == math.inf  # nothing is said
+    assert find_free_memory(tmp_path) == math.inf  # nothing is acknowledged
     (tmp_path / "proc/meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n")
     (group / "memory.max").write_text("max\n")
     assert find_free_memory(tmp_path) == 2_048_000_000

@@ -1,4 +1,4 @@
-"""Moves of files that are put anew meanwhile: whatever was acknowledged last is at the source or at the target."""
+"""Moves of files that are overwritten meanwhile: the last acknowledged version is at the source or at the target."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def make_body(rng: Random, name: str, version: int) -> bytes:
-    """Another content, and another size, for every version."""
+    """Return another content, and another size, for every version."""
     size = LARGE if name == "large" else rng.randrange(2000)
     return f"{name} {version} ".encode() + rng.randbytes(size + version)
 
 
 def rewrite(client: Client, mount: str, names: list[str], last: dict[str, Fact], stop: threading.Event) -> None:
-    """Put the files anew, in turns, until it is to end; `last` is what was acknowledged of each."""
+    """Overwrite the files in turns until the event is set; `last` has the acknowledged version of each."""
     rng, version = Random(names[0]), 0
     while not stop.is_set():
         version += 1

@@ -23,7 +23,7 @@ END_SECONDS = 120.0
 
 @contextmanager
 def run_engine_elsewhere(folder: Path) -> Iterator[tuple[str, int]]:
-    """An engine that nobody watches; its address and pid."""
+    """An engine without supervision; its address and pid."""
     with engines.run_engine("127.77.7.7", "--db-path", str(folder / "elsewhere.db")) as (address, child):
         yield address, child.pid
 

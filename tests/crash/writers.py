@@ -24,10 +24,10 @@ PAUSE_SECONDS = 0.02  # between two changes
 
 
 class Writer(threading.Thread):
-    """Changes files of its own folder until it is ended.
+    """Changes files of its own folder until it is stopped.
 
-    `states`: by name, the contents that a file may have; None for no file. A change that is acknowledged leaves one.
-    A name whose change was not acknowledged is not used again: the change may still be made.
+    `states`: by name, the contents that a file may have; None for no file. An acknowledged change leaves one. A name
+    whose change was not acknowledged is not used again: the change may still be made.
     """
 
     def __init__(self, folder: str) -> None:

@@ -167,7 +167,7 @@ def test_a_damaged_backup_changes_nothing(backup: Path, tmp_path: Path, kind: st
 
 
 def write_archive(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-    """An archive with a right checksum, whoever made it."""
+    """Return an archive with a valid checksum, made by any program."""
     from hashlib import sha256
 
     content = io.BytesIO()

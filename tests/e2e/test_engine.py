@@ -1,4 +1,4 @@
-"""The records engine dies or hangs alone: the service goes on."""
+"""The records engine dies or hangs alone: the service continues."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PATH = "/files/overwritten.bin"
 
 
 def make_content(version: int) -> bytes:
-    """A file whose bytes and length tell its version."""
+    """Return a file whose bytes and length identify its version."""
     return f"{version:0{WORD}}".encode() * get_words(version)
 
 
@@ -47,7 +47,7 @@ def read_whole(client: Client, url: str) -> None:
 
 
 def read_range(client: Client, url: str) -> None:
-    """A range whose answer tells the length of the version that it is of."""
+    """Read a range whose answer contains the length of its version."""
     answer = client.http.get(url, headers={"range": f"bytes={WORD * 100}-{WORD * 19_999 - 1}"})
     assert answer.status_code == 206
     version = int(answer.content[:WORD])

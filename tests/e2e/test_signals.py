@@ -83,14 +83,14 @@ def is_up(address: str) -> bool:
 
 @dataclass
 class Acknowledged:
-    """Names of what the service said it has."""
+    """Return the names that the service acknowledged."""
 
     users: list[str] = field(default_factory=list)
     metas: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
 
     def make(self, client: Client, kind: str) -> None:
-        """Make things of a kind until the service is no more."""
+        """Create entries of a kind until the service ends."""
         names: list[str] = getattr(self, kind)
         try:
             while True:

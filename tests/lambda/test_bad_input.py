@@ -135,7 +135,7 @@ def test_a_secret_that_cannot_be_read_is_told_and_read_when_it_can_be(admin: Per
 
 @pytest.fixture
 def renamed(admin: Person) -> Iterator[Callable[[str], Function]]:
-    """A function that is started anew with other names of tables: `users=nowhere`, or `users=` for none."""
+    """Restart a function with other names of tables: `users=nowhere`, or `users=` for none."""
     function = admin.cloud.get_function("MetasFunction")
     environment = function.environment
 

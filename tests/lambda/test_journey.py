@@ -79,7 +79,7 @@ def copy(admin: Person) -> None:
 
 
 def copy_and_delete_midway(admin: Person) -> None:
-    """A task that is removed while a worker carries its large file: it is cleaned up, and deleted by its machine."""
+    """A task is removed while a worker copies its large file: it is cleaned up, and deleted by its machine."""
     admin.gets("files/mkdir", path="/files/journey/again")
     (id,) = admin.transfer("copy", "/outside", "/files/journey/again", "tree")
     worker = admin.cloud.get_function("TransferMove")

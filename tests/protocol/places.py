@@ -149,7 +149,7 @@ class Place:
         return read_tree(self.admin, folder or self.folder)
 
     def begin(self, verb: str, source: str, target: str, *names: str, **more: bool) -> None:
-        """Copy or move, at once or as tasks, until done; what fails is an assertion."""
+        """Copy or move, directly or as tasks, and wait for the end; a failure is an assertion."""
         body = {"src_dir": source, "dst_dir": target, "names": list(names)} | more
         data = self.admin.ok(f"/openlist/api/fs/{verb}", **body)
         for task in data.get("tasks", ()):
@@ -165,7 +165,7 @@ class Place:
 
 @contextmanager
 def mount(admin: Client, kind: Kind, options: Options, **fields: Any) -> Iterator[str]:
-    """A storage whose bytes go through the service."""
+    """A storage whose bytes pass through the service."""
     with fixtures.mount(admin, kind.driver, addition=options, **(PROXIED | {"cache_expiration": 30} | fields)) as path:
         yield path
 

@@ -12,7 +12,7 @@ MOST_WAITING = 200  # connections
 
 
 class Relay:
-    """`port`: where it listens. As long as it `is_silent` whoever connects, or is connected, hears nothing."""
+    """`port`: where it listens. While it `is_silent`, its connections transfer nothing."""
 
     def __init__(self, target: int) -> None:
         self.port = 0

@@ -199,7 +199,7 @@ def test_names_are_in_the_charset_of_the_option(tmp_path: Path) -> None:
                 await actions.put(driver, "/日本")
 
         async def other_work(driver: FTP) -> None:
-            assert await actions.names(driver, "/") == []  # its bytes are no UTF-8
+            assert await actions.names(driver, "/") == []  # its bytes are not UTF-8
             await actions.put(driver, "/plain")
             assert await actions.names(driver, "/") == ["plain"]
 

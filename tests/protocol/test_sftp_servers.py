@@ -30,7 +30,7 @@ NOT_ON_RCLONE = {
 NOT_WITHOUT_A_CACHE = {
     # it lists a name that its disk has refused
     "names_that_are_too_long_are_kept_or_refused",
-    # it goes on in the file that has the name by then
+    # it continues in the file that has the name then
     "a_slow_reader_gets_one_whole_version_or_a_failure",
     "readers_beside_writers_see_whole_files",
 }

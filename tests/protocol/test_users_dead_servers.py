@@ -75,7 +75,7 @@ def measure(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def check_others_while(calls: list[Future[tuple[float, Any]]], other: Client) -> None:
-    """Local storages answer at once as long as these calls go on."""
+    """Check that local storages answer immediately during these calls."""
     slowest, shown = 0.0, 0
     while not all(call.done() for call in calls):
         for path in ("/files", "/"):
@@ -86,7 +86,7 @@ def check_others_while(calls: list[Future[tuple[float, Any]]], other: Client) ->
 
 
 def check_dead(service: Service, mount: str, secret: str) -> None:
-    """Check that every request for the storage learns in time that it does not answer, and nobody else is slowed."""
+    """Check that every request for the storage fails in time, and that other requests are not delayed."""
     client, other = service.client(), service.client()
     other.names("/files")
     with ThreadPoolExecutor(CALLERS) as pool:
@@ -117,7 +117,7 @@ def replace_port(options: Options, make: Callable[[int], int]) -> Options:
 
 @contextmanager
 def mount_unanswered(admin: Client, kind: Kind, options: Options) -> Iterator[str]:
-    """A storage whose server may not answer while it is made."""
+    """A storage whose server may not answer while it is created."""
     path = f"/{uuid4().hex}"
     record = {"mount_path": path, "driver": kind.driver, "addition": json.dumps(options)} | places.PROXIED
     seconds, answer = measure(lambda: admin.post("/api/admin/storage/create", **record))
@@ -183,4 +183,4 @@ def test_status_of_a_storage_follows_its_server(admin: Client) -> None:
             assert admin.post("/api/fs/list", path=path, refresh=True)["code"] == 500
             wait_until(lambda: "WebDAV server" in get_status(path), BACK_SECONDS)
             way.start()
-            wait_until(lambda: get_status(path) == "work", BACK_SECONDS)  # although nobody uses it
+            wait_until(lambda: get_status(path) == "work", BACK_SECONDS)  # although no client uses it

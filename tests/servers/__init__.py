@@ -82,7 +82,7 @@ def rclone(protocol: str, folder: Path, *options: str, port: int = 0) -> Iterato
 
 @contextmanager
 def rclone_s3(folder: Path, *options: str, port: int = 0) -> Iterator[str]:
-    """rclone's S3 on `folder`, whose sub-folders are the buckets; its address."""
+    """rclone's S3 on `folder`, whose subfolders are the buckets; its address."""
     keys = f"{KEYS['access_key_id']},{KEYS['secret_access_key']}"
     with rclone("s3", folder, "--auth-key", keys, *options, port=port) as port:
         yield f"http://127.0.0.1:{port}"

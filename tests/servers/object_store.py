@@ -1,5 +1,8 @@
-"""A small S3 in a process of its own, for what takes thousands of requests: it finds a page of a listing at once, and
-answers as late as it is told to. Objects are kept in memory; a copy, a removal and a put are refused as AWS does."""
+"""A small S3 in a process of its own, for tests with thousands of requests. It finds a page of a listing immediately,
+and delays answers on request.
+
+Objects are in memory; a copy, a removal and a put are refused as AWS does.
+"""
 
 from __future__ import annotations
 

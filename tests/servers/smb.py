@@ -86,7 +86,7 @@ class Samba:
         stop_group(self._child.pid)
 
     def kill(self) -> None:
-        """End all its processes at once, as a crash would."""
+        """Kill all its processes together, as a crash would."""
         if self._child is None:
             return
         try:

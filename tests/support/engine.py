@@ -64,7 +64,7 @@ def engine() -> Iterator[str]:
 
 @contextmanager
 def run_engine(host: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """An engine of our own that nobody watches; its address and process."""
+    """An engine without supervision; its address and process."""
     for _ in range(PORTS):
         port = _find_port()
         command = [BINARY, "serve", "--host", host, "--port", str(port), *options]
@@ -79,7 +79,7 @@ def run_engine(host: str, *options: str) -> Iterator[tuple[str, subprocess.Popen
 
 
 def _find_port() -> int:
-    """One that nobody uses on any address now; the engine refuses others. Somebody may take it before the engine."""
+    """Return a port that is free on all addresses; the engine refuses others. Another program may take it first."""
     with closing(socket.create_server(("0.0.0.0", 0))) as probe:
         port: int = probe.getsockname()[1]
         return port
@@ -178,7 +178,7 @@ class Tables:
         headers = {
             "Content-Type": "application/x-amz-json-1.0",
             "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-            "X-Amz-Date": "20260101T000000Z",  # engines for tests read the access key and compare no signature
+            "X-Amz-Date": "20260101T000000Z",  # engines for tests use the access key and compare no signature
             "Authorization": "AWS4-HMAC-SHA256 Credential=mangrovelocal/20260101/us-east-1/dynamodb/aws4_request, "
             "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
         }

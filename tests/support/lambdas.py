@@ -121,7 +121,7 @@ class Cloud:
         return f"http://127.0.0.1:{server.server_port}"
 
     def start(self) -> None:
-        """Start all functions at once, for tests that need them all."""
+        """Start all functions concurrently, for tests that need all of them."""
         for function in self._by_folder.values():
             function.start()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 WORKERS = ("-n", "3", "--dist", "loadgroup")
-MAX_FAILURES = 3  # more of them are no accident
+MAX_FAILURES = 3  # more of them are not an accident
 TESTS_FAILED = 1  # pytest's exit status
 
 

@@ -144,7 +144,7 @@ class Function:
         return self._server
 
     def kill(self) -> None:
-        """End it in the middle of what it does, as Lambda does when its time is over; another event starts it anew."""
+        """Kill it during its work, as Lambda does when its time is over; another event starts it again."""
         assert self._process is not None and self._server is not None
         self._process.kill()
         self._process.wait()

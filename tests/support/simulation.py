@@ -1,4 +1,4 @@
-"""Many executions of a machine at once, in an account that runs few functions at a time; no second of it is waited."""
+"""Many concurrent executions of a machine, in an account that runs few functions at a time, in simulated time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORK = ("Plan", "Move")  # what takes a slot
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """A loop in which sleepers wake at once, in the right order."""
+    """A loop in which sleepers wake immediately, in the right order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ class Disk:
 
 
 class TaskEnv:
-    """`user` may do everything; `started`: the tasks whose machines are to be run, in their order."""
+    """`user` has every right; `started`: the tasks whose machines are to be run, in order."""
 
     def __init__(self, folder: Path, endpoint: Callable[[], str]) -> None:
         from mangrove.records import users

@@ -100,7 +100,7 @@ class PublishedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as a provider knows them: the pair of issuer and subject never changes and never names somebody else."""
+    """A user as a provider knows them. The pair of issuer and subject never changes and is never reused."""
 
     issuer: str
     subject: str
@@ -256,7 +256,9 @@ async def identify(provider: Provider, tokens: Mapping[str, Any], client_id: str
 
 
 async def read_userinfo(provider: Provider, tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the provider tells about the user of an access token; nothing if it has no such endpoint."""
+    """Return the claims of the provider's endpoint about the user of an access token; empty if it has no such
+    endpoint.
+    """
     if not provider.userinfo_endpoint:
         return {}
     headers = {"authorization": f"Bearer {tokens.get('access_token', '')}", "accept": "application/json"}

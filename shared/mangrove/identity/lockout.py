@@ -1,9 +1,9 @@
-"""Failed attempts with a password, counted in a table with expiry: restarts and other instances see the same numbers.
+"""Failed attempts with a password, counted in a table with expiry: restarts and other instances have the same counts.
 
 A pair of subject (an account, a folder) and source is locked after MAX_FAILURES_PER_PAIR failures. The wider counts
-bound an attacker that uses one source for many subjects, or many sources for one subject. They lock strangers alone: a
-source that has succeeded with the subject before has only the count of its own pair, so that nobody is locked out of
-where they work.
+limit an attacker who uses one source for many subjects, or many sources for one subject. They lock strangers only: a
+source that has succeeded with the subject before has only the count of its own pair, so that an attacker cannot lock it
+out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lockout:
     max_failures_per_source: int
 
     def check(self, subject: str, source: str) -> None:
-        """Raise TooMany while locked. An attempt while the pair is locked restarts its time."""
+        """Raise TooMany during a lockout. An attempt while the pair is locked restarts its time."""
         for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source)).items():
             if count >= limit:
                 if limit == MAX_FAILURES_PER_PAIR:
@@ -41,15 +41,17 @@ class Lockout:
                 raise self._make_refusal()
 
     def record_failure(self, subject: str, source: str) -> None:
-        """Count a failure; TooMany when attempts at the same time had used up the pair's tries."""
+        """Count a failure. Raise TooMany if concurrent attempts had used up the pair's attempts."""
         rows = self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source))
         counts = {limit: counters.add_failure(key, LOCK_SECONDS) for key, (_, limit) in rows.items()}
         if counts[MAX_FAILURES_PER_PAIR] > MAX_FAILURES_PER_PAIR:
             raise self._make_refusal()
 
     def record_success(self, subject: str, source: str) -> None:
-        """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used
-        up its tries."""
+        """Reset the pair's failures and mark the source as known.
+
+        Raise TooMany if concurrent attempts had used up its attempts.
+        """
         subject, source = subject[:MAX_SUBJECT_LENGTH], find_client(source)
         pair, known = self._make_pair_key(subject, source), self._make_known_key(subject, source)
         if not counters.clear_failures(pair, MAX_FAILURES_PER_PAIR, LOCK_SECONDS, known, KNOWN_SECONDS):
@@ -83,5 +85,5 @@ FOLDERS = Lockout("folder-", FOLDERS_LOCKED, MAX_FOLDER_FAILURES_PER_SOURCE)
 
 
 def name_folder(path: str) -> str:
-    """Return the subject of a folder, however long its path is."""
+    """Return the subject of a folder, whose path may have any length."""
     return sha256(path.encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Passkeys: WebAuthn credentials, with which a user signs in without a password and without a one-time code.
 
 The authenticator verifies the user by a PIN or biometrics, so a passkey counts as both factors. Only discoverable
-credentials are registered: a sign-in names no user, and its options tell nothing about accounts.
+credentials are registered: a sign-in names no user, and its options reveal nothing about accounts.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _make_answer(options: Any) -> dict[str, Any]:
 
 @contextmanager
 def _translate_errors(problem: Problem) -> Iterator[None]:
-    """Raise `problem` instead of what the library raises for a credential that is not valid or not well-formed."""
+    """Raise `problem` instead of the library's errors for an invalid or malformed credential."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from webauthn.helpers.exceptions import WebAuthnException
 

@@ -91,7 +91,7 @@ class Caller:
 
     @property
     def names_key(self) -> Hashable:
-        """A value that is equal for callers whom lists of users and groups name alike."""
+        """A value that is equal for callers that lists of users and groups do not distinguish."""
         return self.user.id, None if self.groups is None else self.groups.group_ids
 
     @property

@@ -1,4 +1,4 @@
-"""The scope of a token: the part of the rights of its owner that a program has.
+"""The scope of a token: the part of its owner's rights that a program has.
 
 A token may do what its owner may do at present, within its folder, mode, protocols and time, on the routes that accept
 tokens.

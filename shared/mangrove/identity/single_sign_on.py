@@ -1,7 +1,7 @@
 """Single sign-on: the authorization code flow with PKCE, state and nonce, and the accounts of identities.
 
-An account belongs to an identity if it was created for it, or if its user linked it while signed in. Neither a name nor
-an address of mail joins the two.
+An account belongs to an identity if it was created for it, or if its user linked it while signed in. Equal names or
+e-mail addresses do not link the two.
 """
 
 from __future__ import annotations

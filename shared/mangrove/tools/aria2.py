@@ -17,11 +17,11 @@ from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 
 OPTIONS = {
-    "allow-overwrite": "true",  # a retry overwrites the files of the attempt before
+    "allow-overwrite": "true",  # a retry overwrites the files of the previous attempt
     "auto-file-renaming": "false",
     "check-certificate": "true",
     "continue": "true",
-    "follow-torrent": "false",  # its trackers and peers are no part of what was asked for
+    "follow-torrent": "false",  # its trackers and peers were not requested
     "follow-metalink": "false",
     "no-netrc": "true",  # no password of this machine is sent
     "pause-metadata": "false",
@@ -31,10 +31,11 @@ OPTIONS = {
     "proxy-method": "tunnel",
     "no-proxy": "",
 }
-PROXY_OPTIONS = ("http-proxy", "https-proxy", "ftp-proxy", "all-proxy")  # each, since aria2's own file may set each
+# each, since aria2's own configuration file may set each
+PROXY_OPTIONS = ("http-proxy", "https-proxy", "ftp-proxy", "all-proxy")
 STATUS_KEYS = ["gid", "status", "totalLength", "completedLength", "errorCode", "followedBy", "following"]
 CALL_SIZE = 4096  # bytes of a call beside a torrent
-DEFAULT_CALL_SIZE = 2 << 20  # bytes that aria2 takes when its options do not say otherwise
+DEFAULT_CALL_SIZE = 2 << 20  # bytes that aria2 accepts by default
 REMOVE_ATTEMPTS = 100  # 50 ms apart, until a download has stopped
 # By aria2's exit codes; its own messages would show paths of this machine.
 ERRORS = {
@@ -68,20 +69,20 @@ class Aria2Error(Problem):
 
 
 class UnknownDownload(Aria2Error):
-    """aria2 knows no download of this GID."""
+    """aria2 does not know a download with this GID."""
 
 
 class Aria2(Tool):
-    """The tool aria2.
+    """The tool aria2. Its HTTP and FTP requests, including those to trackers and web seeds, pass the guarded proxy of
+    this process.
 
-    Its HTTP and FTP requests, also to trackers and web seeds, pass the guarded proxy of this process. Peers of a
-    torrent and trackers over UDP do not.
+    Peers of a torrent and trackers over UDP do not.
     """
 
     name = "aria2"
 
     def __init__(self, uri: str, secret: str, policy: AddressPolicy) -> None:
-        """`uri`: the RPC address of aria2; `policy`: for the URLs it is to download."""
+        """`uri`: the RPC address of aria2; `policy`: for the URLs that it downloads."""
         self._uri = _to_http(uri)
         self._secret = secret
         self._policy = policy
@@ -117,20 +118,22 @@ class Aria2(Tool):
     async def resume(self, token: str, url: str, folder: str, key: str) -> str:
         download = await self._find_download(token)
         if download and download["status"] == "error":
-            return await self.add(url, folder, key)  # perhaps for want of the proxy, which ended with its process
+            return await self.add(url, folder, key)  # perhaps without the proxy, which ended with its process
         if download and download["status"] != "complete":
             await self._try_call("changeOption", token, self._open_proxy())
         return token
 
     def _open_proxy(self) -> dict[str, str]:
-        """The options with which a download goes through the proxy of this process; no other process has it."""
+        """Return the options with which a download uses the proxy of this process; other processes cannot use it."""
         proxy = runtime.get(GuardedProxy).open(self._policy)
         options = {name: proxy.url for name in PROXY_OPTIONS}
         options |= {f"{name}-user": proxy.user for name in PROXY_OPTIONS}
         return options | {f"{name}-passwd": proxy.password for name in PROXY_OPTIONS}
 
     async def _require_size(self, size: int) -> None:
-        """Problem when aria2 takes no call of this size, in bytes: it would close the connection without a word."""
+        """Raise Problem if aria2 does not accept a call of this size, in bytes: it would close the connection
+        without an answer.
+        """
         if size + CALL_SIZE <= DEFAULT_CALL_SIZE:
             return
         most = int((await self._call("getGlobalOption")).get("rpc-max-request-size") or DEFAULT_CALL_SIZE)
@@ -138,7 +141,7 @@ class Aria2(Tool):
             raise Problem("the torrent file is larger than aria2's option rpc-max-request-size lets it take")
 
     async def get_status(self, token: str) -> Status:
-        self._open_proxy()  # for the settings of now
+        self._open_proxy()  # for the present settings
         download = await self._find_download(token)
         if download is None:
             return Status(token, error="aria2 does not know this download any more")
@@ -182,7 +185,7 @@ class Aria2(Tool):
         await self.remove(token)
 
     async def _find_download(self, gid: str) -> dict[str, Any] | None:
-        """The status of a download as aria2 gives it; None when it has none of this GID."""
+        """Return the status of a download as aria2 reports it; None if there is none with this GID."""
         try:
             download = await self._call("tellStatus", gid, STATUS_KEYS)
         except UnknownDownload:
@@ -192,14 +195,17 @@ class Aria2(Tool):
         return download
 
     async def _try_call(self, method: str, *parameters: Any) -> None:
-        """A call that may fail because the download has changed its state, which the next status shows."""
+        """Make a call that may fail because the download has changed its state, which the next status shows."""
         try:
             await self._call(method, *parameters)
         except Aria2Error:
             pass
 
     async def _call(self, method: str, *parameters: Any) -> Any:
-        """The result of `aria2.<method>`; Aria2Error with its message, Problem when something else answers."""
+        """Return the result of `aria2.<method>`.
+
+        Raise Aria2Error with its message, Problem if another program answers.
+        """
         call = {"jsonrpc": "2.0", "id": "mangrove", "method": f"aria2.{method}"}
         body = json.dumps(call | {"params": [f"token:{self._secret}", *parameters]})
         headers = {"content-type": "application/json"}
@@ -209,7 +215,7 @@ class Aria2(Tool):
 
 
 def _parse_response(content: bytes) -> Any:
-    """The result in a JSON-RPC response; Aria2Error for an error in it."""
+    """Return the result in a JSON-RPC response. Raise Aria2Error for an error in it."""
     try:
         response = json.loads(content)
     except (ValueError, RecursionError):
@@ -220,11 +226,11 @@ def _parse_response(content: bytes) -> Any:
     if not isinstance(error, dict) or "message" not in error:
         raise Problem("no answer of aria2")
     message = str(error["message"])[:200]
-    # every error of aria2 has the code 1, so only its text names this one
+    # every error of aria2 has the code 1, so only its text identifies this one
     raise UnknownDownload(message) if "not found" in message else Aria2Error(message)
 
 
 def _to_http(uri: str) -> str:
-    """The HTTP address for a websocket address, which aria2 serves on the same port."""
+    """Return the HTTP address for a websocket address, which aria2 serves on the same port."""
     scheme, _, rest = uri.strip().partition("://")
     return f"{ {'ws': 'http', 'wss': 'https'}.get(scheme, scheme) }://{rest}"

@@ -1,4 +1,4 @@
-"""Bodies that a server compresses although it was not asked to, decompressed in bounded memory."""
+"""Bodies that a server compresses without a request, decompressed in limited memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from mangrove.core.problems import Problem
 
-BLOCK_SIZE = 1 << 20  # bytes decompressed at once
+BLOCK_SIZE = 1 << 20  # bytes decompressed per step
 RATIO_EXEMPT = 64 << 20  # bytes that may be decompressed at any ratio
 MAX_RATIO = 200  # decompressed to received bytes
 _COMPRESSED_FILE = re.compile(r"\.(gz|tgz|svgz|bz2|tbz2?|xz|txz|zst|tzst|br|lz4?|z|zip|7z|rar|warc)$", re.IGNORECASE)
@@ -16,7 +16,7 @@ _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "def
 
 
 def needs_decoding(encoding: str, name: str) -> bool:
-    """Return True if a body in this Content-Encoding must be decoded to be the file `name`; Problem for an unknown
+    """True if a body in this Content-Encoding must be decoded to get the file `name`. Raise Problem for an unknown
     encoding.
 
     Servers declare an encoding for compressed files, too: those are kept as they are sent.
@@ -30,7 +30,7 @@ def needs_decoding(encoding: str, name: str) -> bool:
 
 
 async def decode_body(encoding: str, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The decoded bytes of a body, in blocks of at most BLOCK_SIZE; Problem when it is broken or a bomb."""
+    """Yield the decoded bytes of a body, in blocks of at most BLOCK_SIZE. Raise Problem if it is broken or a bomb."""
     decompressor = zlib.decompressobj(_WINDOW_BITS[encoding.strip().lower()])
     received = decoded = 0
     async for block in body:

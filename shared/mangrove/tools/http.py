@@ -1,4 +1,4 @@
-"""SimpleHttp: a file downloaded over HTTP by this service itself, continued where it broke off when the server can."""
+"""SimpleHttp: files that this service itself downloads over HTTP, continued after an interruption if the server can."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mangrove.tools import content_encoding, names, urls
 
 BLOCK_SIZE = 1 << 20  # bytes
 MAX_DELAY = 1.0  # seconds for which small pieces are collected
-MIN_RATE = 1024  # bytes per second, on the average of RATE_WINDOW seconds of waiting
+MIN_RATE = 1024  # bytes per second, on average over RATE_WINDOW seconds of waiting
 RATE_WINDOW = 60.0
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _UNSATISFIED_RANGE = re.compile(r"bytes \*/(\d{1,18})")
@@ -42,10 +42,11 @@ class BodyRange(NamedTuple):
 
 
 class FetchResponse:
-    """A file being received. `size`: of the whole file in bytes, None when the server does not say.
+    """A file that is being received.
 
-    `offset`: where in the file `iter_blocks` starts: the requested offset, or 0 when the server starts over because it
-    cannot continue or the file has changed. `resumable`: it can be continued later, with `validator`.
+    `size`: of the whole file in bytes, None if the server does not report it. `offset`: the position in the file at
+    which `iter_blocks` starts: the requested offset, or 0 if the server starts again because it cannot continue or the
+    file has changed. `resumable`: it can be continued later, with `validator`.
     """
 
     def __init__(self, response: httpx.Response, url: httpx.URL, body: BodyRange) -> None:
@@ -62,9 +63,9 @@ class FetchResponse:
         self._length = body.length
 
     async def iter_blocks(self) -> AsyncIterator[bytes]:
-        """The bytes from `offset` on, in blocks of at most BLOCK_SIZE.
+        """Yield the bytes from `offset` on, in blocks of at most BLOCK_SIZE.
 
-        LengthMismatch when they are more or fewer than announced, Unreachable when the network fails.
+        Raise LengthMismatch for more or fewer than announced, Unreachable for a network failure.
         """
         body = self._iter_body()
         async for block in content_encoding.decode_body(self._encoding, body) if self._encoding else body:
@@ -98,10 +99,10 @@ def _get_validator(headers: httpx.Headers) -> str:
 
 @asynccontextmanager
 async def fetch(url: str, policy: AddressPolicy, offset: int = 0, validator: str = "") -> AsyncIterator[FetchResponse]:
-    """The file at `url`, from `offset` on if it is still the one that `validator` names, else from its start.
+    """Open the file at `url`, from `offset` on if it still matches `validator`, otherwise from its start.
 
-    InvalidUrl and ForbiddenAddress for a URL that may not be opened, also behind redirects; UnexpectedStatus for an
-    answer that is no file; Unreachable when the network fails.
+    Raise InvalidUrl and ForbiddenAddress for a URL that may not be opened, also behind redirects; UnexpectedStatus for
+    an answer without a file; Unreachable for a network failure.
     """
     start = offset if validator else 0
     async with make_client(policy) as client:
@@ -120,7 +121,7 @@ async def fetch(url: str, policy: AddressPolicy, offset: int = 0, validator: str
 
 
 def _parse_range(response: httpx.Response, start: int, validator: str) -> BodyRange | None:
-    """Return the part of the file that the body is; None if it is not the file, or not the requested part."""
+    """Return the part of the file in the body; None if it is not the file, or not the requested part."""
     headers, status = response.headers, response.status_code
     content_range = headers.get("content-range", "").strip()
     if status == 206 and start and (match := _CONTENT_RANGE.fullmatch(content_range)):
@@ -137,7 +138,7 @@ def _parse_range(response: httpx.Response, start: int, validator: str) -> BodyRa
 
 
 async def _send(client: httpx.AsyncClient, url: str, offset: int, validator: str) -> tuple[httpx.URL, httpx.Response]:
-    """The final URL and the response behind all redirects, its body unread."""
+    """Return the final URL and the response behind all redirects, its body unread."""
     headers = {"range": f"bytes={offset}-", "if-range": validator} if offset else {}
     location = httpx.URL(urls.normalize_url(url, "SimpleHttp"))
     for _ in range(MAX_REDIRECTS + 1):
@@ -160,7 +161,7 @@ def _join(location: httpx.URL, target: str) -> str:
 
 
 async def _iter_raw(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The raw body; Unreachable when the network fails or a body comes slower than MIN_RATE."""
+    """Yield the raw body. Raise Unreachable if the network fails or the body is slower than MIN_RATE."""
     waiting, received = 0.0, 0
     host = response.request.url.host
     since = time.monotonic()
@@ -177,8 +178,10 @@ async def _iter_raw(response: httpx.Response) -> AsyncIterator[bytes]:
 
 
 async def _rechunk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in blocks of at most BLOCK_SIZE, none kept longer than MAX_DELAY. A piece is what one read of the
-    connection gave, 64 KiB: too small for a write each."""
+    """Yield the same bytes in blocks of at most BLOCK_SIZE, none delayed longer than MAX_DELAY.
+
+    A piece is the result of one read of the connection, 64 KiB: too small for a write each.
+    """
     block, since = bytearray(), time.monotonic()
     try:
         async for piece in pieces:
@@ -191,7 +194,7 @@ async def _rechunk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 block, since = bytearray(), time.monotonic()
     except Problem:
         if block:
-            yield bytes(block)  # what came before the failure need not be fetched again
+            yield bytes(block)  # the bytes before the failure need not be fetched again
         raise
     if block:
         yield bytes(block)

@@ -1,4 +1,4 @@
-"""The name of a file as its server states it, made valid here."""
+"""The name of a file as its server states it, converted to a valid one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MAX_EXTENSION = 20  # characters after the last dot that are kept when a name i
 
 
 def parse_content_disposition(header: str) -> str:
-    """The file name in a Content-Disposition (RFC 6266, its extended form first); "" without one."""
+    """Return the file name in a Content-Disposition (RFC 6266, its extended form first); "" without one."""
     parameters = {name.lower(): value for name, value in reversed(_PARAMETER.findall(f";{header}"))}
     return _decode_extended(parameters.get("filename*", "")) or _unquote(parameters.get("filename", ""))
 
 
 def _decode_extended(value: str) -> str:
-    """`UTF-8''%e2%82%ac` (RFC 8187); "" when it is not of that form."""
+    """Decode `UTF-8''%e2%82%ac` (RFC 8187); "" for another form."""
     charset, _, rest = value.strip('"').partition("'")
     _, quote, encoded = rest.partition("'")
     if not quote:
@@ -44,9 +44,9 @@ def _unquote(value: str) -> str:
 
 
 def sanitize_name(raw: str) -> str:
-    """The last part of `raw` as a name of at most MAX_NAME_BYTES bytes; "" when nothing of it can be one.
+    """Return the last part of `raw` as a name of at most MAX_NAME_BYTES bytes; "" if nothing of it is valid.
 
-    Without control and direction marks, and without dots and blanks at either end.
+    Control and direction marks, and dots and blanks at either end, are removed.
     """
     last = re.split(r"[/\\]", raw)[-1].encode(errors="ignore").decode()
     visible = "".join(letter for letter in last if letter in _JOINERS or unicodedata.category(letter)[0] != "C")
@@ -64,7 +64,9 @@ def _truncate(name: str) -> str:
 
 
 def make_file_name(url: httpx.URL, disposition: str) -> str:
-    """A valid name: from Content-Disposition, else the last part of the path, else `<host>-<ms>-<hex>`."""
+    """Return a valid name: from Content-Disposition, otherwise the last part of the path, otherwise
+    `<host>-<ms>-<hex>`.
+    """
     path = url.raw_path.partition(b"?")[0].decode("ascii", "replace")
     generated = f"{url.host.replace(':', '-')}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"
     return (

@@ -21,7 +21,7 @@ from mangrove.net.client import make_client, request
 from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 
-ADD_TIMEOUT = 10.0  # seconds until a torrent that was added is listed
+ADD_TIMEOUT = 10.0  # seconds until an added torrent is listed
 _COMPLETE_STATES = frozenset({"uploading", "pausedUP", "stoppedUP", "queuedUP", "stalledUP", "forcedUP"})
 _STOPPED_STATES = frozenset({"pausedUP", "stoppedUP"})
 _ERROR_STATES = {"error": "qBittorrent reports an error", "missingFiles": "files of the torrent are missing"}
@@ -49,8 +49,10 @@ class QBittorrent(Tool):
             return (await self._call(client, "GET", "app/version")).text.strip()[:40]
 
     async def _require_mitigation(self, client: httpx.AsyncClient) -> None:
-        """Problem when qBittorrent is set to follow a redirect of a tracker or web seed to a private address. Versions
-        before 4.3.5 do not know the option and do not tell."""
+        """Raise Problem if qBittorrent follows a redirect of a tracker or web seed to a private address.
+
+        Versions before 4.3.5 do not have the option and do not report it.
+        """
         response = await self._call(client, "GET", "app/preferences")
         try:
             preferences = json.loads(response.content) if response.is_success else {}
@@ -97,7 +99,7 @@ class QBittorrent(Tool):
         )
 
     def _is_seeding(self, torrent: dict[str, Any]) -> bool:
-        """Return True if the seeding time is not over yet."""
+        """True if the seeding time is not over."""
         seconds = int(torrent.get("seeding_time") or 0)
         return self._seedtime > 0 and torrent["state"] not in _STOPPED_STATES and seconds < self._seedtime * 60
 
@@ -125,7 +127,7 @@ class QBittorrent(Tool):
             raise Problem("qBittorrent does not take this torrent: it is broken, or there already")
 
     async def _find_torrent(self, client: httpx.AsyncClient, tag: str) -> dict[str, Any] | None:
-        """The torrent of a tag as qBittorrent describes it; None when there is none."""
+        """Return the torrent of a tag as qBittorrent describes it; None if there is none."""
         response = await self._call(client, "GET", "torrents/info", params={"tag": tag})
         try:
             rows = json.loads(response.content)
@@ -142,7 +144,7 @@ class QBittorrent(Tool):
         await self._call(client, "POST", "torrents/deleteTags", data={"tags": tag})
 
     async def _call(self, client: httpx.AsyncClient, method: str, path: str, **options: Any) -> httpx.Response:
-        """The response to an authenticated call; signs in when there is no session or it has ended."""
+        """Return the response to an authenticated call. Sign in if there is no session or it has ended."""
         base = _get_base_url(self._url)
         for renew in (False, True):
             cookies = None if renew else SESSIONS.open().get(self._url)
@@ -175,7 +177,7 @@ async def _request(client: httpx.AsyncClient, method: str, url: str, **options: 
 
 
 def _get_base_url(url: str) -> str:
-    """The URL of the Web UI without user and password."""
+    """Return the URL of the Web UI without user and password."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -41,23 +41,23 @@ class DownloadToolSettings(Protocol):
 
 
 def check_tool_name(name: str) -> str:
-    """`name` if there is such a tool; Problem otherwise."""
+    """Return `name` if there is such a tool. Raise Problem otherwise."""
     if name not in NAMES:
         raise Problem(f"failed get offline download tool: tool {name[:100]} not found")
     return name
 
 
 def make_address_policy(settings: DownloadToolSettings) -> AddressPolicy:
-    """Return the addresses that downloads may reach besides the public internet."""
+    """Return the addresses that downloads may reach in addition to the public internet."""
     from mangrove.net.addresses import AddressPolicy
 
     return AddressPolicy.parse(settings.offline_download_allowed_hosts)
 
 
 def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
-    """The tool of this name, not called yet; Problem when there is none or it cannot be used here."""
+    """Return the tool of this name without calling it. Raise Problem if there is none or it cannot be used here."""
     if check_tool_name(name) == SIMPLE_HTTP:
-        raise Problem(f"{SIMPLE_HTTP} is no program of its own")
+        raise Problem(f"{SIMPLE_HTTP} is not an external program")
     if not platform().has_disk:
         raise Problem(f"{name} saves into a folder, and there is none here; use {SIMPLE_HTTP}")
     policy = make_address_policy(settings)
@@ -71,14 +71,15 @@ def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
 
 
 def require_offered(name: str, settings: DownloadToolSettings) -> None:
-    """Problem unless the administrator has set this tool up."""
+    """Raise Problem unless the administrator has set this tool up."""
     if name not in list_available_tools(settings):
         raise Problem(f"{name} is not set up here; an administrator can do that in the settings")
 
 
 def choose_tool(name: str, url: str, settings: DownloadToolSettings) -> str:
-    """The tool that fetches a normalised URL given to `name`: SimpleHttp for the web addresses that aria2 is given,
-    unless the administrator wants them to go to aria2; torrents stay with it."""
+    """Return the tool that fetches a normalised URL given to `name`: SimpleHttp for the web addresses that aria2
+    gets, unless the administrator assigns them to aria2; torrents stay with it.
+    """
     from mangrove.tools.urls import is_web_url, names_torrent
 
     if name == "aria2" and not settings.aria2_http and is_web_url(url) and not names_torrent(url):
@@ -87,7 +88,10 @@ def choose_tool(name: str, url: str, settings: DownloadToolSettings) -> str:
 
 
 async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
-    """The tool of this name after it answered; Problem `failed init offline download tool <name>: <why>`."""
+    """Return the tool of this name after it answered.
+
+    Raise Problem `failed init offline download tool <name>: <why>`.
+    """
     try:
         tool = make_tool(name, settings)
         require_offered(name, settings)
@@ -100,6 +104,6 @@ async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
 
 
 def list_available_tools(settings: DownloadToolSettings) -> list[str]:
-    """The tools that can be chosen: SimpleHttp, and those that answered when they were set up. Calls none of them."""
+    """Return the available tools: SimpleHttp, and those that answered when they were set up. None is called."""
     ready = settings.offline_download_ready if platform().has_disk else frozenset[str]()
     return [name for name in NAMES if name == SIMPLE_HTTP or name in ready]

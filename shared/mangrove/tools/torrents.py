@@ -1,4 +1,4 @@
-"""Torrent files: downloaded by this service, and the servers that they name checked before a tool sees them."""
+"""Torrent files: this service downloads them and checks the servers that they name before a tool gets them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MAX_DEPTH = 32
 
 
 class BrokenTorrent(Problem):
-    """It is no torrent file, or one that no program can need."""
+    """It is not a torrent file, or it has a form that no program needs."""
 
     text = "the torrent file is broken"
 
 
 async def fetch_torrent(url: str, policy: AddressPolicy, tool: str) -> bytes:
-    """The torrent file at `url`; ForbiddenAddress when it, or a server that it names, may not be reached."""
+    """Return the torrent file at `url`. Raise ForbiddenAddress if it, or a server that it names, may not be reached."""
     content = bytearray()
     async with http.fetch(url, policy) as response:
         async for block in response.iter_blocks():
@@ -36,7 +36,7 @@ async def fetch_torrent(url: str, policy: AddressPolicy, tool: str) -> bytes:
 
 
 def list_servers(content: bytes) -> list[str]:
-    """The trackers, web seeds and nodes in a torrent file, as URLs; BrokenTorrent when it cannot be read."""
+    """Return the trackers, web seeds and nodes in a torrent file, as URLs. Raise BrokenTorrent if it cannot be read."""
     try:
         torrent = _Decoder(content).decode()
     except (ValueError, IndexError, TypeError):  # a key that is a list is a TypeError
@@ -55,14 +55,17 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _flatten(value: Any) -> list[bytes]:
-    """The texts in a text, a list of them, or a list of lists of them."""
+    """Yield the texts in a text, a list of them, or a list of lists of them."""
     if isinstance(value, bytes):
         return [value]
     return [text for item in _as_list(value) for text in ([item] if isinstance(item, bytes) else _flatten(item))]
 
 
 class _Decoder:
-    """Bencode, bounded in depth and in the number of values; ValueError or IndexError for what is none."""
+    """A parser of Bencode, limited in depth and in the number of values.
+
+    It raises ValueError or IndexError for other data.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -105,7 +108,7 @@ class _Decoder:
         return text
 
     def _read_until(self, mark: bytes, skip: int) -> bytes:
-        """The digits up to a mark, which is passed over."""
+        """Return the digits up to a mark, and skip the mark."""
         end = self._content.index(mark, self._at, self._at + 24)
         digits = self._content[self._at + skip : end]
         self._at = end + 1

@@ -1,4 +1,4 @@
-"""Accounts for tests: made over HTTP, signed in from an address of their own, taken away again."""
+"""Accounts for tests: made over HTTP, signed in from addresses of their own, and removed again."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def make_static_hash(password: str) -> str:
 
 
 def get_refusal(answer: dict[str, Any]) -> tuple[int, str]:
-    """Code and message of a failure, which carries no data."""
+    """Return code and message of a failure, which has no data."""
     assert answer["code"] != 200, answer
     assert answer["data"] is None, answer
     return answer["code"], answer["message"]

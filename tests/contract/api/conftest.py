@@ -31,7 +31,7 @@ from tests.support.service import Client, Service
 
 @pytest.fixture
 def accounts(service: Service, admin: Client) -> Iterator[People]:
-    """Makes users; those that are left at the end are removed."""
+    """Makes users; the remaining ones are removed at the end."""
     accounts = People(service, admin)
     yield accounts
     accounts.close()
@@ -82,7 +82,7 @@ def web() -> Iterator[Origin]:
 
 @pytest.fixture
 def transfers(service: Service, admin: Client, folder: str, tmp_path: Path) -> Iterator[TransferClient]:
-    """A user whose transfers are tasks; those under way at the end are cancelled."""
+    """A user whose transfers are tasks; unfinished ones are cancelled at the end."""
     root = tmp_path / "other"
     root.mkdir()
     with fixtures.local(admin, root) as mount, fixtures.user(service, admin, fixtures.ALL_RIGHTS) as client:

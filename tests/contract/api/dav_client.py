@@ -1,4 +1,4 @@
-"""A client of WebDAV: it says what it wants in headers, and reads multistatus."""
+"""A client of WebDAV: it sends requests in headers, and reads multistatus."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_basic(username: str, password: str) -> str:
 
 
 class Dav:
-    """Somebody's client, at an address of its own. Paths are those of the tree."""
+    """A user's client, at an address of its own. Paths are those of the tree."""
 
     def __init__(self, service: Service, person: Person | None = None, root: str = "/dav") -> None:
         headers = {"authorization": make_basic(person.name, person.password)} if person else {}

@@ -21,7 +21,7 @@ def write_file(owner: TaskClient, name: str, content: bytes) -> None:
 
 
 def unpack_whole(owner: TaskClient, name: str, **more: Any) -> Row:
-    """The record of the upload that followed when an archive was unpacked without a refusal."""
+    """Return the record of the upload that follows an archive that was unpacked completely."""
     (id,) = owner.unpack(name, **more)
     row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
@@ -29,7 +29,7 @@ def unpack_whole(owner: TaskClient, name: str, **more: Any) -> Row:
 
 
 def unpack_in_vain(owner: TaskClient, name: str, **more: Any) -> str:
-    """The error of a task that has failed, brought nothing and left nothing."""
+    """Return the error of a task that has failed without storing or leaving a file."""
     (id,) = owner.unpack(name, **more)
     row = owner.wait_for(KIND, id)
     assert row["state"] == 7, row

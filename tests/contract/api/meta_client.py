@@ -1,4 +1,4 @@
-"""Helpers of the rule tests: callers that a rule is tried on, and ways to carry files out of it."""
+"""Helpers of the rule tests: callers to whom a rule applies, and ways to copy files away from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PRIVILEGE = 0xFFFF & ~SEE_HIDDEN & ~SKIP_PASSWORD
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Those whom a rule is tried on: a normal user and the guest, both with `permission`."""
+    """The callers to whom a rule is applied: a normal user and the guest, both with `permission`."""
 
     user: Client
     guest: Client
@@ -57,13 +57,13 @@ def list_visible(answer: dict[str, Any]) -> list[str]:
 
 
 def put_files(admin: Client, folder: str, *paths: str) -> None:
-    """Files whose content is their own path."""
+    """Make files whose content is their own path."""
     for path in paths:
         get_data(admin.put(f"{folder}/{path}", path.encode()))
 
 
 def try_to_carry(client: Client, folder: str, name: str, away: str) -> dict[str, dict[str, Any]]:
-    """Every way to carry `folder`/`name` to where the rule does not reach."""
+    """Yield every way to transfer `folder`/`name` to a place without the rule."""
     pair = {"src_dir": folder, "dst_dir": away, "names": [name]}
     renamed = {"src_name": name, "new_name": "taken.txt"}
     pattern = {"src_name_regex": f"^{name.replace('.', '[.]')}$", "new_name_regex": "taken.txt"}

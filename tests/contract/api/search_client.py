@@ -80,7 +80,7 @@ def wait_for_index(admin: Client) -> None:
 
 
 def build_index(admin: Client) -> None:
-    """Read all storages anew."""
+    """Read all storages again."""
     wait_for_index(admin)
     assert admin.post("/api/admin/index/build")["code"] in (200, 400)  # one may have begun meanwhile
     wait_for_index(admin)

@@ -1,4 +1,4 @@
-"""A user who asks for long work: a folder and a storage of their own, and their tasks until they are done."""
+"""A user of tasks: a folder and a storage of their own, and their tasks until they are done."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ class TaskClient:
         return {str(path.relative_to(top)) for path in top.rglob("*") if path.is_file()} if top.exists() else set()
 
     def grant(self, permission: int) -> None:
-        """Give the user these rights and no others, from now on."""
+        """Set the rights of the user."""
         name = self.client.get("/api/me")["data"]["username"]
         rows = self.admin.get("/api/admin/user/list")["data"]["content"]
         row = next(user for user in rows if user["username"] == name)
         self.admin.ok("/api/admin/user/update", **(row | {"permission": permission}))
 
     def close(self) -> None:
-        """End and forget all tasks."""
+        """Cancel and delete all tasks."""
         self.grant(fixtures.ALL_RIGHTS)
         for kind in KINDS:
             for row in self.client.get(f"/openlist/api/task/{kind}/undone")["data"]:

@@ -29,7 +29,7 @@ def document(service: Service) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """The administrator of a service that nobody used yet."""
+    """The administrator of a new service."""
     with run_service(tmp_path_factory.mktemp("empty") / "data") as service:
         yield service.client()
 

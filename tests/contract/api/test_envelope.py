@@ -1,4 +1,4 @@
-"""The envelope holds for everything under /api, whatever is sent."""
+"""The envelope of all answers under /api, for any request."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def operations(client: Client) -> list[tuple[str, str, str]]:
 
 
 def call(client: Client, method: str, path: str) -> tuple[int, str]:
-    """The answer to a body that no route could read: the gate must refuse before it is looked at."""
+    """Return the answer to a body that no route could read: the gate must refuse before the body is read."""
     answer = client.envelope(client.http.request(method, path, content=b"{", params={"id": "1", "uid": "1"}))
     return answer["code"], answer["message"]
 

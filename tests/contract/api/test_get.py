@@ -86,7 +86,7 @@ def test_links_name_the_address_the_client_used(admin: Client, folder: str) -> N
 
     assert base("/openlist/api/fs/get") == f"{admin.address}/openlist/p"
     assert base() == base(x_forwarded_proto="https", x_forwarded_host="cloud.example:8443") == f"{admin.address}/p"
-    assert base(host="other.example") == f"{admin.address}/p"  # nobody here is a trusted proxy
+    assert base(host="other.example") == f"{admin.address}/p"  # no address here is a trusted proxy
 
 
 def test_dirs_names_folders_only(admin: Client, folder: str) -> None:

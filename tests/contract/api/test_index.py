@@ -18,7 +18,7 @@ ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "cle
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service on a new data directory, which nobody else gives work to."""
+    """A service on a new data directory, without other clients."""
     with run_service(tmp_path_factory.mktemp("index") / "data") as service:
         end = time.monotonic() + SECONDS
         while progress(service.client())["last_done_time"] is None:  # the first build opens soon after the start

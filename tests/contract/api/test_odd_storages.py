@@ -1,4 +1,6 @@
-"""Storages that did not start, trees that many change at once, and facts that fit no answer."""
+"""Storages that did not start, trees that many clients change concurrently, and values that do not fit into an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def test_a_path_may_have_many_folders_but_not_any_number(admin: Client, folder: 
 
 
 def test_a_virtual_storage_shows_the_same_on_every_connection(admin: Client) -> None:
-    """C4: with several processes `list` and `get` disagreed, as each process made up a tree of its own."""
+    """C4: with several processes `list` and `get` differed, because each process generated a tree of its own."""
     options = {"num_file": 3, "num_folder": 2, "min_file_size": 1, "max_file_size": 9}
     with fixtures.mount(admin, "Virtual", addition=options) as path:
         clients = [Client(admin.address, admin.token) for _ in range(12)]  # connections are spread over the processes

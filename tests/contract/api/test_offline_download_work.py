@@ -1,4 +1,4 @@
-"""Offline downloads at work: what arrives, what goes on after a cut, and what is left when it fails."""
+"""Offline downloads: their results, their continuation after an interruption, and the files left by failures."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ CUT = 36 * MIB  # bytes of LARGE: two parts, and some of the third
 
 @pytest.fixture(scope="module", autouse=True)
 def unlucky(web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskClient]:
-    """Downloads that are tried again and again, begun with the first test and looked at by the last.
+    """Downloads that are retried, started by the first test and checked by the last.
 
-    In a service of their own: others change the settings meanwhile.
+    They have a service of their own, because other tests change the settings.
     """
     folder = tmp_path_factory.mktemp("unlucky")
     with run_service(folder / "data") as service, task_client(service, service.client(), folder / "other") as client:
@@ -71,7 +71,7 @@ class Halting:
 
 
 def serve_in_turn(*pages: Answering) -> Answering:
-    """One page after the other, the last one for ever."""
+    """Serve one page after the other, the last one repeatedly."""
     left = list(pages)
     return lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)
 

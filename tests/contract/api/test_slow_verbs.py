@@ -1,5 +1,7 @@
-"""Verbs that a request has no time for go on as a task: in the dialect of existing clients the answer carries it, the
-document's has no place for it, and both find it among their tasks."""
+"""Operations that exceed the time of a request continue as a task.
+
+For existing clients the answer contains it; in the native interface it does not. Both find it among their tasks.
+"""
 
 from __future__ import annotations
 

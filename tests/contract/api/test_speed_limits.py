@@ -21,7 +21,7 @@ from tests.support.service import Client
 
 CONTENT = bytes(range(256)) * 256  # 64 KiB
 LIMIT = 128  # KiB a second
-LEAST = len(CONTENT) / (LIMIT << 10) - 1 / 8  # seconds that they take; what passes in an eighth of one passes at once
+LEAST = len(CONTENT) / (LIMIT << 10) - 1 / 8  # seconds that they take; an eighth of a second's bytes pass immediately
 
 
 @contextmanager

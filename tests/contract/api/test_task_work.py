@@ -76,7 +76,7 @@ def test_a_taken_name_is_refused_or_skipped_or_overwritten_as_asked(transfers: T
 
 
 def start_broken_tree(transfers: TransferClient, verb: str) -> tuple[str, dict[str, Any]]:
-    """A tree of which one file could not be carried; the task and its record."""
+    """A tree with one file that could not be transferred; the task and its record."""
     for name in ("a.txt", "sub/b.txt", "sub/c.txt"):
         (transfers.disk / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (transfers.disk / "tree" / name).write_text(name)
@@ -128,7 +128,7 @@ def test_a_source_that_is_gone_fails_the_task_and_a_retry_finds_it_again(transfe
 def run_while_waiting(
     transfers: TransferClient, verb: str, happens: Callable[[], object], **more: bool
 ) -> dict[str, Any]:
-    """The record of a task before whose first slice something happened."""
+    """Return the record of a task before whose first step something happened."""
     (transfers.disk / "f").write_text("source")
     with transfers.pause(verb):
         id = transfers.carry(verb, "f", **more)

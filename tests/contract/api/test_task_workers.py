@@ -1,4 +1,4 @@
-"""The number of tasks of a kind that run at once is the setting of that kind."""
+"""The number of concurrent tasks of a kind follows the setting of that kind."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 # Tokens
 def derive_secret(service: Service, purpose: bytes = b"jwt") -> bytes:
-    """The key that signs tokens, derived anew from the file of the data directory."""
+    """Return the key that signs tokens, derived again from the file of the data directory."""
     return HKDF(SHA256(), 32, salt=None, info=purpose).derive((service.data / "key").read_bytes())
 
 

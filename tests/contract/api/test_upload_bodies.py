@@ -1,4 +1,7 @@
-"""Bodies of uploads: hashes, chunks, cuts, two at once: whole or not at all."""
+"""Bodies of uploads: hashes, chunks, interruptions, concurrent uploads.
+
+Each file is stored completely or not at all.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class TransferClient:
         self.mount = mount
 
     def start(self, kind: str, name: str = "", content: bytes = b"content", client: Client | None = None) -> str:
-        """A new task that carries one file to the other storage; its id."""
+        """Start a task that moves a file to the other storage; return its id."""
         name, client = name or uuid4().hex, client or self.client
         if kind == "upload":
             id: str = send(client, "put", f"{self.mount}/{name}", content, prefix="/openlist")["data"]["task"]["id"]

@@ -36,7 +36,9 @@ NEIGHBOURS = ("ab", "a.", "a ", "A", "b")
 CONFINEMENTS = pytest.mark.parametrize(
     "service", ["", "walking"], indirect=True, ids=["openat2", "walk"], scope="module"
 )
-"""For attacks on the disk: both ways in which Local keeps to its root, by the kernel and folder by folder."""
+"""Parameters for attacks on the disk: both ways in which Local confines paths to its root, by the kernel and folder
+by folder.
+"""
 
 UPWARDS = (
     "..", "../", "..\\", "/..", "%2e%2e%2f", "%252e%252e%252f", "....//", "\udcc0\udcae\udcc0\udcae/", "%c0%ae%c0%ae/",
@@ -154,7 +156,7 @@ def scan(folder: Path, without: Path | None = None) -> Scan:
 
 @dataclass
 class Scene:
-    """A user at /files/<id>/team/a who may do everything there, and neighbours whose things carry `secret`."""
+    """A user who has all rights in /files/<id>/team/a, and neighbours whose entries contain `secret`."""
 
     service: Service
     admin: Client
@@ -237,7 +239,7 @@ class Scene:
         return [up + tail for up in UPWARDS for tail in tails] + [*BARE, *hidden]
 
     def check_unseen(self, text: str, answer: httpx.Response) -> None:
-        """The answer shows nothing of the neighbours but what the request itself said."""
+        """Check that the answer reveals nothing of the neighbours except the text of the request itself."""
         shown = answer.text.replace(json.dumps(text)[1:-1], "").replace(text, "") if text else answer.text
         assert self.secret not in shown, (text, shown[:500])
         assert f"{self.root}/team/ab" not in shown, (text, shown[:500])

@@ -1,4 +1,4 @@
-"""Connections that ask nothing, or slowly, or too much before it is known who asks, stop nobody."""
+"""Connections that are idle, slow or send too much before sign-in do not block other clients."""
 
 from __future__ import annotations
 

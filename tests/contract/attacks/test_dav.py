@@ -38,7 +38,7 @@ QUICK = ("PROPFIND", "GET", "PUT", "DELETE", "MOVE", "MOVE to")
 
 
 class Attacker:
-    """Somebody with every right that files need, who sends paths as they are."""
+    """A user with every right for files, who sends paths unchanged."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -48,7 +48,7 @@ class Attacker:
         self.connection = http.client.HTTPConnection(urlsplit(scene.service.address).netloc, timeout=60)
 
     def send(self, verb: str, path: str) -> tuple[int, bytes]:
-        """The answer to a verb at an address, or to one whose Destination that is."""
+        """Return the answer to a method at an address, or with that Destination."""
         method, headers, body = VERBS[verb.removesuffix(" to")]
         sent = headers(self.root)
         if verb.endswith(" to"):

@@ -99,7 +99,7 @@ def test_a8_guesses_by_webdav_count_too(guarded: Service, folder: str) -> None:
 
 
 def test_a8_guesses_by_search_are_counted(guarded: Service, folder: str) -> None:
-    """A search of the folder above shows the files of those whose password it was given."""
+    """A search of the parent folder shows the files of folders whose password was sent."""
     guest = Guest(guarded, "127.0.0.7")
 
     def search(password: str) -> int:

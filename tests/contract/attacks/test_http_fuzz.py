@@ -1,4 +1,4 @@
-"""E: HTTP whose framing is broken at random ends its own connection at most. FUZZ_SEED repeats a run."""
+"""E: HTTP with randomly broken framing ends at most its own connection. FUZZ_SEED repeats a run."""
 
 from __future__ import annotations
 

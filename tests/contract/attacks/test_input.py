@@ -1,4 +1,6 @@
-"""Input that is too long, too deep, too many or of another kind: refused whole, and the service goes on."""
+"""Input that is too long, too deep, too numerous or of another type is refused completely, and the service
+continues.
+"""
 
 from __future__ import annotations
 

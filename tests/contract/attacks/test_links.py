@@ -1,4 +1,4 @@
-"""Links in the wrong hands: what they tell, how long they last, whose they are, and where one is needed."""
+"""Leaked links: their content, their lifetime, their owner, and the places where one is required."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT = "a-token-of-31-characters-------"
 
 
 def get(scene: Scene, path: str, sign: str | None = None) -> httpx.Response:
-    """The bytes of a file, for somebody without an account."""
+    """Return the bytes of a file for a client without an account."""
     return scene.service.anonymous().http.get(make_url("d", path, sign))
 
 
@@ -37,7 +37,7 @@ def test_no_signed_link_allows_guessing_the_permanent_token(scene: Scene, admin:
         assert sign.partition(":")[0] != make_old_signature(key, path).partition(":")[0]
         check_page(get(scene, path, make_old_signature(key, path)), 401, "sign invalid")
     with fixtures.settings(admin, token="x" * 40):
-        pass  # a token that is saved anew is another one
+        pass  # a token that is saved again is a new token
     check_page(get(scene, path, sign), 401, "sign invalid")
 
 

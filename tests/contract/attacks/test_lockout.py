@@ -1,4 +1,4 @@
-"""The lock-out against its abuse: a victim is not locked out of where they work, a storm of sign-ins stops nobody."""
+"""Abuse of the lock-out: a victim is not locked out of known places, and a storm of sign-ins blocks no other client."""
 
 from __future__ import annotations
 

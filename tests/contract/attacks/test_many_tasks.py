@@ -1,4 +1,4 @@
-"""Very many tasks of one user: nobody else waits until they are done."""
+"""Very many tasks of one user do not delay other users."""
 
 from __future__ import annotations
 

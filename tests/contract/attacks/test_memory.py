@@ -43,7 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         wait_for(place.port)
         place.create_user("mem")
         for use in INPUTS.values():
-            use(place, 0.5)  # what is loaded or cached at the first use is no growth
+            use(place, 0.5)  # first-use loading and caching are not growth
         yield place
 
 
@@ -98,7 +98,7 @@ async def fill(connection: Any, seconds: float, send: Callable[[], None]) -> Non
 
 
 async def open_raw(connection: Any, *packets: bytes) -> Any:
-    """A session whose client grants every window and takes no answer."""
+    """A session whose client grants every window and reads no answer."""
     writer, reader, _ = await connection.open_session(subsystem="sftp", encoding=None, window=(1 << 31) - 1)
     for packet in (Byte(FXP_INIT) + UInt32(3), *packets):
         writer.write(String(packet))

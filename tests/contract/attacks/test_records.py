@@ -1,6 +1,6 @@
-"""Another account of the machine writes into the records engine: nobody gains anything, and the log names the record.
+"""Another account of the machine writes into the records engine: it gains no access, and the log names the record.
 
-The service's engine is one that everybody reaches, as it is where the kernel gives it no namespace of its own.
+The service's engine is open to all accounts, as it is if the kernel gives it no namespace of its own.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_related_files_are_those_of_a_folder_that_may_be_listed(fresh: Scene) ->
 
 @pytest.fixture(scope="module")
 def copier(scene: Scene) -> Client:
-    """Somebody who may copy, move and rename there, but not write."""
+    """A user who may copy, move and rename there, but not write."""
     return scene.make_user("copier", scene.base, EVERYTHING & ~Right.WRITE)
 
 

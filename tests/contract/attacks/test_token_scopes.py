@@ -48,13 +48,13 @@ def scene(service: Service, admin: Client) -> Iterator[Scene]:
 
 
 def make_token(owner: Client, service: Service, **scope: Any) -> Client:
-    """Return a client with a new token of an owner, for the API unless said otherwise."""
+    """Return a client with a new token of an owner, by default for the API."""
     fields = {"title": f"{time.monotonic_ns()}", "protocols": ["api"]} | scope
     return Client(service.address, f"Bearer {owner.ok('/api/me/token/create', **fields)['token']}")
 
 
 def call(client: Client, name: str) -> tuple[int, str]:
-    """Return the answer to a body that no route could read: the gate must refuse before it is looked at."""
+    """Return the answer to a body that no route could read: the gate must refuse before the body is read."""
     method, _, route = name.partition(" ")
     answer = client.envelope(client.http.request(method, route, content=b"{", params={"id": "1", "uid": "1"}))
     return answer["code"], answer["message"]
@@ -132,7 +132,7 @@ def test_token_does_not_leave_its_folder(scene: Scene, name: str, text: str) -> 
 
 @pytest.fixture(scope="module", autouse=True)
 def owner(scene: Scene) -> None:
-    """A user whose base path holds the folder of the token, and the neighbours."""
+    """A user whose base path contains the folder of the token, and the neighbours."""
     scene.make_user("owner", f"{scene.root}/team")
 
 

@@ -31,7 +31,7 @@ async def cut(*chunks: bytes) -> AsyncIterator[bytes]:
 
 
 async def put(driver: Any, path: str, content: bytes = b"x", *, overwrite: bool = True) -> Entry:
-    """Make a file; in a storage of addresses, one whose address tells the content."""
+    """Make a file; in a storage of addresses, one whose address contains the content."""
     if driver.capabilities.write:
         return await driver.write(P(path), body(content), Upload(len(content), SENT_AT, overwrite=overwrite))
     await driver.put_url(P(path), ADDRESS + quote(content, safe=""))

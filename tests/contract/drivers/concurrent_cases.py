@@ -1,4 +1,4 @@
-"""Cases of the driver suite: many at once, and another process at the same storage."""
+"""Cases of the driver suite: concurrent calls, and another process at the same storage."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def parts_begun_by_one_process_are_finished_by_another(driver: Any) -> Non
 
 @needs("write")
 async def a_writer_that_is_left_alone_does_not_keep_the_others_waiting(driver: Any) -> None:
-    """A body that never ends, while everything else goes on; it is given up at last."""
+    """A body that never ends, while other calls succeed; it is cancelled in the end."""
     never = asyncio.Event()
 
     async def endless() -> Any:

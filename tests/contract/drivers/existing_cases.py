@@ -1,4 +1,4 @@
-"""Cases of the driver suite: what has a name is not replaced unless that is wanted, whoever comes at the same time."""
+"""Cases of the driver suite: an existing name is replaced only on request, also by concurrent calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def only_new(written: bytes) -> Upload:
 
 
 async def race(driver: Any, works: Iterable[Coroutine[Any, Any, Any]]) -> int:
-    """Do all at once; the number of the one that was not refused."""
+    """Run all concurrently; return the index of the single one that was not refused."""
     if not await driver.can_refuse_existing():
         for work in works:
             work.close()

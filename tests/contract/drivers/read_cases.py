@@ -1,4 +1,4 @@
-"""Cases of the driver suite: files are read whole, in ranges, at once and halfway."""
+"""Cases of the driver suite: files are read whole, in ranges, concurrently and partly."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def a_slow_reader_gets_one_whole_version_or_a_failure(driver: Any) -> None
     try:
         await driver.write(P("/f"), body(b"b" * 3_000_000), Upload(3_000_000, SENT_AT + 60))
         replaced = True
-    except StorageProblem:  # a server that keeps what somebody reads
+    except StorageProblem:  # a server that keeps a file that is being read
         replaced = False
     try:
         blocks += [block async for block in stream]

@@ -1,4 +1,4 @@
-"""One suite for every driver: what the contract in `mangrove.drivers.base` promises, chosen by its capabilities."""
+"""One suite for every driver: the contract of `mangrove.drivers.base`, selected by the driver's capabilities."""
 
 from __future__ import annotations
 

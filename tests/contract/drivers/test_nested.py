@@ -29,7 +29,7 @@ MODES = {
     "Crypt-Local-base32768": {"filename_encoding": "base32768"},
 }
 
-# an Alias does not remove in one step what is unchanged, so what is encrypted behind it is looked at right before
+# an Alias does not remove unchanged entries atomically, so the encrypted file behind it is compared right before
 NOT_BEHIND_AN_ALIAS = {
     "a_file_that_is_unchanged_is_removed",
     "a_file_that_changed_is_not_removed",

@@ -1,4 +1,4 @@
-"""The drivers' forms, whose whole text is in forms.txt, made by `make generate`."""
+"""The drivers' forms. Their full text is in forms.txt, made by `make generate`."""
 
 from __future__ import annotations
 

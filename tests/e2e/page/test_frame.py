@@ -44,7 +44,7 @@ def save(service: Service, **values: str) -> None:
 
 
 def go(page: Any, address: str) -> None:
-    """Show another address of the page, without loading it anew."""
+    """Show another address of the page without reloading it."""
     page.evaluate(
         "address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')) }", address
     )

@@ -1,4 +1,4 @@
-"""A folder of somebody who means harm: nothing in it runs, nothing learns who looks at it, no token leaves."""
+"""A malicious folder: none of its scripts run, no other site learns who opens it, no token leaks."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_hostile_folder_runs_nothing_and_leaks_nothing(
     assert not any(token in url for url in requested_urls)
     refused = ("Content Security Policy", "Failed to load resource", "Blocked script execution", "sandboxed")
     assert [error for error in errors if not any(text in error for text in refused)] == []
-    errors.clear()  # what the policy refused is said there
+    errors.clear()  # the console reports refusals of the policy
 
 
 def open_beside(page: Any, name: str) -> None:

@@ -25,7 +25,7 @@ def other(service: Service, request: pytest.FixtureRequest, tmp_path: Path) -> I
 
 
 def set_workers(admin: Client, kind: str, count: int) -> None:
-    """So many tasks of a kind run at once; with none they wait."""
+    """Set the number of concurrent tasks of a kind; with 0 they wait."""
     settings = admin.get("/api/admin/setting/list")["data"]
     setting = next(row for row in settings if row["key"] == f"{kind}_task_threads_num")
     answer = admin.envelope(admin.http.post("/api/admin/setting/save", json=[setting | {"value": str(count)}]))

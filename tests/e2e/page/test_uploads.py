@@ -158,7 +158,7 @@ def test_the_queue_is_paused_continued_and_given_up(
     choose(page, "Upload files", *make_files(tmp_path, *(f"{number}.txt" for number in range(8))))
     row = page.get_by_role("listitem")
     row.filter(has_text="Waiting").first.wait_for()
-    assert row.filter(has_text="0 B / 3 B").count() == 3 == len(held)  # at most three at once
+    assert row.filter(has_text="0 B / 3 B").count() == 3 == len(held)  # at most three concurrently
     row.filter(has_text="7.txt").get_by_role("button", name="Cancel").click()
     row.filter(has_text="7.txt").get_by_text("Cancelled").wait_for()
     page.get_by_role("button", name="Pause").click()
@@ -218,7 +218,7 @@ def _count_bytes(client: Client, query: dict[str, Any]) -> int:
 
 
 def wait_until(holds: Callable[[], bool], page: Any) -> None:
-    """While the page goes on."""
+    """While the page continues."""
     for _ in range(200):
         if holds():
             return
@@ -304,7 +304,7 @@ def test_without_a_network_the_queue_waits(
     page.context.set_offline(True)
     choose(page, "Upload files", *others)
     page.get_by_text("Paused: the service cannot be reached.").wait_for()
-    page.context.set_offline(False)  # the page hears of it, and goes on
+    page.context.set_offline(False)  # the page gets the answer, and continues
     page.get_by_text("4 of 4 uploaded").wait_for()
     assert len(service.client().names(folder)) == 4
     errors.clear()  # the browser itself logs a request that fails

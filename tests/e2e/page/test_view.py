@@ -1,4 +1,4 @@
-"""Files that are looked at, and texts that are edited."""
+"""Files that are viewed, and texts that are edited."""
 
 from __future__ import annotations
 

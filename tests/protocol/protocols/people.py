@@ -1,4 +1,4 @@
-"""A service whose SFTP door is open, and who uses it."""
+"""A service with SFTP, and its users."""
 
 from __future__ import annotations
 

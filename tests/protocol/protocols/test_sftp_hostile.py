@@ -1,4 +1,4 @@
-"""Clients that speak no SSH or no SFTP, or stay idle, slow nobody else and are disconnected."""
+"""Clients that do not speak SSH or SFTP, or are idle, are disconnected and delay no other client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights, rules and base paths hold by SFTP as they do elsewhere, for every verb that takes a path."""
+"""Rights, rules and base paths apply to every SFTP operation with a path."""
 
 from __future__ import annotations
 

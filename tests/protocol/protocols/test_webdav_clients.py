@@ -32,7 +32,7 @@ def need(program: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def dav(place: Place) -> Iterator[HttpClient]:
-    """A client of somebody with every right."""
+    """A client of a user with every right."""
     place.admin.ok("/api/admin/user/create", username="dana", password=PASSWORD, base_path="/", permission=ALL)
     with HttpClient(base_url=f"{place.service.address}/dav", auth=("dana", PASSWORD), timeout=120) as client:
         yield client

@@ -20,11 +20,11 @@ def people(service: Service, admin: Client) -> Iterator[People]:
 
 @pytest.fixture(scope="module")
 def dav(service: Service, people: People) -> Dav:
-    """Somebody with every right that files need."""
+    """A user with every right for files."""
     return Dav(service, people.new(EVERYTHING))
 
 
 @pytest.fixture(scope="module")
 def other(service: Service, people: People) -> Dav:
-    """Somebody else."""
+    """Another user."""
     return Dav(service, people.new(EVERYTHING))

@@ -16,8 +16,9 @@ from tests.support.service import Service
 
 @dataclass(slots=True)
 class Load:
-    """`memory`: bytes by which the processes that answer grew at most, together; `wait`: the longest of another
-    client's requests, in seconds."""
+    """`memory`: maximum growth in bytes of the processes that answer, together; `wait`: the longest duration of
+    another client's requests, in seconds.
+    """
 
     memory: int = 0
     wait: float = 0.0
@@ -25,11 +26,11 @@ class Load:
 
 @contextmanager
 def measure_load(service: Service) -> Iterator[Load]:
-    """Measure what is done in the context."""
+    """Measure the work in the context."""
     load, pids, is_over = Load(), service.list_servers(), threading.Event()
     before = sum(_read_size(pid, "VmRSS") for pid in pids)
     for pid in pids:
-        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak starts again
     pinging = threading.Thread(target=_ping, args=(service.address, load, is_over))
     pinging.start()
     try:

@@ -1,4 +1,4 @@
-"""Locks: whoever holds one changes what it is on, and nobody else."""
+"""Locks: only the holder of a lock can change the locked entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-in by WebDAV: Basic, where nobody on the way can read it."""
+"""Sign-in by WebDAV: Basic, over connections that cannot be intercepted."""
 
 from __future__ import annotations
 
