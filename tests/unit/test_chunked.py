@@ -1,4 +1,4 @@
-"""Work in slices gives what the same work at once gives, and lets others have their turn."""
+"""Work in chunks has the same result as the work in one piece, and gives other tasks their turn."""
 
 from __future__ import annotations
 

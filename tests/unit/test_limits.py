@@ -208,7 +208,7 @@ def test_limiter_shared_by_processes_lets_each_have_its_turn() -> None:
 
 
 def test_limiter_shared_with_a_process_that_died_has_its_units_again() -> None:
-    """The process is killed while it holds all units. Callers are numbers, whose hashes differ in every run."""
+    """Kill the process while it holds all units. Callers are numbers, whose hashes differ in every run."""
     here, there = share_memory(2)
     reader, writer = os.pipe()
     pid = os.fork()

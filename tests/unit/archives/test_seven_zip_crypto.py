@@ -44,7 +44,7 @@ def test_the_properties_are_rounds_salt_and_vector() -> None:
 
 
 def make_header_encrypted_as(plain: bytes, password: str) -> bytes:
-    """An archive whose encrypted header has no checksum and is `plain` under this password, right or wrong."""
+    """Return an archive whose encrypted header has no checksum and decrypts to `plain` with this password."""
     padded = plain.ljust(-(-len(plain) // 16) * 16, b"\0")
     encryptor = Cipher(AES(derive_key(password, b"", 1)), CBC(bytes(16))).encryptor()
     packed = encryptor.update(padded)

@@ -1,4 +1,4 @@
-"""The configuration in memory: this process sees its own writes at once, others within their seconds."""
+"""The configuration in memory: this process sees its own writes immediately, others within their interval."""
 
 from __future__ import annotations
 

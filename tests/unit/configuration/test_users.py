@@ -151,7 +151,7 @@ def test_no_more_are_remembered_than_there_is_room_for(monkeypatch: pytest.Monke
 
 
 def test_a_name_that_points_to_another_user_is_nobodys(engine: str) -> None:
-    """The names carry no MAC: whoever could write them must not become somebody else by that."""
+    """The names have no MAC: a program that writes them must not become another user."""
     admin = create("admin", 2)
     repository.Claim(repository.make_name(users.KIND, "eve"), owner=admin.id).save()
     assert ask("eve") is None and users.find("e" * 3000) is None

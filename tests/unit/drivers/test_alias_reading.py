@@ -1,4 +1,4 @@
-"""A file in ranges: how many there are, which bytes they have, and how many are under way at once."""
+"""A file in ranges: their number, their bytes and their concurrency."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = Entry("f", len(CONTENT), 1.0, False, etag="first")
 
 
 class Ranges(Driver):
-    """One file; `asked` are its ranges, `open` how many of them are under way, `most` at once."""
+    """One file; `asked` are its ranges, `open` the number of running ones, `most` the maximum."""
 
     name = "Ranges"
 

@@ -102,7 +102,7 @@ def test_file_that_appears_after_its_removal_is_removed() -> None:
         await until(lambda: not disk.paths)
         assert disk.calls == 2
         await names.discard(P("/never"))
-        await until(lambda: disk.calls == 5)  # at once, and twice more
+        await until(lambda: disk.calls == 5)  # immediately, and twice more
         await asyncio.sleep(0.1)
         assert disk.calls == 5
         await names.stop()

@@ -28,7 +28,7 @@ def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Storage:
-    """A storage whose calls stand still while it is hung, and how often it was probed."""
+    """A storage whose calls hang on request, and the number of its probes."""
 
     def __init__(self) -> None:
         self.back = threading.Event()
@@ -165,7 +165,7 @@ def test_call_waiting_for_disk_is_kept_while_probe_answers(storage: Storage) -> 
 
         flushing = asyncio.ensure_future(pool.run(flush))
         with pytest.raises(Unreachable):
-            await pool.run(written.wait)  # as long, and not said before
+            await pool.run(written.wait)  # as long, and not announced
         await wait_until(lambda: storage.probed > 3)
         assert not flushing.done()
         written.set()

@@ -133,7 +133,7 @@ def _open_processes(count: int, state: LocalState, **numbers: int) -> list[Virtu
 
 
 def test_tree_in_two_processes_is_the_same() -> None:
-    """C4: each process made up a tree of its own, so that `list` and `get` disagreed."""
+    """C4: each process generated a tree of its own, so that `list` and `get` differed."""
 
     async def work() -> None:
         first, second = _open_processes(2, LocalState())

@@ -82,7 +82,7 @@ def test_a_hash_is_not_replaced_where_the_password_is_another_one_by_now() -> No
 def test_sign_in_with_weak_hash_works_if_new_hash_cannot_be_stored() -> None:
     user = accounts.create(fields(), "secret")
     hashed = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(passwords.make_static_hash("secret"))
-    weak = replace(user, id=user.id + 1, password_hash=hashed)  # whose record is gone
+    weak = replace(user, id=user.id + 1, password_hash=hashed)  # whose record was deleted
     assert accounts.login("ann", passwords.make_static_hash("secret"), "", "1.2.3.4", lambda _: weak)
 
 
@@ -99,7 +99,7 @@ def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:
 def test_a_second_factor_is_asked_for_and_its_code_is_good_once() -> None:
     user = accounts.create(fields(), "secret")
     users.change(user.id, otp_secret=SECRET)
-    for _ in range(lockout.MAX_FAILURES_PER_PAIR + 1):  # the first step of a sign-in is no failure
+    for _ in range(lockout.MAX_FAILURES_PER_PAIR + 1):  # the first step of a sign-in is not a failure
         with pytest.raises(SecondFactorRequired):
             login("secret")
     code = pyotp.TOTP(SECRET).now()
@@ -222,7 +222,7 @@ def test_a_password_that_is_set_has_the_length_that_the_settings_want() -> None:
         with pytest.raises(BadRequest, match="at least 7 characters"):
             change()
     accounts.update(user.id, fields(username="eve"), "")  # one that stays is not measured
-    accounts.create(fields(username="bob"), "")  # nor is one that nobody knows
+    accounts.create(fields(username="bob"), "")  # nor is an unknown one
     settings.save({accounts.MIN_LENGTH: "64"})
     accounts.create(fields(username="carl"), "")
 

@@ -57,7 +57,7 @@ def test_first_sign_in_creates_an_account_and_the_next_one_finds_it(settings: Se
     assert user is not None and (user.base_path, user.permission, user.role) == ("/homes", 8, 0)
     assert login(settings)
     assert len(users.all()) == 1
-    with pytest.raises(Unauthorized):  # its local password is known to nobody
+    with pytest.raises(Unauthorized):  # its local password is unknown
         accounts.login("ann", "", "", SOURCE, users.find)
 
 

@@ -82,7 +82,7 @@ def test_a_password_is_bounded() -> None:
 
 
 class CountingArgon2(PasswordHasher):
-    """Notes what it compares with, and how many comparisons there are at once."""
+    """Records the compared hashes, and the number of concurrent comparisons."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=64, parallelism=1)

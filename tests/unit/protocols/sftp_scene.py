@@ -85,7 +85,7 @@ VERBS: Mapping[str, Mapping[str, Verb]] = {
         )
     },
 }  # fmt: skip
-"""What handles a request that carries a path → the ways in which it is tried."""
+"""The ways in which each request with a path is attacked, by its handler."""
 
 WITHOUT_PATH = {
     "_process_close", "_process_read", "_process_write", "_process_fstat", "_process_fsetstat", "_process_readdir",
@@ -100,7 +100,7 @@ def iter_verbs() -> Iterator[tuple[str, Verb]]:
 
 
 class Scene:
-    """A user at /disk/team/a among neighbours whose things carry SECRET, and who come after their own in every way."""
+    """A user at /disk/team/a among neighbours whose entries contain SECRET."""
 
     def __init__(self, tree: TreeEnv) -> None:
         self.tree = tree

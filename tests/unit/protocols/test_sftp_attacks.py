@@ -1,4 +1,4 @@
-"""Attacks 1-8 by SFTP, for every verb that takes a path: paths out of the base, rules, the guest, links, encodings."""
+"""Attacks 1-8 by SFTP, for every operation with a path: paths out of the base, rules, the guest, links, encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write whose answer is lost: the engine ends after it acted, and a success is not called a failure."""
+"""A write whose answer is lost: the engine ends after the write, and a success is not reported as a failure."""
 
 from __future__ import annotations
 

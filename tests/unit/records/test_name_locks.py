@@ -1,4 +1,4 @@
-"""Holds on the real engine: one holder, whatever was asked twice, and taken over only when nobody renewed."""
+"""Name locks on the real engine: one holder, also for repeated requests, and a takeover only without renewal."""
 
 from __future__ import annotations
 

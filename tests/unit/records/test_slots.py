@@ -19,7 +19,7 @@ def take(kind: str, *holders: str, most: int, seconds: float = 60.0) -> list[boo
 def test_there_are_as_many_slots_as_are_asked_for_at_that_time() -> None:
     kind = uuid4().hex
     assert take(kind, "a", "b", "c", most=2) == [True, True, False]
-    assert take(kind, "b", "a", most=1) == [True, True]  # who works goes on
+    assert take(kind, "b", "a", most=1) == [True, True]  # a holder continues
     assert take(kind, "c", "d", most=3) == [True, False]
     slots.release(kind, "b")
     slots.release(kind, "nobody")

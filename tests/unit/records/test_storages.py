@@ -1,4 +1,4 @@
-"""Storage records: an addition is replaced if it is still the old one, a status is no configuration."""
+"""Storage records: an addition is replaced if it is still the old one, a status is not part of the configuration."""
 
 from __future__ import annotations
 

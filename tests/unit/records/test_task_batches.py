@@ -1,4 +1,4 @@
-"""Many task records at once on the real engine: all or none, and what stays because it changed meanwhile."""
+"""Many task records in one call on the real engine: all or none, except records that changed meanwhile."""
 
 from __future__ import annotations
 

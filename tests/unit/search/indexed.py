@@ -1,4 +1,4 @@
-"""Storages with names in the index, and what a search should answer of them, said in plain Python."""
+"""Storages with names in the index, and the expected results of searches, computed in plain Python."""
 
 from __future__ import annotations
 

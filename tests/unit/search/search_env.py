@@ -37,8 +37,7 @@ class SearchEnv:
         runtime.get(Database).close()
 
     def index(self, *mount_paths: str) -> None:
-        """Write the index of these storages, of all if none is named, as the machine does when nobody changes anything
-        meanwhile."""
+        """Write the index of these storages, by default of all, as the machine does without concurrent changes."""
         for mount in self.tree.run(mounts.ready()).mounts:
             if not mount_paths or mount.path in mount_paths:
                 self.tree.run(_write_index(mount))

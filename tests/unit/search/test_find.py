@@ -60,7 +60,7 @@ def test_folders_that_lead_to_mounts_are_found_by_name(env: SearchEnv) -> None:
 
 
 def test_a_storage_inside_another_shows_its_own_alone(env: SearchEnv) -> None:
-    env.tree.mount_disk("/disk/one", "blue.txt")  # what is in the folder `one` of the other is not to be seen any more
+    env.tree.mount_disk("/disk/one", "blue.txt")  # the content of the folder `one` of the other storage is hidden now
     env.tree.mount_disk("/disk/two/new/shelf", "red book.txt")
     env.index()
     assert env.find("red") == ["/disk/two/new/shelf/red book.txt", "/disk/redwood.txt"]

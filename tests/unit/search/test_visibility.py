@@ -47,7 +47,7 @@ def env(tree: TreeEnv) -> TreeEnv:
 
 
 def make_rule(luck: random.Random, user: int) -> dict[str, Any]:
-    """One of the kinds of rules, or some at once."""
+    """Return one or several kinds of rules."""
     rule: dict[str, Any] = {}
     if luck.random() < 0.5:
         rule |= {"hide": luck.choice(["^secret", "^b$", "^(c|x.txt)$", "nested", "deep|one"])}

@@ -333,7 +333,7 @@ def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
 
     with serve(app, **QUICK) as server, server.connect() as connection:
         connection.sendall(UPLOAD.replace(b"Host", b"Expect: 100-continue\r\nHost"))
-        time.sleep(1)  # three windows in which the service thinks
+        time.sleep(1)  # three windows during which the service computes
         release.set()
         assert connection.recv(100).startswith(b"HTTP/1.1 100")
         connection.sendall(b"x" * 100_000)

@@ -61,7 +61,9 @@ def test_a_second_lock_names_the_process_that_has_it(tmp_path: Path) -> None:
 
 
 def hold_after_the_end(folder: Path, seconds: float) -> int:
-    """Let a process lock the directory and end, whose child holds the lock for so many seconds more; its pid."""
+    """Start a process that locks the directory and ends, while its child holds the lock for so many seconds; return
+    its pid.
+    """
     code = (
         "import os, sys, time, pathlib; from mangrove.standalone.data_directory import DataDirectory as D; "
         "D(pathlib.Path(sys.argv[1])).lock(); "

@@ -76,7 +76,7 @@ def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pyte
 
     async def go() -> None:
         add_work_checks()
-        await wait_for_faults("tasks are not run", "the schedule is not run")  # nobody has begun
+        await wait_for_faults("tasks are not run", "the schedule is not run")  # no process has started
         ends, work = asyncio.Event(), asyncio.Event()
         goes_on, ended = asyncio.create_task(ends.wait()), asyncio.create_task(work.wait())
         noting = asyncio.create_task(note_work({Activity.TASKS: goes_on, Activity.SCHEDULE: ended}))

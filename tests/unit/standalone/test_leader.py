@@ -1,4 +1,4 @@
-"""Processes tell the one that runs the tasks of them: whole messages, kept while nobody reads, and no more than fit."""
+"""Messages of processes to the leader: complete, kept until they are read, and limited by the pipe."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_single_process_leads_at_once_and_keeps_tasks_itself(tmp_path: Path) -> 
 
 
 def test_one_process_at_a_time_is_in_charge(tmp_path: Path) -> None:
-    """The lock goes with the process that had it, whatever became of that."""
+    """The lock is released at the end of its process, however it ends."""
     ready, holding = os.pipe()
     pid = os.fork()
     if not pid:

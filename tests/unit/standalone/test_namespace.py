@@ -1,4 +1,4 @@
-"""The network namespace of the records engine: nobody else reaches it, we do, whatever of it ends."""
+"""The network namespace of the records engine: only the service reaches it, also after parts of it were restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The runner of one machine: how many tasks at once, in which order, and what a start takes up."""
+"""The runner of the standalone service: the number of running tasks, their order, and the tasks that a start
+resumes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Machinery:
-    """A running Runner. `most`: how many workers were seen at work at once."""
+    """A running Runner. `most`: the maximum number of concurrent workers."""
 
     def __init__(self, task_env: TaskEnv, loaded: dict[str, LoadedMachine]) -> None:
         self._task_env = task_env

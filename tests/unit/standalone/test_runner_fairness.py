@@ -1,4 +1,4 @@
-"""The runner is fair between owners, however a task came to wait: nobody waits for all that another one asked for."""
+"""The runner is fair between owners: no owner waits for all tasks of another one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def open_one(task_env: TaskEnv, ends: tuple[Disk, Disk], content: bytes = b"1") 
 
 @pytest.fixture
 def crowd(task_env: TaskEnv, ends: tuple[Disk, Disk]) -> Crowd:
-    """Opened while nobody may work."""
+    """Enqueue them while none may run."""
     task_env.set(copy_task_threads_num="0", move_task_threads_num="0")
     return Crowd(task_env, open_many(task_env, ends), open_one(task_env, ends), ends)
 
@@ -92,7 +92,7 @@ def test_single_task_is_early_despite_hundreds_of_other_owner(
 
 
 def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
-    machinery = start()  # takes up from the records what nobody has started
+    machinery = start()  # resumes from the records the tasks that were never started
     wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)

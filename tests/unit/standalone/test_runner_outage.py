@@ -95,7 +95,7 @@ def test_what_cannot_be_read_ahead_is_read_by_the_worker(
 
     monkeypatch.setattr(task_batches, "read", fail)
     start()
-    tasks = copies(task_env, ends, 8)  # more than have their turn at once, and need not be read
+    tasks = copies(task_env, ends, 8)  # more than can run concurrently; they need not be read
     for task in tasks:
         wait(done(task_env, task))
         assert task_env.view(task) == (State.SUCCEEDED, "")

@@ -31,7 +31,7 @@ LAST = b"GET /f HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Files:
-    """Serves a folder as `/d` does; `sent`: bytes that the kernel sent, `outcomes`: how each answer ended."""
+    """Serves a folder as `/d` does; `sent`: bytes that the kernel sent, `outcomes`: the result of each answer."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.driver = Local(LocalOptions(root_folder_path=str(folder)), DriverContext())
@@ -72,7 +72,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 
 
 def fetch(server: Server, *requests: bytes) -> list[tuple[bytes, bytes]]:
-    """Head and body of each answer to requests that are sent at once; the last one closes the connection."""
+    """Return head and body of each answer to requests that are sent together; the last one closes the connection."""
     with server.connect() as connection:
         connection.sendall(b"".join(requests))
         left, answers = read_all(connection), []

@@ -33,7 +33,7 @@ class Records:
         self.done: list[str] = []
 
     def open(self, *names: str) -> None:
-        """As a program whose upgrade has steps of these names; one that is called `broken` fails."""
+        """Act as a program whose upgrade has steps with these names; one named `broken` fails."""
         upgrade.open_tables(self.directory, self.endpoint, [lambda name=name: self.run(name) for name in names])
 
     def run(self, name: str) -> None:

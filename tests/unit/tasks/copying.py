@@ -1,4 +1,4 @@
-"""Copies between real storages whose workers die where a test wants it."""
+"""Copies between real storages whose workers die at chosen points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Side = Disk | Bucket
 
 
 class Death(Exception):
-    """A worker that is gone in the middle of its work, as a function is whose time is over."""
+    """A worker that dies in the middle of its work, as a function at its time limit."""
 
 
 Death.__name__ = "Sandbox.Timedout"
@@ -38,7 +38,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> 
 
 
 def look_between(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Before:
-    """Looks at what the first worker has left before the second begins, whose time has come."""
+    """Checks the result of the first worker before the second one, which takes over, starts."""
 
     def before(name: str, nth: int) -> None:
         if (name, nth) == ("Move", 1):

@@ -1,4 +1,4 @@
-"""Slices of work for a task whose cursor only counts."""
+"""Steps of work for a task whose cursor only counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.tree import builders
 
 @dataclass(kw_only=True)
 class CountCursor(Cursor):
-    """`at`: how far the work came."""
+    """`at`: the progress of the work."""
 
     at: int = 0
 
@@ -65,7 +65,7 @@ def settle(task: Task, error: str = "", states: list[State] | None = None) -> No
 
 
 async def do_nothing(run: CountRun) -> bool:
-    """Work that is done at once."""
+    """Work that ends immediately."""
     return False
 
 
@@ -79,5 +79,5 @@ def fail_with(problem: Exception) -> Callable[[CountRun], Awaitable[bool]]:
 
 
 def restart_process() -> None:
-    """As if the process had died and begun anew: it holds no task, and none is kept for the next slice."""
+    """Act as a restarted process: it holds no task, and none is kept for the next step."""
     runtime.put(HeldTasks, HeldTasks())

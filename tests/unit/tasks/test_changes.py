@@ -124,7 +124,7 @@ def source(task_env: TaskEnv) -> Disk:
 
 
 def act_in_one_storage(env: TaskEnv, disk: Disk) -> None:
-    """Every verb that is done at once."""
+    """Every operation within a request."""
 
     def at(path: str, right: Right) -> Any:
         return env.access(f"{disk.mount}{path}", right)

@@ -49,9 +49,9 @@ def test_a_file_arrives_whole_in_one_slice_or_in_many(
 def test_a_slice_ends_in_time_however_slowly_the_source_sends(
     task_env: TaskEnv, web: Origin, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each answer stalls inside a part: those before it count, and the next slice goes on behind them."""
+    """Each answer stalls inside a part: the complete parts count, and the next step continues behind them."""
     monkeypatch.setattr(steps.Run, "seconds_left", 0.05)
-    monkeypatch.setattr(http, "MAX_DELAY", -1.0)  # what arrives is passed on at once
+    monkeypatch.setattr(http, "MAX_DELAY", -1.0)  # received bytes are passed on immediately
     over, content = threading.Event(), bytes(range(256)) * (size // 256) + bytes(size % 256)
     send = origin.file(content, cut=PART + PART // 4)
 

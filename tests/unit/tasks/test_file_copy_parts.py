@@ -59,7 +59,7 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     assert (target.files(), target.unfinished()) == ({}, find_lost(target, checkpoint))
     if verb is queue.cancel:
         assert task_env.view(task) == (State.CANCELED, CANCELED)
-        assert task_env.list_staged() == []  # the file to be carried is in the record, for a retry
+        assert task_env.list_staged() == []  # the file to copy is in the record, for a retry
         task_env.started.clear()
         queue.delete("copy", task.id, task_env.caller())
         task_env.run_all()
@@ -70,7 +70,7 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
 def test_two_copies_to_one_key_at_once_do_not_drop_each_others_uploads(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first dies before it knows its upload; while it is recovered, the second has begun and stored a part."""
+    """The first worker dies before it knows its upload; while it is recovered, the second has stored a part."""
     source, target = task_env.disk(), task_env.bucket()
     source.put("f", LARGE)
     task = task_env.copy(source.mount, target.mount, "f")

@@ -1,4 +1,4 @@
-"""Workers whose input or task was forged: an answer or a problem in words, and an end."""
+"""Workers with forged input or tasks: they answer or raise a clear problem, and end."""
 
 from __future__ import annotations
 

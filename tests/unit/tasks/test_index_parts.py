@@ -1,4 +1,4 @@
-"""A large storage that several workers read: the same index as one of them makes, whatever becomes of some."""
+"""A large storage that several workers read: the index equals that of a single one, even if some workers die."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Single:
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
         self._running = 0
-        self.most = 0  # calls at once
+        self.most = 0  # concurrent calls
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         self._running += 1

@@ -1,4 +1,6 @@
-"""Tasks over many names: one record for all of them, each carried and judged by itself, and none lost by a crash."""
+"""Tasks over many names: one record for all of them; each name is authorised separately, and none is lost by a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Requests have no time to do anything at once."""
+    """Give requests no time for any work."""
     monkeypatch.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
     yield
 

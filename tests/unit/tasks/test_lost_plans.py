@@ -1,4 +1,4 @@
-"""Lists in staging that were lost, emptied or torn: a retry plans anew, and what was copied counts as copied."""
+"""Lists in staging that were lost, emptied or truncated: a retry plans again, and copied entries count as copied."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DAMAGES = [lose, empty, tear, fill_with_zeros, cut_between_rows]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists of several files, and a slice for every batch."""
+    """Use lists of several files, and a step for every batch."""
     monkeypatch.setattr(staging, "ROWS_PER_FILE", 7)
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
 

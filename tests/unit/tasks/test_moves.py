@@ -25,7 +25,7 @@ COPIED = "1 of 1 items failed: f: the source changed while it was copied"
 
 
 def act_at(monkeypatch: pytest.MonkeyPatch, module: Any, checkpoint: str, act: Callable[[], None]) -> None:
-    """Once, when the work comes to a place of `mangrove.core.checkpoints`."""
+    """Run it once, when the work reaches a checkpoint of `mangrove.core.checkpoints`."""
     left = [act]
 
     def pass_checkpoint(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Uploads in parts that are cut off anywhere: what goes on, what is given up, what is swept."""
+"""Uploads in parts that are interrupted anywhere: continued, aborted or swept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cut(Exception):
 
 @pytest.fixture(params=["disk", "bucket"])
 def side(request: pytest.FixtureRequest, task_env: TaskEnv) -> Side:
-    """A storage whose uploads wait in staging, and one that takes the parts itself."""
+    """A storage whose uploads wait in staging, and one that accepts the parts itself."""
     return task_env.disk() if request.param == "disk" else task_env.bucket(enable_direct_upload=True)
 
 
@@ -134,7 +134,7 @@ def test_a_completion_that_was_cut_off_is_gone_on_with(
     session = begin(task_env, f"{side.mount}/f", overwrite=False)
     send(task_env, session)
     if place == "_mark_opened" and isinstance(side, Bucket):
-        assert complete(task_env, session).is_completed  # no task carries it on
+        assert complete(task_env, session).is_completed  # no task transfers it
         return
     with monkeypatch.context() as patch, pytest.raises(Cut):
         cut_at(patch, completion, place)

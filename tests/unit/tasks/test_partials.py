@@ -1,4 +1,4 @@
-"""Parts of files whose storage was deleted, disabled, changed or out of reach in the middle: none of them stays."""
+"""Parts of files whose storage was deleted, disabled, changed or unreachable meanwhile: none of them stays."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def move_elsewhere(side: Side) -> None:
 
 
 def begin(task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> Task:
-    """A copy whose first worker dies when a part is stored; `then` happens before the second comes."""
+    """Run a copy whose first worker dies when a part is stored; `then` happens before the second one."""
     source = task_env.disk() if not isinstance(target, Disk) else task_env.bucket()
     source.put("f", LARGE)
     task = task_env.copy(source.mount, target.mount, "f")

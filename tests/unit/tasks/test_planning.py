@@ -44,7 +44,7 @@ def test_a_flat_folder_is_walked_page_by_page(task_env: TaskEnv, is_shown: bool)
 
 
 def test_a_walk_does_not_go_on_in_a_folder_that_has_no_pages_any_more() -> None:
-    """It would begin anew, and name again what is written down."""
+    """It would start again, and list names that are written already."""
 
     async def walk() -> None:
         async for _ in folders.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]  # no run is asked

@@ -32,7 +32,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests have no time to do anything at once."""
+    """Give requests no time for any work."""
     monkeypatch.setattr(deadlines, "REQUEST_WORK_SECONDS", 0)
     monkeypatch.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
     monkeypatch.setattr(deadlines.TimeBudget, "get_seconds", lambda _: 0.0)

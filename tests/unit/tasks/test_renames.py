@@ -1,4 +1,6 @@
-"""A folder of a bucket too large to be renamed at once is renamed by a task: old, new, on the way, but never lost."""
+"""A folder of a bucket that is too large for a request is renamed by a task: each file has the old or the new name
+and is never lost.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders of three objects are too large to be renamed at once."""
+    """Make folders of three objects too large for a request."""
     monkeypatch.setattr(driver, "MAX_OBJECTS_WITHOUT_TASK", 3)
 
 

@@ -1,4 +1,4 @@
-"""In the cloud as many tasks of a kind work at once as the settings say; the others wait in their machines."""
+"""In the cloud the settings limit the concurrent tasks of a kind; the others wait in their machines."""
 
 from __future__ import annotations
 

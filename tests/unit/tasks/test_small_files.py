@@ -98,7 +98,7 @@ def test_what_is_there_or_changed_is_left_by_name_and_the_same_bytes_count(
 def test_a_file_that_comes_there_meanwhile_stays(
     task_env: TaskEnv, proxy: Proxy, disk: Disk, bucket: Bucket, request: pytest.FixtureRequest
 ) -> None:
-    """If the server cannot refuse, somebody else's file is seen as long as the names are locked."""
+    """If the server cannot refuse, a file of another user is noticed while the names are locked."""
     task = task_env.copy(disk.mount, bucket.mount, "d")
     waiting = ["d/0007"]
     decides = "decides" in request.node.callspec.id

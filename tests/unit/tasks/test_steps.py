@@ -210,7 +210,7 @@ def test_a_slice_of_a_task_that_is_done_does_nothing_and_lets_go_of_it(task: Tas
     before = read(task)
     assert run_step(task, fail_with(AssertionError("worked"))) is False
     assert (read(task).view, read(task).cursor) == (before.view, before.cursor)
-    asyncio.run(acquire(task))  # at once: nobody holds it
+    asyncio.run(acquire(task))  # immediately: no worker holds it
 
 
 def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:

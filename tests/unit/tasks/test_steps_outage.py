@@ -52,7 +52,7 @@ def outage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
 
 
 async def count(run: CountRun) -> bool:
-    """Work in which the cursor goes on by one."""
+    """Work that increments the cursor."""
     run.cursor.at += 1
     return True
 

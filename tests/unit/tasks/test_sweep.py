@@ -101,7 +101,7 @@ def test_staging_that_belongs_to_nobody_goes_after_a_day(task_env: TaskEnv) -> N
 
 
 def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> None:
-    """Nothing is seen of its bytes until all are there, and its task is opened after that."""
+    """Its bytes are invisible until all are there, and its task is enqueued after that."""
     seen: list[list[str]] = []
 
     async def body() -> AsyncIterator[bytes]:

@@ -95,7 +95,7 @@ def make_route(driver: Local) -> TransferRoute:
 
 
 def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awaitable[bool]]:
-    """Plans the copy of a tree whose storage fails once after `failing` entries."""
+    """Plan the copy of a tree whose storage fails once after `failing` entries."""
     driver = open_local(tree.parent, BreakingLocal)
     assert isinstance(driver, BreakingLocal)
     driver.entries = failing

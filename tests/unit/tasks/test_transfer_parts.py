@@ -1,4 +1,4 @@
-"""A large transfer that several workers copy: the same as one of them makes, whatever becomes of some."""
+"""A large transfer that several workers copy: the result equals that of a single one, even if some workers die."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = {f"d/{first}/{number}": f"{first}{number}".encode() for first in "abc" f
 
 @pytest.fixture
 def source(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A tree of 16 rows, of which workers copy four each; two of them at once."""
+    """A tree of 16 rows, of which workers copy four each; two of them run concurrently."""
     monkeypatch.setattr(sharing, "is_shared", lambda: True)
     monkeypatch.setattr(transfer_parts, "MIN_SHARED_ROWS", 2)
     monkeypatch.setattr(transfer_parts, "MAX_PARTS", 2)

@@ -1,4 +1,4 @@
-"""Tasks that version 0.3.0 stored, as it stored them: after the upgrade their workers go on where they were."""
+"""Tasks as version 0.3.0 stored them: after the upgrade their workers continue."""
 
 from __future__ import annotations
 

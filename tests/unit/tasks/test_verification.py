@@ -62,7 +62,7 @@ class DamagingLocal(Local):
 
 
 def damage(task_env: TaskEnv, mount: str) -> Any:
-    """The driver of a storage, whose writes are damaged from now on."""
+    """Return the driver of a storage whose writes are damaged from now on."""
     driver = task_env.driver(mount)
     driver.__class__ = DamagingLocal
     driver.reads = []

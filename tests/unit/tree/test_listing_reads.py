@@ -1,4 +1,4 @@
-"""Listings that many want at once, or that change while they are read."""
+"""Listings that many callers request concurrently, or that change while they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The cost of a request with very many names: rules are evaluated once for a folder, and nobody waits for all of it."""
+"""The cost of a request with very many names: rules are evaluated once per folder, and other requests get their
+turn.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Verb = Callable[[PathAccess, list[str]], Coroutine[Any, Any, Any]]
 
 
 class Folders(MemoryFolders):
-    """A storage that does everything at once, and never lets anybody else have a turn."""
+    """A storage that answers immediately, and never yields to other tasks."""
 
     config = DriverConfig(no_cache=True, direct_lookup=True)
     capabilities = Capabilities(remove=True, rename=True, move=True, copy=True)

@@ -185,7 +185,7 @@ class Reachable(MemoryFolders):
 
 
 def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C6: a storage whose server is dead had the status "work" for ever."""
+    """C6: a storage with a dead server kept the status "work"."""
     monkeypatch.setattr(mounts, "STATUS_SECONDS", 0.05)
     tree.mount_disk("/disk")
     (mount,) = tree.run(mounts.ready()).mounts
@@ -211,7 +211,7 @@ def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: py
         async with asyncio.timeout(10):
             while "&lt;dead&gt;" not in stored:  # noqa: ASYNC110  # nothing says when
                 await asyncio.sleep(0.01)
-        driver.problem = None  # and nobody uses it
+        driver.problem = None  # and it is not used
         async with asyncio.timeout(10):
             while mount.checking is not None and not mount.checking.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

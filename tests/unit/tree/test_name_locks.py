@@ -310,7 +310,7 @@ def test_folders_are_made_in_order_and_file_in_path_is_refused() -> None:
 
 
 def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> None:
-    """A real storage, with whatever it can: eight bodies at once, one is stored."""
+    """A real storage with its own capabilities: of eight concurrent bodies, one is stored."""
     disk = tree.mount_disk()
     storage_path = tree.run(tree.access("/disk/x").locate())
     contents = [bytes([number]) * 100_000 for number in range(8)]

@@ -1,4 +1,4 @@
-"""Changes through a storage that leads to others show in those at once; its reports set its own status."""
+"""Changes through a storage that leads to others are visible in those immediately; its failures set its own status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPS = {"Alias": ("Alias", ALIAS), "Crypt": ("Crypt", CRYPT), "Alias of Crypt": 
 
 @pytest.fixture(params=TOPS)
 def env(request: pytest.FixtureRequest, tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> TreeEnv:
-    """`/top` leads to `/source`, whose listings are kept as those of a server are."""
+    """`/top` leads to `/source`, whose listings are cached like those of a server."""
     tree.mount_disk("/source", "d/", cache_expiration=1)
     monkeypatch.setattr(Local, "capabilities", replace(Local.capabilities, get_change_token=False))
     monkeypatch.setattr(Local, "config", replace(Local.config, no_cache=False))

@@ -105,7 +105,7 @@ def test_an_alias_that_leads_elsewhere_by_now_shows_that(tree: TreeEnv, filled: 
 
 
 def test_a_folder_whose_names_are_encrypted_is_listed_as_a_whole(tree: TreeEnv, lists: Counter) -> None:
-    """Its pages would be in an order that nobody can make out."""
+    """Its pages would be in an unknown order."""
     names = {"filename_encryption": "standard", "encrypted_suffix": ".bin"}
     tree.mount("/crypt", "Crypt", options={"remote_path": "/s3/secret", "password": "p", "salt": "s"} | names)
     folder = tree.run(tree.access("/crypt").locate())

@@ -1,4 +1,4 @@
-"""The address of the service as the client knows it."""
+"""The address of the service from the client's point of view."""
 
 from __future__ import annotations
 

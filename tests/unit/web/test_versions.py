@@ -1,4 +1,4 @@
-"""A download beside an overwrite: each answer is one whole version of the file, or is seen to be cut."""
+"""A download during an overwrite: each answer is one complete version of the file, or is visibly truncated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Replaced(Local):
-    """Local, whose file is replaced right before it is opened, as long as there are contents."""
+    """Local, whose file is replaced right before it is opened, while there are contents left."""
 
     contents: list[bytes]
     checks = True

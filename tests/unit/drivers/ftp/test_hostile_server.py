@@ -177,7 +177,7 @@ def test_a_server_that_stalls_is_unreachable_soon(monkeypatch: pytest.MonkeyPatc
             with pytest.raises(Unreachable, match="in time"):
                 await driver.stat(P("/f"))
         server.replies.clear()
-        assert (await driver.stat(P("/f"))).size == 5  # on another connection: the late answer is nobody's
+        assert (await driver.stat(P("/f"))).size == 5  # on another connection: no call receives the late answer
 
     server = FakeServer()
     use(server, work)

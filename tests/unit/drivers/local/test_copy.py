@@ -1,4 +1,4 @@
-"""Copies that are done at once: what is copied, what is left to a task, what is refused."""
+"""Copies within a request: copied, left to a task, or refused."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_of_two_versions_that_come_in_between_none_is_lost(
 
 
 def test_a_move_never_deletes_a_version_that_is_newer(folder: int, tmp_path: Path) -> None:
-    """200 rounds of a removal beside a put and beside somebody who looks for what was left."""
+    """Run 200 rounds of a removal during a put, while another process restores quarantined files."""
     for number in range(200):
         version = make(tmp_path / "f", b"old")
         newer = b"%06d" % number

@@ -1,4 +1,4 @@
-"""Bytes from one file to another: what the kernel refuses is done by the next means, from where the first came."""
+"""Bytes copied from one file to another: if the kernel refuses one means, the next one continues from its position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def files(tmp_path: Path) -> Iterator[tuple[int, int]]:
 
 
 class Refusing:
-    """A call of the kernel that copies at most `piece` bytes at once and is refused after some calls."""
+    """A system call that copies at most `piece` bytes and is refused after several calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, number: int, after: int, piece: int) -> None:
         self.calls = 0

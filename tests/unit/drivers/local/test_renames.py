@@ -136,7 +136,7 @@ def test_a_name_is_never_taken_twice(folder: int, tmp_path: Path, means: str) ->
 def test_a_name_changes_its_case_where_case_does_not_count(
     folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on FAT, whose kernel says that the new name is taken: by the file itself."""
+    """Behave as FAT, whose kernel reports that the new name is taken, by the file itself."""
 
     def find_taken(*_: object) -> None:
         raise FileExistsError(errno.EEXIST, "exists")

@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 class Bucket:
-    """A bucket of its own on moto, seen from behind the driver's back."""
+    """A bucket of its own on moto, accessed without the driver."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint, self.name = endpoint, f"b{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Not replacing: decided by the server in one step where it can, and said honestly where it cannot."""
+"""Creation without replacing: decided atomically by the server if it can, and reported correctly if it cannot."""
 
 from __future__ import annotations
 

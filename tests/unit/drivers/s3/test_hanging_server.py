@@ -1,4 +1,6 @@
-"""A server that takes connections and answers nobody: said in seconds, then at once, until it answers again."""
+"""A server that accepts connections and does not answer: calls fail in seconds, then immediately, until it answers
+again.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ PAGE = (
 @pytest.mark.parametrize(
     ("status", "content", "kind"),
     [
-        (200, PAGE, Unreachable),  # the same page for ever
+        (200, PAGE, Unreachable),  # always the same page
         (200, PAGE.replace(b"<Size>1</Size>", b""), StorageProblem),
         (200, b"<html>not closed", Unreachable),
         (403, b"<Error><Code>SignatureDoesNotMatch</Code><Message>AKIDTEST</Message></Error>", StorageForbidden),

@@ -14,7 +14,7 @@ from tests.unit.drivers.webdav.canned import FILE, FOLDER, Request, canned, entr
 
 
 def list_names(base: str, **options: Any) -> list[str]:
-    """The names that a server shows which has one file in `/dav/root`, for whoever knows the password."""
+    """Return the names of a server with one file in `/dav/root`, which requires the password."""
     known = f"Basic {b64encode(b'me:hush hush').decode()}"
 
     def answer(request: Request) -> bytes:
