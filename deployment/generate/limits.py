@@ -187,7 +187,8 @@ LIST: Sequence[Limit] = [
         ("files and folders that are packed", "setting:zip_max_files", "files and folders", "archive"),
         ("files that are packed", "setting:zip_max_size", "bytes", "archive"),
         ("list of what is packed", "tree.operations.packing:PLAN_SECONDS", "seconds", "request"),
-        ("link to a packed selection", "web.zips:LINK_SECONDS", "seconds", "link"),
+        ("link to a packed selection", "web.zip_links:LINK_SECONDS", "seconds", "link"),
+        ("link to an archive that a task makes", "web.zip_links:TASK_LINK_SECONDS", "seconds", "link"),
     ),
     *_make(
         "Thumbnails",

@@ -23,6 +23,10 @@ FILES: dict[str, tuple[set[str], Any]] = {
         {"path"},
         {"path": "/empty", "urls": ["http://127.0.0.1:9/x"], "tool": "SimpleHttp"},
     ),
+    "POST /api/fs/archive/compress": (
+        {"src_dir", "dst_dir", "names[]", "name"},
+        {"src_dir": "/", "dst_dir": "/empty", "names": ["f.txt"], "name": "new.zip"},
+    ),
     "POST /api/fs/archive/decompress": (
         {"src_dir", "dst_dir", "name[]", "inner_path"},
         {"src_dir": "/", "dst_dir": "/empty", "name": ["x.zip"], "inner_path": "/sub"},
@@ -74,7 +78,11 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "PUT /api/fs/form": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/put": ({"File-Path"}, "/new.txt"),
 }
-OPENS_TASKS = {"POST /api/fs/add_offline_download", "POST /api/fs/archive/decompress"}
+OPENS_TASKS = {
+    "POST /api/fs/add_offline_download",
+    "POST /api/fs/archive/compress",
+    "POST /api/fs/archive/decompress",
+}
 RECORDS = {
     "POST /api/admin/meta/create": {"path"},
     "POST /api/admin/meta/update": {"path"},
@@ -154,6 +162,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "GET /api/fs/search": SEARCHED,
         "POST /api/fs/search": SEARCHED,
         "POST /api/fs/add_offline_download": {"urls[]", "tool", "delete_policy"},
+        "POST /api/fs/archive/compress": {"password"},
         "POST /api/fs/archive/decompress": {"archive_pass", "password"},
         "POST /api/fs/archive/list": {"password", "archive_pass", "order_by", "order_direction"},
         "POST /api/fs/archive/meta": {"password", "archive_pass"},
@@ -205,8 +214,8 @@ NOT_PATHS: dict[str, set[str]] = (
     }
     | {name: {"sign", "type", "version"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
-    | {name: {"pwd", "type"} for name in SHARED_ADDRESSES}
     | {name: {"pwd", "X-Share-Session"} | UPLOAD - {"Password"} for name in SHARED_TARGETS}
+    | {name: {"pwd", "type", "zip"} for name in SHARED_ADDRESSES}
     | {name: {"pass", "pwd"} for name in SHARED_MEMBERS}
     | {name: {"id", "sign"} for name in SELECTIONS}
 )

@@ -133,6 +133,7 @@ def run_samples(cloud: lambdas.Cloud) -> None:
         "file",
         "in parts.txt",
         "letters.zip",
+        "packed.zip",
     ]
     assert list_names(cloud, values, "/files/by tasks/letters/1977") == ["hello.txt"]
     run(cloud, values, "auth/logout")

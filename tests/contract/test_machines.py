@@ -101,6 +101,7 @@ class Shape:
 SHAPES = {
     "transfer": Shape(("Plan", "Planned"), ("Move", "Moved"), True),
     "decompress": Shape(("Plan", "Planned"), ("Extract", "Extracted"), True),
+    "compress": Shape(("Plan", "Planned"), ("Pack", "Packed"), True),
     "download": Shape(("Begin",), ("Wait", "Poll", "Polled"), False),
     "index": Shape(("Plan",), ("Walk", "Walked"), False),
 }

@@ -191,6 +191,11 @@ class TaskEnv:
         (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**options)))
         return task
 
+    def compress(self, source: str, target: str, name: str, *names: str) -> Task:
+        from mangrove.tasks import submit
+
+        return self.do(submit.compress(self.access(source, Right.WRITE), self.access(target, Right.WRITE), names, name))
+
     def read(self, task: Task) -> Task:
         from mangrove.records.tasks import model as tasks
 

@@ -166,9 +166,10 @@ async def zip_(request: Request) -> Response:
 
 
 PASSWORD = QueryText("pwd", "Password of the share link, if it has one.")
+ZIP = QueryText("zip", "If it is there, a folder is returned as a ZIP file, with all that is below it.")
 SHARED_FILE: dict[str, Any] = FILE | {
     "path_description": "Id of a share link, and the path of a file in it.",
-    "query": (FULL_PATH, PASSWORD, FILE["query"][2]),
+    "query": (FULL_PATH, PASSWORD, FILE["query"][2], ZIP),
 }
 SHARED_MEMBER: dict[str, Any] = MEMBER | {
     "path_description": "Id of a share link, and the path of an archive in it.",
@@ -185,8 +186,16 @@ async def _authorize_shared(request: Request, right: Right = Right.READ) -> Shar
 @api.get("/sd/{path:path}", responses=FILE_RESPONSES, **SHARED_FILE)
 @api.route("HEAD", "/sd/{path:path}", summary="Shared Download Head", **SHARED_FILE)
 async def shared_download(request: Request) -> Response:
-    """Return the bytes of a shared file, or redirect to its address at the storage if the settings allow that."""
+    """Return the bytes of a shared file, or a shared folder as a ZIP file with the query `zip`.
+
+    A file is redirected to its address at the storage if the settings allow that.
+    """
+    query = request.query_params
     with hide_paths("download"):
+        if ZIP.name in query:
+            path = query.get(FULL_PATH.name) or request.path_params["path"]
+            source = await find_client_address(request)
+            return await zips.serve_shared(request, path, query.get(PASSWORD.name, ""), source)
         shared = await _authorize_shared(request)
         file = shared.file
         if request.query_params.get("type") == "thumb":

@@ -19,7 +19,7 @@ from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import reading, visits
 from mangrove.tree.trash import entries, versions
 from mangrove.web import file_models as models
-from mangrove.web import flavours, zips
+from mangrove.web import flavours, zip_links
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok, stream
 from mangrove.web.flavours import ApiFlavour
@@ -206,11 +206,21 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
     return ok({"task": [flavours.format_created_task(task, flavour) for task in tasks]})
 
 
+@api.post("/api/fs/archive/compress", data_model=models.Stored)
+async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavour) -> Reply:
+    """Pack entries of a folder into a new archive of another folder, as a task."""
+    source_dir = await access.at(who, body.src_dir, body.password)
+    target_dir = await access.at(who, body.dst_dir, body.password)
+    task = await submit.compress(source_dir, target_dir, body.names, body.name)
+    return ok({"task": flavours.format_created_task(task, flavour)})
+
+
 @api.post("/api/fs/zip", data_model=models.ZipLink)
-async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl) -> Reply:
+async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl, flavour: RequestFlavour) -> Reply:
     """Return the address of a ZIP file of some entries of a folder. It is valid for one hour."""
     folder = await access.at(who, body.dir, body.password)
-    return ok({"url": await zips.make_link(folder, body.names, base_url)})
+    link = await zip_links.make_link(folder, body.names, base_url)
+    return ok({"url": link.url, "task": link.task and flavours.format_created_task(link.task, flavour)})
 
 
 @api.post("/api/fs/remove", data_model=models.Done | None)

@@ -40,7 +40,7 @@ Kind = Annotated[
     str,
     Path(
         description="Kind of tasks: `upload`, `copy`, `move`, `offline_download`, `offline_download_transfer`, "
-        "`decompress` or `decompress_upload`."
+        "`decompress`, `decompress_upload` or `compress`."
     ),
 ]
 TaskId = Annotated[str, Query(description="Id of the task.")]

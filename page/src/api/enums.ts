@@ -60,6 +60,7 @@ export const TASK_KINDS = [
   'decompress_upload',
   'offline_download',
   'decompress',
+  'compress',
 ] as const
 
 /** States of tasks, by their number. */

@@ -494,6 +494,7 @@ export const en = {
     hasFailed: (kind: string, title: string) => `${kind} failed: ${title}`,
     kind: 'Kind',
     kinds: {
+      compress: 'Pack',
       copy: 'Copy',
       decompress: 'Unpack',
       decompress_upload: 'Store unpacked files',

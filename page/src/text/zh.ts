@@ -482,6 +482,7 @@ export const zh: Texts = {
     hasFailed: (kind, title) => `${kind}失败：${title}`,
     kind: '类型',
     kinds: {
+      compress: '打包',
       copy: '复制',
       decompress: '解压',
       decompress_upload: '存入解压文件',

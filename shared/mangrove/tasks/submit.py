@@ -12,14 +12,25 @@ from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.deadlines import TimeBudget
-from mangrove.core.paths import TreePath, check_existing_name
-from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder, OutOfTime, Problem, StorageProblem
+from mangrove.core.paths import TreePath, check_existing_name, check_name
+from mangrove.core.problems import (
+    AccessDenied,
+    BadRequest,
+    EntryNotFound,
+    NameConflict,
+    NotAFolder,
+    OutOfTime,
+    Problem,
+    StorageProblem,
+)
 from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Right
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
+from mangrove.tasks.compress.declaration import CompressSpec
+from mangrove.tasks.compress.packers import check_archive_name
 from mangrove.tasks.core import authorization, model, queue, staging
-from mangrove.tasks.core.model import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.core.model import DELETE_NEVER, DELETE_POLICIES, ManifestEntry, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
@@ -27,13 +38,15 @@ from mangrove.tasks.enqueue import (
     TransferEnqueuer,
     enqueue,
     enqueue_empty_folder_removal,
+    enqueue_list,
     enqueue_many,
     enqueue_removal,
 )
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import look_up
+from mangrove.tree.listing.lookups import find_entry, look_up
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
@@ -160,6 +173,54 @@ async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, optio
         overwrite=options.overwrite,
     )
     return await enqueue("decompress", archive, TaskRequest(name, spec))
+
+
+async def compress(source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], name: str) -> Task:
+    """Pack entries of a folder, or all if there are no `names`, into a new archive of another folder. Return the task.
+
+    BadRequest unless the name ends in `.zip` or `.tar.gz`. NameConflict if it is taken.
+    """
+    check_archive_name(check_name(name))
+    target_dir.require(Right.WRITE)
+    target_dir.require_read()  # a task tells which names are taken
+    target = await target_dir.locate("dst")
+    _require_uploads(target.driver)
+    await check_target_folder(target)
+    if target_dir.child(name).is_hidden():
+        raise AccessDenied
+    if await find_entry(target.child(name)) is not None:
+        raise NameConflict
+    return await _enqueue_compress(source_dir, names, target_dir.path, name, target.child(name))
+
+
+async def pack_into_staging(source_dir: PathAccess, names: Sequence[str], name: str) -> Task:
+    """Pack entries of a folder, or all if there are no `names`, into an archive in staging. Return the task."""
+    return await _enqueue_compress(source_dir, names, "", name, None)
+
+
+async def _enqueue_compress(
+    source_dir: PathAccess, names: Sequence[str], target_dir: str, name: str, target: StoragePath | None
+) -> Task:
+    entries = list(dict.fromkeys(map(check_existing_name, names)))
+    if not entries:
+        source_dir.require_read()
+    mount, inner = source_dir.find_mount("src")
+    first = inner / entries[0] if entries else inner
+    packed = model.format_many(first, max(len(entries), 1))
+    if target is None:
+        task_name = model.format_staged_archive_name(mount.path, packed, name)
+    else:
+        task_name = model.format_transfer_name("compress", mount.path, packed, target.mount.path, target.path.parent)
+
+    def make_spec(count: int) -> CompressSpec:
+        return CompressSpec(
+            source_dir=source_dir.path, password=source_dir.password, count=count, target_dir=target_dir, name=name
+        )
+
+    if not entries:
+        return await enqueue("compress", source_dir, TaskRequest(task_name, make_spec(0)))
+    rows = (ManifestEntry(entry, None, 0.0, False, "") for entry in entries)
+    return await enqueue_list("compress", source_dir, task_name, rows, make_spec)
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:

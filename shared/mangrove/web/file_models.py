@@ -154,6 +154,15 @@ class DecompressReq(Change):
     overwrite: Overwrite = False
 
 
+class CompressReq(Change):
+    src_dir: SourceFolder = ""
+    names: Names = Field(
+        default_factory=list, description="Names of entries of the folder; none for the folder itself."
+    )
+    dst_dir: TargetFolder = ""
+    name: Text = Field("", description="Name of the archive, which ends in `.zip` or `.tar.gz`.")
+
+
 class ZipReq(Body):
     dir: SourceFolder = ""
     password: Password = ""
@@ -370,6 +379,9 @@ class Unpacking(Model):
 
 class ZipLink(Model):
     url: str = Field(description="Address of the ZIP file.")
+    task: CreatedTask | None = Field(
+        description="The task that makes the file before it can be fetched; null if it is made while it is sent."
+    )
 
 
 class Done(Model):

@@ -1,4 +1,4 @@
-"""Links to selections and folders as ZIP files, and the files themselves, which are made while they are sent."""
+"""Selections and folders as ZIP files, which are made while they are sent."""
 
 from __future__ import annotations
 
@@ -7,29 +7,37 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from mangrove import configuration
 from mangrove.configuration import users
+from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
-from mangrove.core.problems import NotAFolder, TooLarge, Unauthorized
+from mangrove.core.problems import EntryNotFound, NotAFolder, ResourceNotFound, Unauthorized
 from mangrove.identity.rights import Right
-from mangrove.tasks.compress.selections import Selection, load_selection, store_selection
-from mangrove.tasks.core import queue
+from mangrove.records.users import User
+from mangrove.tasks.compress.selections import Selection, load_selection
+from mangrove.tasks.core import staging
 from mangrove.tree import access as tree_access
 from mangrove.tree import callers
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import links
 from mangrove.tree.operations.packing import find_root
-from mangrove.tree.operations.zip_streams import ZipPlan, ZipStream, make_plan
+from mangrove.tree.operations.zip_streams import ZipStream, make_plan
+from mangrove.tree.sharing.downloads import open_shared
+from mangrove.web.downloads import NO_STORE
 from mangrove.web.serving import serve_zip_bytes
 
-LINK_SECONDS = 3600
-ROUTE = "/zip"
 ROOT_NAME = "files"  # of the archive of a root
+
+
+class ArchiveNotReady(ResourceNotFound):
+    """The task that makes the archive has not ended."""
+
+    text = "the archive is being made, try again later"
+    retry_after = 5
 
 
 class PackedSelection(NamedTuple):
@@ -38,6 +46,8 @@ class PackedSelection(NamedTuple):
     root: PathAccess
     names: Sequence[str]
     """All entries of the folder if there are none."""
+    title: str = ""
+    """The name of the archive without its extension; "" for the name of the only entry or the folder."""
 
     @classmethod
     def make(cls, folder: PathAccess, names: Sequence[str]) -> PackedSelection:
@@ -47,7 +57,7 @@ class PackedSelection(NamedTuple):
     @property
     def archive_name(self) -> str:
         """The name of the archive: that of the only entry, else that of the folder."""
-        name = self.names[0] if len(self.names) == 1 else self.root.path.name
+        name = self.title or (self.names[0] if len(self.names) == 1 else self.root.path.name)
         return f"{name or ROOT_NAME}.zip"
 
 
@@ -55,53 +65,57 @@ FindSelection = Callable[[], Awaitable[PackedSelection]]
 """Returns the selection as its user may read it now. A Problem ends the archive."""
 
 
-async def make_link(folder: PathAccess, names: Sequence[str], base_url: str) -> str:
-    """Return the address of the archive of some entries of a folder, or of the folder if there are no `names`.
-
-    Raise what the archive would be refused for: EntryNotFound, NotReadable, TooLarge.
-    """
-    if not names:
-        folder.require_read()
-        if not (await entries.stat(folder)).is_dir:
-            raise NotAFolder
-    selection = PackedSelection.make(folder, names)
-    plan = await make_plan(selection.root, selection.names, strict=True)
-    _check_length(plan)
-    id = ""
-    if names or folder.password:
-        id = queue.make_id()
-        await store_selection(id, Selection.make(list(names), folder.password))
-    return format_link(folder, id, base_url, LINK_SECONDS)
-
-
-def _check_length(plan: ZipPlan) -> None:
-    limit = platform().max_file_bytes
-    if limit is not None and (plan.length is None or plan.length > limit):
-        raise TooLarge("this is too large to be packed in an answer")
-
-
-def format_link(folder: PathAccess, id: str, base_url: str, seconds: int) -> str:
-    """Return the address that is good for `seconds`; `id` is that of the stored selection, "" for the whole folder."""
-    signature = links.sign_selection(folder.settings, folder.caller.user.id, id, folder.path, seconds)
-    return links.make_file_url(base_url, ROUTE, folder.path, f"id={id}&sign={signature}" if id else f"sign={signature}")
-
-
 async def serve_link(request: Request, raw: str, id: str, signature: str, source: str) -> Response:
     """Answer with the archive that a link stands for. Its user's rights at this moment count, for each entry."""
     path = TreePath(raw)
     owner = links.verify_selection((await configuration.get()).settings, id, path, signature)
     selection = await load_selection(id) if id else Selection()
+    if selection.archive:
+        await _find_user(owner, path)
+        return RedirectResponse(await _find_staged_archive(id, selection.archive), 302, headers=NO_STORE)
 
     async def find_selection() -> PackedSelection:
-        await configuration.get()
-        user = await users.find_by_id(owner)
-        if user is None or user.disabled or not path.within(TreePath(user.base_path)):
-            raise Unauthorized("sign revoked")
-        caller = callers.make_caller(user, Right.READ, source)
+        caller = callers.make_caller(await _find_user(owner, path), Right.READ, source)
         folder = await tree_access.at(caller, path, selection.read_password(), confined=False)
         return PackedSelection.make(folder, selection.names)
 
     return await serve_selection(request, find_selection, source)
+
+
+async def serve_shared(request: Request, raw: str, password: str, source: str) -> Response:
+    """Answer with the archive of a folder of a share link, `<id>[/path]`, or of all that it shares."""
+
+    async def find_selection() -> PackedSelection:
+        await configuration.get()
+        access = await open_shared(raw, password, source)
+        share = access.share
+        assert share is not None
+        if share.roots:
+            return PackedSelection(access, list(share.roots), share.link.id)
+        if not (await entries.stat(access)).is_dir:
+            raise NotAFolder
+        return PackedSelection(access, (), share.find_inner(access.path).name or share.name)
+
+    return await serve_selection(request, find_selection, find_client(source))
+
+
+async def _find_user(id: int, path: TreePath) -> User:
+    """Return the user whom a link was made for. Raise Unauthorized if the user has no access to the path any more."""
+    await configuration.get()
+    user = await users.find_by_id(id)
+    if user is None or user.disabled or not path.within(TreePath(user.base_path)):
+        raise Unauthorized("sign revoked")
+    return user
+
+
+async def _find_staged_archive(id: str, name: str) -> str:
+    """Return the address of the archive that a task has made. Raise ArchiveNotReady before it has."""
+    storage, path = await staging.driver(), staging.get_path(id, name)
+    try:
+        await storage.stat(path)
+    except EntryNotFound:
+        raise ArchiveNotReady from None
+    return (await storage.link(path)).url
 
 
 async def serve_selection(request: Request, find_selection: FindSelection, caller: str) -> Response:

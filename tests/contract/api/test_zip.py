@@ -15,7 +15,7 @@ from zipfile import ZIP_STORED, ZipFile
 import httpx
 import pytest
 
-from mangrove.web import zips
+from mangrove.web import zip_links
 from tests.contract.api import fixtures
 from tests.support.service import Client, Service
 
@@ -109,7 +109,7 @@ def test_link_is_good_for_one_hour_and_its_own_selection(admin: Client, packed: 
     url = urlsplit(admin.ok("/api/fs/zip", dir=packed, names=["a.txt"])["url"])
     query = {key: values[0] for key, values in parse_qs(url.query).items()}
     expires = int(query["sign"].rpartition(":")[2])
-    assert 0 <= time.time() + zips.LINK_SECONDS - expires <= 60
+    assert 0 <= time.time() + zip_links.LINK_SECONDS - expires <= 60
     address = url._replace(query="").geturl()
     for changed in (
         {"sign": query["sign"]},

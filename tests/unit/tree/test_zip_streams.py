@@ -11,10 +11,10 @@ from zipfile import ZipFile
 
 import pytest
 
+from mangrove.core.paths import TRASH
 from mangrove.core.problems import EntryNotFound, TooLarge, Unauthorized, Unreachable
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import packing
-from mangrove.tree.operations.packing import TRASH_FOLDER
 from mangrove.tree.operations.zip_streams import ZipStream, make_plan
 from tests.unit.tree.environment import TreeEnv
 
@@ -63,8 +63,8 @@ ALL = ["a.txt", "d/", "d/b.txt", "hollow/", "m.bin", "z.txt"]
 
 
 def test_folder_is_packed_with_all_below_it(tree: TreeEnv, root: Path) -> None:
-    (root / TRASH_FOLDER).mkdir()
-    (root / TRASH_FOLDER / "old.txt").write_text("old")
+    (root / TRASH).mkdir()
+    (root / TRASH / "old.txt").write_text("old")
     files = pack(tree)
     assert sorted(files) == ALL
     assert (files["m.bin"], files["d/b.txt"]) == (LARGE, b"d/b.txt")

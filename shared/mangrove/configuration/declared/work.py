@@ -68,6 +68,9 @@ class Traffic(SettingGroup):
     decompress_upload_task_threads_num = number(
         5, PRIVATE, "Number of unpacked archives that are stored concurrently.", zh="解压上传任务线程数"
     )
+    compress_task_threads_num = number(
+        5, PRIVATE, "Number of archives that are packed concurrently.", zh="打包任务线程数"
+    )
     small_file_threads_num = number(
         16,
         PRIVATE,

@@ -5,6 +5,7 @@ An address cannot have thousands of names, and never has a password.
 
 from __future__ import annotations
 
+import re
 import time
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
@@ -15,11 +16,11 @@ from mangrove.core.problems import EntryNotFound, ResourceNotFound
 from mangrove.drivers.base import Upload
 from mangrove.records.store.encryption import decrypt, encrypt
 from mangrove.tasks.core import files, staging
-from mangrove.tasks.core.queue import ID_LENGTH
 from mangrove.tasks.core.staging import StagedPath
 
 SELECTION = "selection"  # the name in staging
 MAX_SELECTION_BYTES = 64 << 20
+_ID = re.compile(r"[A-Za-z0-9_-]{21}")
 NO_RECORD_KEY = b""  # what the password is bound to; no encrypted attribute of a record has it
 
 
@@ -53,7 +54,7 @@ async def store_selection(id: str, selection: Selection) -> None:
 
 async def load_selection(id: str) -> Selection:
     """Return a stored selection. Raise ResourceNotFound if there is none any more."""
-    if len(id) != ID_LENGTH or not id.replace("-", "").replace("_", "").isalnum():
+    if not _ID.fullmatch(id):
         raise ResourceNotFound("the link has ended")
     path = StagedPath(await staging.driver(), staging.get_path(id, SELECTION))
     try:

@@ -275,6 +275,11 @@ def format_decompress_name(
     )
 
 
+def format_staged_archive_name(mount: TreePath, path: str, name: str) -> str:
+    """Return the name of the making of an archive for a link; `path` is inside the storage."""
+    return f"compress [{mount}]({path}) to ({name})"
+
+
 def format_index_name(mount: str) -> str:
     """Return the name of an index run of a storage."""
     return f"index [{mount}]"

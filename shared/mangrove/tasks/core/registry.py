@@ -8,7 +8,7 @@ from typing import Any
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.model import Machine, TaskKind
 
-PACKAGES = ("transfer", "remove", "download", "decompress", "index")
+PACKAGES = ("transfer", "remove", "download", "decompress", "compress", "index")
 
 
 def _load(package: str) -> Any:

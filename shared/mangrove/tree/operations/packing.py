@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 from mangrove.configuration.values import Settings
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.paths import TreePath, check_existing_name
+from mangrove.core.paths import TRASH, TreePath, check_existing_name
 from mangrove.core.problems import EntryChanged, EntryNotFound, NotReadable, Problem, TooLarge
 from mangrove.drivers.base import Entry, WholeFile
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.mounts import StoragePath
 
-TRASH_FOLDER = ".mangrove-trash"
 SMALL_FILE_BYTES = 256 << 10  # which are read as a whole, in groups
 MAX_GROUP_FILES = 64
 MAX_GROUP_BYTES = 4 << 20  # in memory
 READ_CONCURRENCY = 8  # small files of a storage that reads them one by one
 PLAN_SECONDS = 20.0  # for the walk before the first byte of an answer
+UNREADABLE = "the file cannot be read"
 LINK_IS_NOT_FOLLOWED = "the link to a folder is not followed"
 
 Authorize = Callable[[], Awaitable[PathAccess]]
@@ -78,6 +78,22 @@ class PackLimits:
             raise TooLarge(f"more than {self._max_size >> 20} MiB are too large for an archive")
 
 
+def find_access(root: PathAccess, path: str) -> PathAccess:
+    """Return the access to a path below the folder of a selection, or below one of several shared entries."""
+    if root.share is None or not root.share.roots:
+        return root.with_path(root.path / path)
+    name, _, below = path.partition("/")
+    if name not in root.share.roots:
+        raise EntryNotFound
+    access = root.share.roots[name]
+    return access.with_path(access.path / below) if below else access
+
+
+def describe_problem(root: PathAccess, problem: Problem) -> str:
+    """Return the reason why an entry cannot be read; visitors of a share link learn none, as it may name paths."""
+    return problem.message if root.share is None else UNREADABLE
+
+
 async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> AsyncGenerator[PackedEntry, None]:
     """Yield the entries `names` of a folder, or all its entries, with all that is below them.
 
@@ -101,13 +117,13 @@ async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) 
 async def _find(root: PathAccess, name: str, strict: bool) -> PackedEntry | None:
     """Return an entry with its problem; None if the caller may not read it."""
     try:
-        return _make_entry(name, await entries.stat(root.child(name)))
+        return _make_entry(name, await entries.stat(find_access(root, name)))
     except Problem as problem:
         if strict:
             raise
         if isinstance(problem, NotReadable):
             return None
-        return PackedEntry(name, 0, 0.0, False, problem=problem.message)
+        return PackedEntry(name, 0, 0.0, False, problem=describe_problem(root, problem))
 
 
 async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[PackedEntry, None]:
@@ -127,16 +143,16 @@ async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[PackedEnt
         except Problem as problem:
             if not folder:
                 raise
-            yield PackedEntry(folder, 0, 0.0, True, problem=problem.message)
+            yield PackedEntry(folder, 0, 0.0, True, problem=describe_problem(root, problem))
         waiting.extend(reversed(subfolders))
 
 
 async def _list_folder(root: PathAccess, folder: str) -> AsyncIterator[PackedEntry]:
-    access = root.with_path(root.path / folder)
+    access = find_access(root, folder)
     prefix = f"{folder}/" if folder else ""
     is_free = access.rules.is_empty
     async for entry in entries.iterate(access):
-        if entry.name == TRASH_FOLDER or not (is_free or access.child(entry.name).may_read()):
+        if entry.name == TRASH or not (is_free or access.child(entry.name).may_read()):
             continue
         packed = _make_entry(prefix + entry.name, entry)
         yield packed._replace(problem=LINK_IS_NOT_FOLLOWED) if entry.is_dir and entry.is_link else packed
@@ -163,7 +179,7 @@ async def list_selection(root: PathAccess, names: Sequence[str], *, strict: bool
 
 async def _locate(root: PathAccess, packed: PackedEntry) -> StoragePath:
     """Return where a file is. NotReadable if the caller may not read it now."""
-    return await root.with_path(root.path / packed.path).require_read().locate()
+    return await find_access(root, packed.path).require_read().locate()
 
 
 async def open_file(root: PathAccess, packed: PackedEntry, offset: int = 0) -> AsyncIterator[bytes]:

@@ -17,6 +17,7 @@ from mangrove.tree.operations.packing import (
     MAX_GROUP_FILES,
     Authorize,
     PackedEntry,
+    describe_problem,
     list_selection,
     open_file,
     read_small_files,
@@ -36,6 +37,8 @@ class ZipPlan:
     entries: deque[PackedEntry]
     length: int | None
     """Bytes of the archive; None if the size of a file is not known."""
+    root: PathAccess
+    """The folder of the selection, as it was when the plan was made."""
 
 
 async def make_plan(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> ZipPlan:
@@ -45,11 +48,11 @@ async def make_plan(root: PathAccess, names: Sequence[str], *, strict: bool = Fa
     """
     rows = await list_selection(root, names, strict=strict)
     if any(packed.size is None for packed in rows):
-        return ZipPlan(deque(rows), None)
+        return ZipPlan(deque(rows), None, root)
     meter = ZipMeter()
     async for packed in iterate_chunked(rows):
         meter.add(make_zip_entry(packed))
-    return ZipPlan(deque(rows), meter.get_length())
+    return ZipPlan(deque(rows), meter.get_length(), root)
 
 
 def get_name(packed: PackedEntry) -> bytes:
@@ -151,7 +154,7 @@ class ZipStream:
             room = self._end - writer.offset - writer.measure_error(name) if is_measured else None
             if room is not None and room < 0:
                 raise BrokenArchive(f"{packed.path}: {problem.message}")
-            yield writer.add_error(name, packed.modified, problem.message, room)
+            yield writer.add_error(name, packed.modified, describe_problem(self._plan.root, problem), room)
         while is_measured and writer.offset < self._end:
             yield writer.add_padding(min(self._end - writer.offset, MAX_PADDING_BYTES))
 

@@ -1,0 +1,5 @@
+"""The state Pack of the machine compress."""
+
+from mangrove.tasks.core.workers import make_handler
+
+handler = make_handler("compress", "Pack")

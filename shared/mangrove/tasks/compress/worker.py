@@ -1,0 +1,138 @@
+"""The machine that packs files: Plan lists them, Pack makes the archive and stores it, Settle cleans up.
+
+The archive grows in staging, part by part. After each part the cursor says which byte of which file comes next, so a
+worker that dies leaves at most one part to be made again. Plan begins anew: it only lists what one archive may hold.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+from mangrove import configuration
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.platform import platform
+from mangrove.core.problems import StorageProblem
+from mangrove.identity.rights import Right
+from mangrove.tasks.compress.archive_parts import ArchiveParts, find_archive, list_packed, open_parts
+from mangrove.tasks.compress.declaration import CompressCursor, CompressSpec
+from mangrove.tasks.compress.packing_step import PackingStep
+from mangrove.tasks.core import authorization, file_copy, staging
+from mangrove.tasks.core.file_copy import CopyMode
+from mangrove.tasks.core.files import TargetListing
+from mangrove.tasks.core.model import SourceVersion, State
+from mangrove.tasks.core.partials import StepEnded, abandon_partial, drop_receipts
+from mangrove.tasks.core.steps import Run
+from mangrove.tree.access import PathAccess
+from mangrove.tree.operations import journal
+from mangrove.tree.operations.packing import ListedTooSlowly, PackLimits, find_root, walk
+
+STEP_SECONDS = 10.0  # on a standalone service; long, since each step ends a part
+
+CompressRun: TypeAlias = Run[CompressSpec, CompressCursor]
+
+
+async def plan(run: CompressRun) -> bool:
+    """List what is packed."""
+    before = run.cursor
+    run.cursor = CompressCursor(attempt=run.task.attempt, partial=before.partial, has_receipts=before.has_receipts)
+    await abandon_partial(run)  # of an earlier run
+    run.view.status = "listing"
+    root, names = await _find_selection(run)
+    await _check_target(run)
+    bounds, rows = PackLimits(root.settings), list_packed(run.task.id, 0)
+    async with aclosing(walk(root, names)) as packed_entries:
+        async for packed in packed_entries:
+            bounds.add(packed.size)
+            await rows.append(packed)
+            if platform().ends_late_steps and not run.has_time():
+                raise ListedTooSlowly("it takes too long to list what is to be packed: pack less at once")
+    await rows.flush()
+    run.cursor.entry_count = rows.count
+    run.view.total_bytes = bounds.size
+    return False
+
+
+async def _find_selection(run: CompressRun) -> tuple[PathAccess, list[str]]:
+    """Return the folder of the selection and the names in it, as the owner may read them now."""
+    spec = run.spec
+    right = Right.WRITE if spec.target_dir else Right.READ
+    caller = await authorization.authorize_caller(run.task, right)
+    folder = await authorization.access_path(caller, spec.source_dir, spec.password)
+    if not spec.count:
+        return find_root(folder.require_read())
+    return folder, [row.path async for rows in staging.read_requested(run.task.id, spec.count, 0) for row in rows]
+
+
+async def _check_target(run: CompressRun) -> None:
+    """Raise AccessDenied or its like if the owner may not store the archive."""
+    spec = run.spec
+    if spec.target_dir:
+        caller = await authorization.authorize_caller(run.task, Right.WRITE)
+        refusal = (await authorization.resolve_target(caller, spec.target_dir, spec.name)).find_refusal("")
+        if refusal is not None:
+            raise refusal
+
+
+async def pack(run: CompressRun) -> bool:
+    """Make the next parts of the archive, then store it. True if there is more."""
+    await _check_target(run)
+    try:
+        if not run.cursor.is_packed:
+            run.view.status = "packing"
+            await _make_archive(run, await open_parts(run))
+        if run.spec.target_dir:
+            run.view.status = "storing"
+            await _store(run)
+    except StepEnded:
+        return True
+    cursor = run.cursor
+    if cursor.failed_count:
+        text = "; ".join(cursor.errors)
+        raise StorageProblem(f"{cursor.failed_count} of {cursor.entry_count} items failed: {text}")
+    return False
+
+
+async def _make_archive(run: CompressRun, parts: ArchiveParts) -> None:
+    async def authorize() -> PathAccess:
+        root, _ = await _find_root(run)
+        return root
+
+    await PackingStep(run, parts, authorize).run_to_end()
+    run.cursor.is_packed = True
+    await run.save()
+    pass_checkpoint("compress.packed")
+
+
+async def _find_root(run: CompressRun) -> tuple[PathAccess, Any]:
+    """Return the folder of the selection without reading the names again."""
+    spec = run.spec
+    caller = await authorization.authorize_caller(run.task, Right.WRITE if spec.target_dir else Right.READ)
+    folder = await authorization.access_path(caller, spec.source_dir, spec.password)
+    return (folder, None) if spec.count else find_root(folder.require_read())
+
+
+async def _store(run: CompressRun) -> None:
+    """Copy the archive into its folder of the tree. Raise EntryExists if the name is taken, StepEnded."""
+    spec = run.spec
+    caller = await authorization.authorize_caller(run.task, Right.WRITE)
+    target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
+    await authorization.make_target_folder(target)
+    source, path = await find_archive(run), target.storage_path
+    version = SourceVersion.of(await source.driver.stat(source.path))
+    mode = CopyMode(overwrite=False, durable=configuration.cached().settings.is_durable)
+    async with journal.add(path):
+        await file_copy.copy_file(run, source, path, version, TargetListing(path.driver), mode)
+    pass_checkpoint("compress.stored")
+
+
+async def clean(run: CompressRun, state: State) -> None:
+    """Remove what is in staging, except the names for a retry and an archive that stays there."""
+    await run.flush()
+    await abandon_partial(run)
+    await drop_receipts(run)
+    is_stored = state is State.SUCCEEDED and bool(run.spec.target_dir)
+    if run.task.removed or is_stored:
+        await staging.clear(run.task.id)
+    elif state is not State.SUCCEEDED:
+        await staging.remove(run.task.id, run.spec.name)

@@ -1,0 +1,76 @@
+"""Links to selections and folders as ZIP files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mangrove.core.platform import platform
+from mangrove.core.problems import NotAFolder, TooLarge
+from mangrove.records.tasks.model import Task
+from mangrove.tasks import submit
+from mangrove.tasks.compress.selections import Selection, store_selection
+from mangrove.tasks.core import queue
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing import entries
+from mangrove.tree.operations import links
+from mangrove.tree.operations.packing import ListedTooSlowly
+from mangrove.tree.operations.zip_streams import make_plan
+from mangrove.web.zips import PackedSelection
+
+LINK_SECONDS = 3600
+TASK_LINK_SECONDS = 24 * 3600  # of an archive that a task makes first
+ROUTE = "/zip"
+
+
+class ZipLink(NamedTuple):
+    """The address of an archive."""
+
+    url: str
+    task: Task | None = None
+    """The task that makes the archive first, if it does not pass through a function."""
+
+
+async def make_link(folder: PathAccess, names: Sequence[str], base_url: str) -> ZipLink:
+    """Return the address of the archive of some entries of a folder, or of the folder if there are no `names`.
+
+    Raise what the archive would be refused for: EntryNotFound, NotReadable, TooLarge.
+    """
+    if not names:
+        folder.require_read()
+        if not (await entries.stat(folder)).is_dir:
+            raise NotAFolder
+    selection = PackedSelection.make(folder, names)
+    if not await _fits(selection):
+        return await _make_by_task(folder, names, selection.archive_name, base_url)
+    id = ""
+    if names or folder.password:
+        id = queue.make_id()
+        await store_selection(id, Selection.make(list(names), folder.password))
+    return ZipLink(_format_link(folder, id, base_url, LINK_SECONDS))
+
+
+async def _fits(selection: PackedSelection) -> bool:
+    """True if the archive can be sent in an answer."""
+    limit = platform().max_file_bytes
+    try:
+        plan = await make_plan(selection.root, selection.names, strict=True)
+    except ListedTooSlowly:
+        if limit is None:
+            raise
+        return False
+    return limit is None or (plan.length is not None and plan.length <= limit)
+
+
+async def _make_by_task(folder: PathAccess, names: Sequence[str], name: str, base_url: str) -> ZipLink:
+    if folder.caller.is_guest:
+        raise TooLarge("this is too large to be packed in an answer: sign in, so that a task can do it")
+    task = await submit.pack_into_staging(folder, names, name)
+    await store_selection(task.id, Selection.make(list(names), folder.password, name))
+    return ZipLink(_format_link(folder, task.id, base_url, TASK_LINK_SECONDS), task)
+
+
+def _format_link(folder: PathAccess, id: str, base_url: str, seconds: int) -> str:
+    signature = links.sign_selection(folder.settings, folder.caller.user.id, id, folder.path, seconds)
+    query = f"id={id}&sign={signature}" if id else f"sign={signature}"
+    return links.make_file_url(base_url, ROUTE, folder.path, query)
