@@ -33,6 +33,18 @@ def generate_enums() -> Files:
     return {"page/src/api/enums.ts": HEAD + "\n" + "\n".join(parts)}
 
 
+def generate_kinds() -> Files:
+    """Derive the titles of the kinds of tasks, by language."""
+    kinds = sorted((kind for kind in KINDS.values() if kind.is_listed), key=lambda kind: kind.name)
+    titles = {"en": {kind.name: kind.title for kind in kinds}, "zh": {kind.name: kind.title_zh for kind in kinds}}
+    parts = [
+        f"  {language}: {{\n" + "".join(f"    {name}: '{title}',\n" for name, title in rows.items()) + "  },\n"
+        for language, rows in titles.items()
+    ]
+    head = "\n/** The titles of the kinds of tasks. */\nexport const taskKinds = {\n"
+    return {"page/src/text/kinds.ts": HEAD + head + "".join(parts) + "}\n"}
+
+
 def _read(members: Iterable[IntEnum] | Iterable[Right]) -> dict[str, int]:
     return {_format_name(str(member.name)): int(member) for member in members}
 

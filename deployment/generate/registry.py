@@ -12,6 +12,7 @@ GENERATORS: tuple[Generator, ...] = (
     events.generate_samples,
     limits.generate_reference,
     page.generate_enums,
+    page.generate_kinds,
     page.generate_labels,
     settings.generate_reference,
     storages.generate_forms,

@@ -1,4 +1,5 @@
 import { passkeys, signInWith, sso, tokens } from './identity.en'
+import { taskKinds } from './kinds'
 import { manage } from './manage.en'
 import { share } from './share.en'
 import { trash } from './trash.en'
@@ -493,16 +494,7 @@ export const en = {
     from: 'From',
     hasFailed: (kind: string, title: string) => `${kind} failed: ${title}`,
     kind: 'Kind',
-    kinds: {
-      compress: 'Pack',
-      copy: 'Copy',
-      decompress: 'Unpack',
-      decompress_upload: 'Store unpacked files',
-      move: 'Move',
-      offline_download: 'Download',
-      offline_download_transfer: 'Store the download',
-      upload: 'Upload',
-    },
+    kinds: taskKinds.en,
     more: (shown: string) => `Show ${shown} more`,
     name: 'Name',
     none: 'There are no tasks.',

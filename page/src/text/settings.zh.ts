@@ -15,6 +15,7 @@ export const settingLabels: Record<string, string> = {
   audio_cover: '音频封面',
   audio_types: '音频类型',
   auto_update_index: '自动更新索引',
+  compress_task_threads_num: '打包任务线程数',
   copy_task_threads_num: '复制任务线程数',
   customize_body: '自定义页面内容',
   customize_head: '自定义页面头部',

@@ -1,6 +1,7 @@
 import type { Texts } from './en'
 import { helps } from './help.zh'
 import { passkeys, signInWith, sso, tokens } from './identity.zh'
+import { taskKinds } from './kinds'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
@@ -481,16 +482,7 @@ export const zh: Texts = {
     from: '来源',
     hasFailed: (kind, title) => `${kind}失败：${title}`,
     kind: '类型',
-    kinds: {
-      compress: '打包',
-      copy: '复制',
-      decompress: '解压',
-      decompress_upload: '存入解压文件',
-      move: '移动',
-      offline_download: '离线下载',
-      offline_download_transfer: '存入下载文件',
-      upload: '上传',
-    },
+    kinds: taskKinds.zh,
     more: (shown) => `再显示 ${shown} 项`,
     name: '名称',
     none: '没有正在进行或已结束的任务。',

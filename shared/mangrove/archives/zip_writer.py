@@ -18,6 +18,7 @@ MAX_SMALL_NUMBER = 0xFFFFFFFF  # of 32 bits; it says that the Zip64 field has th
 MAX_SMALL_COUNT = 0xFFFF
 FILE_MODE, FOLDER_MODE = 0o100644 << 16, (0o040755 << 16) | 0x10
 ZIP64_FIELD, TIME_FIELD, PADDING_FIELD = 1, 0x5455, 0xD935  # ids of extra fields
+EXTRA_HEAD_BYTES, TIME_BYTES, ZIP64_HEADER_BYTES = 4, 9, 20  # lengths of extra fields
 MIN_ENTRY_BYTES = 64  # of content and padding, so that the text of an error fits in the place of any file
 EARLIEST, LATEST = 315532800, 4354819199  # the years 1980 to 2107, which DOS times have
 ERROR_SUFFIX = b".error.txt"
@@ -70,6 +71,18 @@ class ZipEntry:
             + self.name
             + extra
         )  # fmt: skip
+
+    def measure_header(self) -> int:
+        """Return the length of `format_header`, without its work."""
+        length = LOCAL.size + len(self.name) + (ZIP64_HEADER_BYTES if self.is_large else 0)
+        return length + (0 if self.is_error else TIME_BYTES + len(self._format_padding()))
+
+    def measure_directory_record(self) -> int:
+        """Return the length of `format_directory_record`, without its work."""
+        size = self.size or 0
+        count = 2 * (size >= MAX_SMALL_NUMBER) + (self.offset >= MAX_SMALL_NUMBER)
+        length = DIRECTORY.size + len(self.name) + (0 if self.is_error else TIME_BYTES)
+        return length + (EXTRA_HEAD_BYTES + 8 * count if count else 0)
 
     def format_descriptor(self, crc: int, size: int) -> bytes:
         """Return the record after a content whose checksum was not known before it."""
@@ -148,9 +161,9 @@ class ZipMeter:
         """Count an entry."""
         size, is_streamed = entry.size or 0, entry.crc is None
         entry.offset = self.entry_bytes
-        self.entry_bytes += len(entry.format_header()) + size
+        self.entry_bytes += entry.measure_header() + size
         self.entry_bytes += len(entry.format_descriptor(0, 0)) if is_streamed else 0
-        self._directory_bytes += len(entry.format_directory_record(entry.flags))
+        self._directory_bytes += entry.measure_directory_record()
         self._count += 1
 
     def get_length(self) -> int:

@@ -65,4 +65,4 @@ MACHINE = Machine(
         Step("Settle", "worker:clean"),
     ),
 )
-KINDS = (TaskKind("compress", "compress", "compress_task_threads_num", Right.WRITE),)
+KINDS = (TaskKind("compress", "compress", "compress_task_threads_num", Right.WRITE, "Pack", "打包"),)

@@ -245,6 +245,10 @@ class TaskKind:
     """The setting with the number of concurrent tasks, or that number in the standalone service."""
     right: Right = Right.READ
     """The right that its owner needs at each step."""
+    title: str = ""
+    """What users see; "" if it is not listed."""
+    title_zh: str = ""
+    """The title in Chinese."""
     is_listed: bool = True
     """True if users see its tasks."""
     is_staged: bool = False

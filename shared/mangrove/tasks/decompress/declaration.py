@@ -61,4 +61,6 @@ MACHINE = Machine(
         Step("Settle", "worker:clean"),
     ),
 )
-KINDS = (TaskKind("decompress", "decompress", "decompress_download_task_threads_num", Right.DECOMPRESS),)
+KINDS = (
+    TaskKind("decompress", "decompress", "decompress_download_task_threads_num", Right.DECOMPRESS, "Unpack", "解压"),
+)

@@ -47,4 +47,13 @@ MACHINE = Machine(
         Step("Settle", "worker:clean"),
     ),
 )
-KINDS = (TaskKind("offline_download", "download", "offline_download_task_threads_num", Right.OFFLINE_DOWNLOAD),)
+KINDS = (
+    TaskKind(
+        "offline_download",
+        "download",
+        "offline_download_task_threads_num",
+        Right.OFFLINE_DOWNLOAD,
+        "Download",
+        "离线下载",
+    ),
+)

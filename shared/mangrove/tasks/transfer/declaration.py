@@ -97,15 +97,25 @@ MACHINE = Machine(
     ),
 )
 KINDS = (
-    TaskKind("upload", "transfer", "upload_task_threads_num", Right.WRITE, is_staged=True),
-    TaskKind("copy", "transfer", "copy_task_threads_num", Right.COPY),
-    TaskKind("move", "transfer", "move_task_threads_num", Right.MOVE),
+    TaskKind("upload", "transfer", "upload_task_threads_num", Right.WRITE, "Upload", "上传", is_staged=True),
+    TaskKind("copy", "transfer", "copy_task_threads_num", Right.COPY, "Copy", "复制"),
+    TaskKind("move", "transfer", "move_task_threads_num", Right.MOVE, "Move", "移动"),
     TaskKind(
         "offline_download_transfer",
         "transfer",
         "offline_download_transfer_task_threads_num",
         Right.OFFLINE_DOWNLOAD,
+        "Store the download",
+        "存入下载文件",
         is_staged=True,
     ),
-    TaskKind("decompress_upload", "transfer", "decompress_upload_task_threads_num", Right.DECOMPRESS, is_staged=True),
+    TaskKind(
+        "decompress_upload",
+        "transfer",
+        "decompress_upload_task_threads_num",
+        Right.DECOMPRESS,
+        "Store unpacked files",
+        "存入解压文件",
+        is_staged=True,
+    ),
 )
