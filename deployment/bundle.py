@@ -8,6 +8,7 @@ and the architecture of the libraries are written to files beside the build.
 from __future__ import annotations
 
 import compileall
+import csv
 import hashlib
 import io
 import py_compile
@@ -82,6 +83,21 @@ def trim(folder: Path) -> None:
         _trim_distribution(distribution)
     for unused in UNUSED:
         shutil.rmtree(folder / unused, ignore_errors=True)
+
+
+def remove_common(folder: Path, common: Path) -> None:
+    """Remove from a layer's folder the distributions that the layer of all functions has in the same version."""
+    for metadata in sorted(folder.glob("*.dist-info")):
+        if not (common / metadata.name).is_dir():
+            continue
+        rows = csv.reader((metadata / "RECORD").read_text().splitlines())
+        paths = [folder / row[0] for row in rows if row and ".." not in Path(row[0]).parts]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        shutil.rmtree(metadata, ignore_errors=True)
+        for parent in sorted({parent for path in paths for parent in path.parents}, reverse=True):
+            if folder in parent.parents and parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
 
 
 def _is_tests(folder: Path) -> bool:
@@ -185,8 +201,12 @@ def main(build: Path) -> int:
     """Make small, measure and name what `sam build` left in a folder; 1 when something is too large."""
     import yaml  # as the template is read: only where that command is installed
 
-    layers = find_layers(yaml.safe_load((build / "template.yaml").read_text()))
+    template = yaml.safe_load((build / "template.yaml").read_text())
+    layers = find_layers(template)
+    common = _read_layers(template.get("Globals", {}).get("Function", {}))
     shared = {layer for its in layers.values() for layer in its}
+    for name, layer in ((name, layer) for name in shared.difference(common) for layer in common):
+        remove_common(build / name / "python", build / layer / "python")
     for name in shared:
         trim(build / name / "python")
         if failed_libraries := strip_libraries(build / name / "python"):

@@ -120,6 +120,8 @@ export const settingLabels: Record<string, string> = {
   sso_default_permission: '单点登录默认权限',
   sso_endpoint_name: '单点登录端点',
   sso_extra_scopes: '单点登录附加范围',
+  sso_group_claim: '单点登录组声明',
+  sso_group_mapping: '单点登录组映射',
   sso_jwt_public_key: '单点登录 JWT 公钥',
   sso_login_enabled: '启用单点登录',
   sso_login_platform: '单点登录平台',

@@ -71,6 +71,12 @@ class SsoSettings(Protocol):
     @property
     def sso_default_permission(self) -> int: ...
 
+    @property
+    def sso_group_claim(self) -> str: ...
+
+    @property
+    def sso_group_mapping(self) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.core.telemetry import log_event
-from mangrove.identity import accounts, challenges, lockout, names
+from mangrove.identity import accounts, challenges, group_claims, lockout, names
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
 from mangrove.identity.rights import NORMAL
@@ -90,6 +90,7 @@ async def finish(settings: SsoSettings, callback: Callback, source: str) -> dict
             answer = {"sso_id": await asyncio.to_thread(_make_link, identity, source)}
         else:
             user = await _find_or_register(settings, provider, tokens, identity)
+            await _update_groups(settings, provider, tokens, identity, user)
             answer = {"token": await asyncio.to_thread(accounts.open_session, user)}
     except (BadRequest, Unauthorized):
         await asyncio.to_thread(lockout.ACCOUNTS.record_failure, SUBJECT, source)
@@ -126,6 +127,20 @@ async def _find_or_register(
         raise Unauthorized("no account is linked to this identity; a user links it in the profile")
     name = await _find_name(settings, provider, tokens, identity)
     return await asyncio.to_thread(_register, settings, identity, name)
+
+
+async def _update_groups(
+    settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity, user: User
+) -> None:
+    """Apply the claim that maps to groups, if the settings name one."""
+    claim = settings.sso_group_claim
+    if not claim or not settings.sso_group_mapping.strip():
+        return
+    claims = identity.claims
+    if claim not in claims and provider.jwks_uri:
+        userinfo = await providers.read_userinfo(provider, tokens)
+        claims = userinfo if userinfo.get("sub") == identity.subject else {}
+    await asyncio.to_thread(group_claims.apply, user, claims, claim, settings.sso_group_mapping)
 
 
 async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
 
 from mangrove.core.paths import TreePath
-from mangrove.records.store.base import TableMeta, Versioned, table_name
+from mangrove.records.store.base import TableMeta, Versioned, retry_on_conflict, table_name
 from mangrove.records.store.repository import ConfigurationRepository
 
 
@@ -62,6 +62,16 @@ KIND = "groups"
 _repository = ConfigurationRepository(KIND, GroupRecord, Group, "name", TAKEN)
 all, get, get_many = _repository.all, _repository.get, _repository.get_many
 create, change, delete = _repository.create, _repository.change, _repository.delete
+
+
+@retry_on_conflict
+def set_member(id: int, user_id: int, is_member: bool) -> None:
+    """Add a user to a group, or remove the user from it. Raise RecordNotFound."""
+    record = _repository.get_record(id)
+    if (user_id in record.members) != is_member:
+        others = [member for member in record.members if member != user_id]
+        record.members = [*others, user_id] if is_member else others
+        _repository.save(record)
 
 
 def combine(groups: Iterable[Group]) -> dict[int, GroupPermissions]:

@@ -211,3 +211,26 @@ def test_only_file_functions_have_the_cloud_library() -> None:
 def test_functions_that_keep_indexes_have_the_database_and_no_other_has() -> None:
     owners = {"SearchFunction", "IndexWalk", "IndexPart", "IndexSettle"}
     assert {name for name, layers in read_layers().items() if "SearchLayer" in layers} == owners
+
+
+def test_function_that_signs_in_has_its_libraries_and_no_other_has() -> None:
+    assert {name for name, layers in read_layers().items() if "SignInLayer" in layers} == {"AuthFunction"}
+
+
+def test_layer_loses_what_the_layer_of_all_functions_has(tmp_path: Path) -> None:
+    common, layer = tmp_path / "common", tmp_path / "layer"
+    files = {"some/deep/a.py": "", "some/b.py": "", "_some.so": "", "other/c.py": "", "other-1.dist-info/METADATA": ""}
+    files["some-1.dist-info/RECORD"] = (
+        "some/deep/a.py,,\nsome/b.py,,\n_some.so,,\n../bin/x,,\nsome-1.dist-info/RECORD,,\n"
+    )
+    for name, text in files.items():
+        (layer / name).parent.mkdir(parents=True, exist_ok=True)
+        (layer / name).write_text(text)
+    (common / "some-1.dist-info").mkdir(parents=True)
+    (common / "other-2.dist-info").mkdir()
+    bundle.remove_common(layer, common)
+    assert {path.relative_to(layer).as_posix() for path in layer.rglob("*") if path.is_file()} == {
+        "other/c.py",
+        "other-1.dist-info/METADATA",
+    }
+    assert not (layer / "some").exists()

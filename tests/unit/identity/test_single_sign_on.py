@@ -22,7 +22,7 @@ from mangrove.identity import accounts, lockout, single_sign_on
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.single_sign_on import Callback
-from mangrove.records import users
+from mangrove.records import groups, users
 from mangrove.records.users import User
 from tests.support.identity_provider import (
     CLIENT_ID,
@@ -50,6 +50,8 @@ class Settings:
     sso_auto_register: bool = True
     sso_default_dir: str = "/homes"
     sso_default_permission: int = 8
+    sso_group_claim: str = ""
+    sso_group_mapping: str = ""
 
 
 @pytest.fixture
@@ -395,6 +397,33 @@ def test_name_comes_from_userinfo_of_the_same_subject(provider: IdentityProvider
     provider.userinfo = {"preferred_username": "ann.smith"}
     sign_in(provider, sso_oidc_username_key="preferred_username")
     assert users.find("ann.smith") is not None
+
+
+def list_groups(user_id: int) -> set[str]:
+    return {group.name for group in groups.all() if user_id in group.members}
+
+
+def test_claim_decides_the_groups_of_the_mapping_alone(provider: IdentityProvider) -> None:
+    for name in ("editors", "readers", "own"):
+        groups.create(name=name, members=[], permission=0, folders=[])
+    mapped = {"sso_group_claim": "roles", "sso_group_mapping": "a=b = editors\n read = readers\nlost = missing\n"}
+    provider.claims = {"roles": ["a=b", "other", 7, "own"]}
+    sign_in(provider, **mapped)
+    ann = users.find("ann")
+    assert ann is not None and list_groups(ann.id) == {"editors"}
+    own = next(group for group in groups.all() if group.name == "own")
+    groups.set_member(own.id, ann.id, True)
+    provider.claims = {"roles": "read"}
+    sign_in(provider, **mapped)
+    assert list_groups(ann.id) == {"readers", "own"}
+    provider.claims, provider.userinfo = {}, {"roles": ["a=b"]}
+    sign_in(provider, **mapped)
+    assert list_groups(ann.id) == {"editors", "own"}
+    sign_in(provider)  # without the settings nothing changes
+    assert list_groups(ann.id) == {"editors", "own"}
+    provider.userinfo = {}
+    sign_in(provider, **mapped)
+    assert list_groups(ann.id) == {"own"}
 
 
 @pytest.mark.parametrize("name", ["", "  ", 7, "a\nb", "x" * 256, "pаypal"])

@@ -39,6 +39,13 @@ SHARE_TEXT = (
 )
 
 
+def _check_group_mapping(value: str) -> None:
+    for row in filter(None, map(str.strip, value.splitlines())):
+        key, _, name = row.rpartition("=")
+        if not key.strip() or not name.strip():
+            raise ValueError(f'"{row[:40]}" is not like value = group')
+
+
 def _check_filter(value: str) -> None:
     if value and "%s" not in value:
         raise ValueError("the filter has no %s for the name")
@@ -207,6 +214,16 @@ class Sso(SettingGroup):
         minimum=0,
         maximum=MAX_PERMISSION,
         zh="单点登录默认权限",
+    )
+    sso_group_claim = line(
+        "", PRIVATE, "The claim that lists the groups of a user; empty for none.", zh="单点登录组声明"
+    )
+    sso_group_mapping = text(
+        "",
+        PRIVATE,
+        "Lines `value = group`: a user whose claim has the value is a member of the group, and nobody else is.",
+        check=_check_group_mapping,
+        zh="单点登录组映射",
     )
     sso_compatibility_mode = switch(
         False, PUBLIC, "Redirect to the front end after a sign-in instead of closing a window.", zh="单点登录兼容模式"
