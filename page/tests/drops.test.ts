@@ -23,12 +23,16 @@ test('a file that is half sent is known after the page is loaded again, and a re
   const { drops } = await import('../src/state/drops.svelte')
   const upload = makeUpload()
   upload.sent = 5
+  drops.begin('/@s/abc', 'a.txt', 10, 'u1')
   drops.observe(upload)
   vi.runAllTimers()
 
   vi.resetModules()
   const { drops: again } = await import('../src/state/drops.svelte')
-  expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5 }])
+  expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5, id: 'u1' }])
+  expect(again.findUpload('/@s/abc', 'a.txt', 10)).toBe('u1')
+  expect(again.findUpload('/@s/abc', 'a.txt', 11)).toBe('')
+  expect(again.session).toBe(drops.session)
   upload.state = 'done'
   upload.receipt = { name: 'a (2).txt', size: 10, sha256: 'ab', time: '2026-03-01T00:00:00Z' }
   again.observe(upload)

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { readReceipt } from '../src/api/upload'
 import { crc32 } from '../src/state/uploads/crc32'
 import { addNumber } from '../src/state/uploads/names'
 import { listMissing } from '../src/state/uploads/parts'
@@ -74,4 +75,15 @@ test.each([
   ],
 ])('of a file in 4 chunks of which %j are there, the others are sent', (received, missing) => {
   expect(listMissing({ total_chunks: 4, received })).toEqual(missing)
+})
+
+test('a receipt is read from the line of the service', () => {
+  const line = 'a b 7 bytes.txt 3 bytes sha256:98ea6e 2026-11-24T20:51:12Z\n'
+  expect(readReceipt(line)).toEqual({
+    name: 'a b 7 bytes.txt',
+    size: 3,
+    sha256: '98ea6e',
+    time: '2026-11-24T20:51:12Z',
+  })
+  expect(readReceipt('<!doctype html>')).toBe(null)
 })

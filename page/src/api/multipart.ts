@@ -33,8 +33,13 @@ export async function sign(id: string, index: number, crc32: string, signal: Abo
 }
 
 /** Have the file made of its chunks. Throws Problem. */
-export function complete(id: string, password: string, signal: AbortSignal): Promise<UploadSnapshot> {
-  const headers: Record<string, string> = { 'x-upload-id': id }
+export function complete(
+  id: string,
+  password: string,
+  signal: AbortSignal,
+  others: Record<string, string> = {},
+): Promise<UploadSnapshot> {
+  const headers: Record<string, string> = { ...others, 'x-upload-id': id }
   if (isHeader(password)) headers.password = password
   return call('post', '/api/fs/multipart/complete', { headers, signal })
 }

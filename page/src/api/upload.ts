@@ -1,6 +1,6 @@
 import { caller } from './client'
 import { encodePath } from './paths'
-import { classify, isSuccess, Problem } from './problem'
+import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { Failure, Stored } from './schema'
 
 export interface PutOptions {
@@ -105,4 +105,34 @@ function findProblem({ responseText, status }: XMLHttpRequest): Problem | null {
   }
   if (typeof answer?.code !== 'number') return new Problem(status >= 500 ? 'broken' : 'offline')
   return isSuccess(answer) ? null : new Problem(classify(answer.problem), answer.message, answer.code)
+}
+
+/** Send a file to a share, in one request; its receipt. Throws Problem, and an aborted signal's reason. */
+export async function putToShare(
+  address: string,
+  file: File,
+  { session, signal, onprogress }: Pick<PutOptions, 'signal' | 'onprogress'> & { session: string },
+): Promise<Receipt> {
+  const headers = { 'content-type': file.type || 'application/octet-stream', 'x-share-session': session }
+  const { status, responseText } = await sendBytes({ method: 'PUT', url: address, headers }, file, {
+    signal,
+    onprogress,
+  })
+  const receipt = status === 201 ? readReceipt(responseText) : null
+  if (receipt) return receipt
+  throw new Problem(STATUS_KINDS[status] ?? (status >= 500 ? 'broken' : 'refused'), readFailure(responseText), status)
+}
+
+const STATUS_KINDS: Record<number, ProblemKind> = { 401: 'forbidden', 403: 'forbidden', 404: 'missing', 429: 'busy' }
+const RECEIPT = /^(.*) (\d+) bytes sha256:([0-9a-f]*) (\S+)\s*$/s
+
+/** A line of text as the service answers it to an upload; null for another text. */
+export function readReceipt(line: string): Receipt | null {
+  const [, name, size, sha256, time] = RECEIPT.exec(line) ?? []
+  return name && sha256 !== undefined && time ? { name, size: Number(size), sha256, time } : null
+}
+
+/** The sentence of a page that says why a request failed; '' where it has none. */
+function readFailure(page: string): string {
+  return new DOMParser().parseFromString(page, 'text/html').querySelector('p')?.textContent ?? ''
 }

@@ -11,7 +11,10 @@ export interface Unfinished {
   name: string
   size: number // bytes
   sent: number // bytes
+  id: string // of the upload in parts, '' for a file that is sent as a whole
 }
+
+const SESSION_KEY = 'mangrove.drop-session'
 
 interface Drops {
   receipts: Receipt[]
@@ -31,6 +34,29 @@ class DropHistory {
     return this.#byShare[root]?.unfinished ?? []
   }
 
+  /** A text by which the service knows what was sent in this tab. */
+  get session(): string {
+    const known = sessionStorage.getItem(SESSION_KEY)
+    if (known) return known
+    const made = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join('')
+    sessionStorage.setItem(SESSION_KEY, made)
+    return made
+  }
+
+  /** Take note of an upload in parts. */
+  begin(root: string, name: string, size: number, id: string): void {
+    this.#change(root, ({ receipts, unfinished }) => {
+      const others = unfinished.filter((upload) => upload.name !== name)
+      const sent = unfinished.find((upload) => upload.id === id)?.sent ?? 0
+      return { receipts, unfinished: [...others, { name, size, sent, id }] }
+    })
+  }
+
+  /** The upload in parts of a file that was begun before; '' if there is none. */
+  findUpload(root: string, name: string, size: number): string {
+    return this.listUnfinished(root).find((upload) => upload.name === name && upload.size === size)?.id ?? ''
+  }
+
   forget(root: string, name: string): void {
     this.#change(root, ({ receipts, unfinished }) => ({
       receipts,
@@ -40,26 +66,32 @@ class DropHistory {
 
   /** Take note of how far an upload is, and of its receipt. */
   observe(upload: Upload): void {
-    const id = findShareId(upload.folder)
-    if (!id || !upload.file) return
+    const share = findShareId(upload.folder)
+    if (!share || !upload.file) return
     const { name, size, sent, state, receipt } = upload
-    this.#change(makeSharePath(id), ({ receipts, unfinished }) => {
+    this.#change(makeSharePath(share), ({ receipts, unfinished }) => {
       const others = unfinished.filter((other) => other.name !== name)
+      const id = unfinished.find((other) => other.name === name)?.id ?? ''
       const isOver = state !== 'running' && state !== 'queued'
       return {
         receipts: receipt ? [...receipts, receipt].slice(-MAX_RECEIPTS) : receipts,
-        unfinished: isOver || sent === 0 ? others : [...others, { name, size, sent }],
+        unfinished: isOver || !id ? others : [...others, { name, size, sent, id }],
       }
     })
   }
 
   #change(root: string, change: (drops: Drops) => Drops): void {
-    const drops = change(this.#byShare[root] ?? { receipts: [], unfinished: [] })
-    this.#byShare = { ...this.#byShare, [root]: drops }
-    this.#saving ??= setTimeout(() => {
-      this.#saving = undefined
-      sessionStorage.setItem(KEY, JSON.stringify(this.#byShare))
-    }, SAVED_EVERY)
+    const before = this.#byShare[root] ?? { receipts: [], unfinished: [] }
+    const after = change(before)
+    this.#byShare = { ...this.#byShare, [root]: after }
+    if (after.receipts !== before.receipts || after.unfinished.length !== before.unfinished.length) this.#save()
+    else this.#saving ??= setTimeout(() => this.#save(), SAVED_EVERY)
+  }
+
+  #save(): void {
+    clearTimeout(this.#saving)
+    this.#saving = undefined
+    sessionStorage.setItem(KEY, JSON.stringify(this.#byShare))
   }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,39 @@ def test_links_are_listed_changed_and_removed(page: Any, client: Client, folder:
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     item.wait_for(state="detached")
     assert client.get("/api/share/get", id=id)["code"] == 404
+
+
+def test_files_are_sent_to_a_drop_link(
+    visitor: Any, client: Client, folder: str, shots: Path, errors: list[str]
+) -> None:
+    address = share(client, folder, mode="drop", pwd=PASSWORD, max_file_size=2**20, extensions=["txt"])
+    visitor.goto(address)
+    visitor.get_by_label("Password of the link").fill(PASSWORD)
+    visitor.get_by_role("button", name="Open").click()
+    visitor.get_by_text("The files you add here go to admin").wait_for()
+    visitor.get_by_text("only txt").wait_for()
+    assert "alpha.txt" not in visitor.content()
+    assert find_violations(visitor, AXE) == []
+    sent = [
+        {"name": "alpha.txt", "mimeType": "text/plain", "buffer": b"mine"},
+        {"name": "program.exe", "mimeType": "", "buffer": b"x"},
+    ]
+    with visitor.expect_file_chooser() as waiting:
+        visitor.get_by_role("button", name="Choose files").click()
+    waiting.value.set_files(sent)
+    receipts = visitor.get_by_role("region", name="What you sent")
+    receipts.get_by_text("alpha (2).txt").or_(receipts.get_by_text("alpha")).first.wait_for()
+    receipts.get_by_text(sha256(b"mine").hexdigest()).wait_for()
+    visitor.get_by_role("region", name="Uploads").get_by_text("1 failed").wait_for()
+    visitor.screenshot(path=shots / f"drop-{visitor.viewport_size['width']}.png")
+    assert find_violations(visitor, AXE) == []
+    with visitor.expect_download() as saved:
+        receipts.get_by_role("button", name="Save the receipt").click()
+    assert sha256(b"mine").hexdigest() in Path(saved.value.path()).read_text()
+    visitor.reload()
+    visitor.get_by_label("Password of the link").fill(PASSWORD)
+    visitor.get_by_role("button", name="Open").click()
+    receipts.get_by_text("alpha").first.wait_for()
+    assert client.bytes(f"{folder}/alpha.txt").content == b"# alpha.txt"
+    assert "program.exe" not in client.names(folder)
+    errors[:] = [error for error in errors if "413" not in error]  # the browser logs the file that is refused

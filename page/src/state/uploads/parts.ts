@@ -23,11 +23,21 @@ export async function sendInParts(
   file: File,
   options: Pick<PutOptions, 'overwrite' | 'password' | 'signal' | 'onprogress'>,
 ): Promise<string> {
-  const session = await begin(path, file, options)
+  return (await finish(await begin(path, file, options), file, options)).task?.id ?? ''
+}
+
+/** Send what an upload lacks, and have the file made. `headers` go with the last request. Throws Problem, or the
+ *  signal's reason. */
+export async function finish(
+  session: UploadSnapshot,
+  file: File,
+  options: Pick<PutOptions, 'password' | 'signal' | 'onprogress'>,
+  headers: Record<string, string> = {},
+): Promise<UploadSnapshot> {
   try {
     await new Chunks(session, file, options).send()
     options.signal.throwIfAborted()
-    return (await complete(session.upload_id, options.password, options.signal)).task?.id ?? ''
+    return await complete(session.upload_id, options.password, options.signal, headers)
   } catch (thrown) {
     if (options.signal.reason === 'cancel') abort(session.upload_id).catch(asProblem) // the sweep takes what is left
     throw thrown

@@ -1,11 +1,13 @@
 import { findNameFault, isTaken, makeFolder } from '../../api/files'
 import { join } from '../../api/paths'
 import { Problem } from '../../api/problem'
+import { findShareId } from '../../api/sharepaths'
 import { put } from '../../api/upload'
 import { passwords } from '../passwords'
 import { site } from '../site.svelte'
 import { addNumber } from './names'
 import { sendInParts } from './parts'
+import { sendToShare } from './sendtoshare'
 import type { Fault, Upload } from './upload'
 
 const ASKED_FIRST = 4 * 2 ** 20 // bytes from which it is asked whether a name is taken before they are all sent in vain
@@ -21,6 +23,11 @@ export async function send(
   onprogress: (sent: number) => void,
 ): Promise<string> {
   const { file, folder, choice } = upload
+  if (findShareId(folder)) {
+    const isLarge = site.isOn('multipart_enabled') && upload.size > findChunkSize()
+    upload.receipt = await sendToShare(upload, isLarge, signal, onprogress)
+    return ''
+  }
   if (!file) {
     await makeFolder(folder, upload.name)
     return ''

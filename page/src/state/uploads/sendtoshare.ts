@@ -1,0 +1,85 @@
+import { call } from '../../api/client'
+import { begin } from '../../api/multipart'
+import { join } from '../../api/paths'
+import { Problem } from '../../api/problem'
+import type { UploadSnapshot } from '../../api/schema'
+import { findShareId, makeShareBytesAddress, makeSharePath } from '../../api/sharepaths'
+import { isHeader, putToShare, type Receipt } from '../../api/upload'
+import { drops } from '../drops.svelte'
+import { passwords } from '../passwords'
+import { finish } from './parts'
+import type { Upload } from './upload'
+
+/** Send a file to a share, a large one in parts where the service lets visitors; its receipt. A folder is not made: its
+ *  files lie beside the others. Throws Problem, or the signal's reason. */
+export async function sendToShare(
+  upload: Upload,
+  canSplit: boolean,
+  signal: AbortSignal,
+  onprogress: (sent: number) => void,
+): Promise<Receipt | null> {
+  const { file, batch, name } = upload
+  if (!file) return null
+  const path = join(batch.folder, name)
+  const password = passwords.find(path)
+  const options = { overwrite: false, password, signal, onprogress }
+  const session = canSplit ? await open(path, file, options) : null
+  if (!session) {
+    return putToShare(makeShareBytesAddress(path, password), file, { session: drops.session, signal, onprogress })
+  }
+  drops.begin(makeSharePath(findShareId(path)), name, file.size, session.upload_id)
+  const snapshot: UploadSnapshot & { receipt?: Stored | null } = await finish(session, file, options, {
+    'x-share-session': drops.session,
+  })
+  const stored = snapshot.receipt
+  return {
+    name: stored?.name ?? name,
+    size: stored?.size ?? file.size,
+    sha256: stored?.sha256 ?? '',
+    time: (stored ? new Date(stored.time * 1000) : new Date()).toISOString(),
+  }
+}
+
+interface Stored {
+  name: string
+  size: number
+  sha256: string
+  time: number // seconds since the epoch
+}
+
+/** The upload of the file that was begun before the page was loaded again, or a new one; null where visitors send whole
+ *  files alone. */
+async function open(
+  path: string,
+  file: File,
+  options: { overwrite: boolean; password: string; signal: AbortSignal },
+): Promise<UploadSnapshot | null> {
+  const id = drops.findUpload(makeSharePath(findShareId(path)), file.name, file.size)
+  if (id) {
+    const known = await resume(id, file, options)
+    if (known) return known
+  }
+  try {
+    return await begin(path, file, options)
+  } catch (thrown) {
+    const kind = thrown instanceof Problem ? thrown.kind : ''
+    if (kind === 'signedOut' || kind === 'missing') return null
+    throw thrown
+  }
+}
+
+async function resume(
+  id: string,
+  file: File,
+  { password, signal }: { password: string; signal: AbortSignal },
+): Promise<UploadSnapshot | null> {
+  try {
+    const headers = isHeader(password) ? { password } : {}
+    const known = await call('get', '/api/fs/multipart/status', { query: { upload_id: id }, headers, signal })
+    return known.size === file.size ? known : null
+  } catch (thrown) {
+    signal.throwIfAborted()
+    if (thrown instanceof Problem && thrown.kind === 'offline') throw thrown
+    return null // it is over: the file is sent from its begin
+  }
+}
