@@ -200,7 +200,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/multipart/init": UPLOAD,
         "PUT /api/fs/multipart/chunk": {"X-Upload-Id", "X-Chunk-Crc32"},
         "POST /api/fs/multipart/sign": {"upload_id", "chunks[].crc32"},
-        "POST /api/fs/multipart/complete": {"X-Upload-Id", "Password"},
+        "POST /api/fs/multipart/complete": {"X-Upload-Id", "Password", "X-Share-Session"},
         "POST /api/fs/multipart/abort": {"X-Upload-Id"},
         "GET /api/fs/multipart/status": {"upload_id", "path", "size"},  # of the caller's own sessions, and of no file
         "POST /api/share/create": SHARE,

@@ -245,7 +245,7 @@ def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     ("name", "written"),
     [
         ("SiteFunction", []),
-        ("DownloadsFunction", []),
+        ("DownloadsFunction", ["Counters.Arn"]),
         ("UploadsFunction", ["Counters.Arn", "TaskRecords.Arn", "Uploads.Arn"]),
     ],
 )

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Set
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from starlette.responses import PlainTextResponse
 
 from mangrove.core.http import guess_mime
-from mangrove.core.paths import check_name
+from mangrove.core.paths import TreePath, check_name
 from mangrove.core.problems import BadRequest, ResourceNotFound
 from mangrove.drivers.base import Upload
+from mangrove.identity.rights import Caller
+from mangrove.records.share_uploads import UploadReceipt
 from mangrove.tasks import submit
 from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
-from mangrove.tasks.upload.sessions import BEING_COMPLETED, SessionState
+from mangrove.tasks.upload.sessions import BEING_COMPLETED, Session, SessionState
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
 from mangrove.tree.sharing import uploads as shared_uploads
+from mangrove.tree.sharing.shared_path import is_shared
 from mangrove.tree.sharing.visits import hide_paths
 from mangrove.web import file_models as models
 from mangrove.web import flavours
@@ -31,7 +35,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Path, Query, Request
-from mangrove.web.gates import Anyone, RequestFlavour, ShareSession, Writer
+from mangrove.web.gates import Anyone, RequestFlavour, ShareSession, ShareWriter, Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
 
@@ -167,39 +171,64 @@ async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Req
 
 
 @api.post("/api/fs/multipart/init", data_model=wire.UploadSnapshot, openapi_extra=INIT)
-async def init_multipart(who: Writer, incoming: Init) -> Reply:
+async def init_multipart(who: ShareWriter, incoming: Init) -> Reply:
     """Begin an upload in chunks, or resume the upload of the same file."""
-    target = await access.at(who, incoming.path, incoming.password)
-    multipart.require_enabled(target.settings)
-    progress, is_resumed = await multipart.begin(target, incoming.new)
+    with _hide_paths(is_shared(TreePath(incoming.path))):
+        target = await shared_uploads.open_target(who, incoming.path, incoming.password)
+        multipart.require_enabled(target.settings)
+        progress, is_resumed = await multipart.begin(target, incoming.new)
     return ok(wire.format_progress(progress) | {"resumed": is_resumed})
 
 
 @api.put("/api/fs/multipart/chunk", data_model=wire.UploadSnapshot, openapi_extra=CHUNK)
-async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
+async def put_chunk(who: ShareWriter, incoming: Chunk) -> Reply:
     """Store a chunk, in any order; a chunk that is sent again replaces the previous one."""
     session = await upload_sessions.load(who, incoming.upload_id)
     body = read_body(incoming.request)
-    progress = await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)
+    with _hide_paths(bool(session.facts.share)):
+        progress = await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)
     is_receiving = session.state is SessionState.RECEIVING
     return ok(wire.format_progress(progress), "success" if is_receiving else BEING_COMPLETED)
 
 
 @api.post("/api/fs/multipart/sign", data_model=wire.SignedChunks)
-async def sign_chunks(who: Writer, body: wire.SignReq) -> Reply:
+async def sign_chunks(who: ShareWriter, body: wire.SignReq) -> Reply:
     """Return addresses at the storage for chunks; each accepts a chunk of the same size and CRC-32 only."""
     session = await upload_sessions.load(who, body.upload_id)
     chunks = [(chunk.index, chunk.crc32) for chunk in body.chunks]
-    return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, chunks)))
+    with _hide_paths(bool(session.facts.share)):
+        return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, chunks)))
 
 
 @api.post("/api/fs/multipart/complete", data_model=wire.UploadSnapshot, openapi_extra=COMPLETE)
-async def complete_multipart(who: Writer, upload_id: UploadId, request: Request, flavour: RequestFlavour) -> Reply:
+async def complete_multipart(
+    who: ShareWriter, upload_id: UploadId, request: Request, flavour: RequestFlavour, share_session: ShareSession = ""
+) -> Reply:
     """Assemble the file from its chunks; missing chunks are named. The request may be repeated."""
     session = await upload_sessions.load(who, upload_id)
+    if session.facts.share:
+        return ok(await _complete_shared(who, session, share_session))
     task = await completion.complete(who, session, request.headers.get("password", ""))
     progress = wire.format_progress(await multipart.look(session))
     return ok(progress | ({"task": flavours.format_created_task(task, flavour)} if task else {}))
+
+
+async def _complete_shared(who: Caller, session: Session, share_session: str) -> dict[str, Any]:
+    """Complete the upload of a visitor, and return its state with the receipt."""
+    facts, is_new = session.facts, not session.is_completed
+    with _hide_paths(True):
+        await completion.complete(who, session, "")
+        receipt = UploadReceipt(
+            TreePath(facts.target).name, facts.size, facts.hashes.get("sha256", ""), int(time.time())
+        )
+        if is_new:
+            await shared_uploads.keep_receipt(facts.share, share_session, receipt)
+        return wire.format_progress(await multipart.look(session)) | {"receipt": asdict(receipt)}
+
+
+def _hide_paths(is_hidden: bool) -> AbstractContextManager[None]:
+    """Return a context in which failures name no path of the tree, if a visitor of a share link is answered."""
+    return hide_paths("upload to") if is_hidden else nullcontext()
 
 
 SessionId = Annotated[str, Query(description="Id of the upload session.")]
@@ -208,7 +237,7 @@ FileSize = Annotated[str, Query(description="Size of the file in bytes.")]
 
 
 @api.get("/api/fs/multipart/status", data_model=wire.UploadSnapshot)
-async def get_multipart(who: Writer, upload_id: SessionId = "", path: FilePath = "", size: FileSize = "") -> Reply:
+async def get_multipart(who: ShareWriter, upload_id: SessionId = "", path: FilePath = "", size: FileSize = "") -> Reply:
     """Return the state of an upload in chunks, by its id or by path and size; the newest if there are several."""
     if upload_id:
         return ok(wire.format_progress(await multipart.look(await upload_sessions.load(who, upload_id))))
@@ -222,7 +251,7 @@ async def get_multipart(who: Writer, upload_id: SessionId = "", path: FilePath =
 
 
 @api.post("/api/fs/multipart/abort", data_model=wire.UploadSnapshot, openapi_extra=ABORT)
-async def abort_multipart(who: Writer, upload_id: UploadId) -> Reply:
+async def abort_multipart(who: ShareWriter, upload_id: UploadId) -> Reply:
     """Abort an upload and delete its chunks."""
     session = await upload_sessions.load(who, upload_id)
     await completion.abort(who, session)

@@ -15,7 +15,7 @@ from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled, Right
 from mangrove.tree import mounts
 from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
@@ -281,6 +281,8 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     for the caller's address, EntryNotFound for a path of a share link. No storage is called.
     """
     path = TreePath(raw)
+    if caller.user.id == SHARE_VISITOR.id:
+        raise GuestDisabled
     if is_shared(path):
         raise EntryNotFound
     note_caller(caller)

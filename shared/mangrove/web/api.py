@@ -15,6 +15,7 @@ from mangrove import __version__
 from mangrove.core import problems
 from mangrove.core.limits import limits
 from mangrove.core.problems import BadRequest, Problem
+from mangrove.identity.rights import GuestDisabled
 from mangrove.web.address import find_client_address
 from mangrove.web.application import Application
 from mangrove.web.envelope import make_failure
@@ -192,6 +193,8 @@ async def handle_invalid_request(request: Request, error: Exception) -> Response
     field.
     """
     assert isinstance(error, RequestValidationError)
+    if getattr(request.state, "is_share_visitor", False):  # it names no share link
+        return await handle_problem(request, GuestDisabled())
     if isinstance(error.body, UnreadableBody):
         return make_failure(error.body.problem, flavour=await find_flavour(request))
     lines = (f"{'.'.join(map(str, detail['loc'][1:])) or 'body'}: {detail['msg']}" for detail in error.errors()[:10])

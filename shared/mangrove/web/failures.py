@@ -21,10 +21,12 @@ from mangrove.core.problems import (
     ResourceNotFound,
     WrongArchivePassword,
 )
+from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.web.envelope import make_failure
 from mangrove.web.flavours import ApiFlavour, find_flavour, format_message
 
 FailureHandler = Callable[[Request, Exception], Awaitable[Response]]
+MISSING = (EntryNotFound, ResourceNotFound, ShareNotFound, ShareEnded)  # a page about them has the status 404
 FILE_ROUTES = (
     "/d/",
     "/p/",
@@ -92,7 +94,7 @@ def make_failure_page(
     flavour: ApiFlavour = ApiFlavour.NATIVE,
 ) -> Response:
     """Return the problem as a small page with its code as HTTP status; a missing object is 404."""
-    status = 404 if isinstance(problem, EntryNotFound | ResourceNotFound) else problem.code
+    status = 404 if isinstance(problem, MISSING) else problem.code
     if isinstance(problem, WrongArchivePassword):
         status = 403  # in HTTP its code means success
     title = f"{status} {HTTPStatus(status).phrase}"

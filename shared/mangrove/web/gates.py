@@ -71,6 +71,7 @@ class Gate:
         except GuestDisabled:
             if not self.opens_shares:
                 raise
+            request.state.is_share_visitor = True
             return SHARE_VISITOR, None
 
 
@@ -116,6 +117,7 @@ Reader = Annotated[Caller, Depends(Gate("visitor", Right.READ))]
 ShareReader = Annotated[Caller, Depends(Gate("visitor", Right.READ, opens_shares=True))]
 ShareArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES, opens_shares=True))]
 Writer = Annotated[Caller, Depends(Gate("visitor", Right.WRITE))]
+ShareWriter = Annotated[Caller, Depends(Gate("visitor", Right.WRITE, opens_shares=True))]
 Renamer = Annotated[Caller, Depends(Gate("visitor", Right.RENAME))]
 Mover = Annotated[Caller, Depends(Gate("visitor", Right.MOVE))]
 Copier = Annotated[Caller, Depends(Gate("visitor", Right.COPY))]

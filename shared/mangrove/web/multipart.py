@@ -73,6 +73,9 @@ class UploadSnapshot(Model):
     frontier: int = Field(description="Number of the first missing chunk.")
     storage_progress: int = Field(description="Percent of the file that is stored at its path.")
     direct: bool = Field(description="True if chunks may go to the storage itself, to addresses of `multipart/sign`.")
+    receipt: dict[str, str | int] | None = Field(
+        None, description="Name, size, SHA-256 and time, of a completed upload through a share link; absent for others."
+    )
     error: str = Field("", description="Reason of the failure; absent if there is none.")
     resumed: bool = Field(False, description="In the answer of `init`: true if the session existed before.")
     task: CreatedTask | None = Field(None, description="In the answer of `complete`: the task that stores the file.")

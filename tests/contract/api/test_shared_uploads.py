@@ -14,6 +14,7 @@ import pytest
 
 from tests.contract.api import fixtures
 from tests.contract.api.test_shared_files import Shares
+from tests.support import waiting
 from tests.support.service import Client, Service
 
 SESSION = {"x-share-session": "a random text"}
@@ -99,7 +100,7 @@ def test_file_over_a_limit_is_refused_before_it_is_read(
     id = shares.create(mode="drop", **fields)
     before = sorted(entry.name for entry in shares.disk.iterdir())
     answer = send(shares, f"{id}/{name}")
-    assert answer.status_code in (413, 500) and reason in answer.text
+    assert answer.status_code in (413, 404) and reason in answer.text
     assert sorted(entry.name for entry in shares.disk.iterdir()) == before
 
 
@@ -124,3 +125,80 @@ def test_upload_needs_a_link_that_takes_it_and_a_present_right(shares: Shares) -
     assert send(shares, f"{id}/n.txt").status_code == 403
     names = ["a.txt", "sub", "x.zip"]
     assert sorted(entry.name for entry in shares.disk.iterdir()) == names and not list(shares.disk.parent.glob("n.txt"))
+
+
+def begin(shares: Shares, path: str, size: int, **headers: str) -> dict[str, Any]:
+    sent = {"file-path": f"/@s/{path}", "x-file-size": str(size), "x-chunk-size": str(1 << 20)} | headers
+    answer: dict[str, Any] = shares.visitor.http.post("/api/fs/multipart/init", headers=sent).json()
+    return answer
+
+
+def send_chunk(client: Client, upload_id: str, index: int, content: bytes) -> dict[str, Any]:
+    headers = {"x-upload-id": upload_id, "x-chunk-index": str(index)}
+    answer: dict[str, Any] = client.http.put("/api/fs/multipart/chunk", content=content, headers=headers).json()
+    return answer
+
+
+def complete(client: Client, upload_id: str) -> dict[str, Any]:
+    headers = {"x-upload-id": upload_id} | SESSION
+    answer: dict[str, Any] = client.http.post("/api/fs/multipart/complete", headers=headers).json()
+    return answer
+
+
+def wait_for(path: Path) -> bytes:
+    waiting.wait_until(path.exists)
+    return path.read_bytes()
+
+
+def test_upload_in_chunks_through_a_drop_link_is_resumed_by_its_id(shares: Shares, service: Service) -> None:
+    content = b"x" * (1 << 20) + b"the end"
+    id = shares.create(mode="drop", pwd="p", max_files=1)
+    assert begin(shares, f"{id}/big.bin", len(content))["code"] == 403
+    begun = begin(shares, f"{id}/big.bin", len(content), password="p")
+    assert begun["code"] == 200, begun
+    upload_id = begun["data"]["upload_id"]
+    assert begun["data"]["path"] == f"/@s/{id}/big.bin" and shares.folder not in str(begun)
+    assert send_chunk(shares.visitor, upload_id, 1, b"the end")["code"] == 200
+    other = service.anonymous()
+    assert complete(other, upload_id)["code"] == 400
+    status = other.get("/api/fs/multipart/status", upload_id=upload_id)
+    assert status["data"]["received"] == [[1, 1]]
+    assert send_chunk(other, upload_id, 0, content[: 1 << 20])["code"] == 200
+    done = complete(other, upload_id)
+    assert done["code"] == 200 and "task" not in done["data"] and done["data"]["receipt"]["name"] == "big.bin", done
+    assert wait_for(shares.disk / "big.bin") == content
+    assert complete(other, upload_id)["code"] == 200
+    assert begin(shares, f"{id}/more.bin", 7, password="p")["code"] == 413
+    listed = shares.visitor.http.post("/api/fs/list", json={"path": f"/@s/{id}", "password": "p"}, headers=SESSION)
+    assert [entry["name"] for entry in listed.json()["data"]["content"]] == ["big.bin"]
+
+
+def test_uploads_in_chunks_are_never_more_than_allowed(shares: Shares) -> None:
+    id = shares.create(mode="drop", max_files=1)
+    begun = [begin(shares, f"{id}/{number}.bin", 3)["data"]["upload_id"] for number in range(3)]
+    for upload_id in begun:
+        assert send_chunk(shares.visitor, upload_id, 0, b"abc")["code"] == 200
+    assert sorted(complete(shares.visitor, upload_id)["code"] for upload_id in begun) == [200, 413, 413]
+
+
+def test_upload_in_chunks_ends_with_the_rights_of_the_owner(shares: Shares) -> None:
+    id = shares.create(mode="drop", max_file_size=10)
+    assert begin(shares, f"{id}/big.bin", 11)["code"] == 413 and begin(shares, f"{id}/sub/n.bin", 3)["code"] == 403
+    upload_id = begin(shares, f"{id}/n.bin", 3)["data"]["upload_id"]
+    shares.change_owner(permission=fixtures.ALL_RIGHTS & ~fixtures.WRITE)
+    assert send_chunk(shares.visitor, upload_id, 0, b"abc")["code"] == 403
+    shares.change_owner(permission=fixtures.ALL_RIGHTS)
+    assert send_chunk(shares.visitor, upload_id, 0, b"abc")["code"] == 200
+    shares.owner.ok("/api/share/disable", params={"id": id})
+    assert complete(shares.visitor, upload_id)["code"] == 500
+    assert not (shares.disk / "n.bin").exists()
+
+
+def test_disabled_guest_uploads_through_share_links_only(shares: Shares) -> None:
+    own = shares.owner.http.post(
+        "/api/fs/multipart/init", headers={"file-path": f"{shares.folder}/own.bin", "x-file-size": "3"}
+    ).json()["data"]["upload_id"]
+    assert send_chunk(shares.visitor, own, 0, b"abc")["code"] == 401
+    assert complete(shares.visitor, own)["code"] == 401
+    headers = {"file-path": f"{shares.folder}/x.bin", "x-file-size": "3"}
+    assert shares.visitor.http.post("/api/fs/multipart/init", headers=headers).json()["code"] == 401

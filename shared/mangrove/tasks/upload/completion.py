@@ -26,6 +26,8 @@ from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, name_locks, uploads
+from mangrove.tree.sharing import uploads as shared_uploads
+from mangrove.tree.sharing.problems import ShareLimitReached
 
 MAX_ATTEMPTS = 5  # to save a session that another request changes
 MAX_NAMED_CHUNKS = 10  # missing chunks in a message
@@ -45,12 +47,30 @@ async def complete(caller: Caller, session: Session, password: str) -> Task | No
         raise ChunkInFlight
     access = await authorize(caller, session, password)
     await _mark_completing(session)
+    await _count(access, session)
     if session.is_completed:
         return await asyncio.to_thread(find_task, session)
     if session.facts.stage:
         return await _complete_staged(access, session)
     await _complete_direct(access, session)
     return None
+
+
+async def _count(access: PathAccess, session: Session) -> None:
+    """Count a file of a visitor for the limits of the share link, once. Fail the session if it takes no more."""
+    if not session.facts.share or session.facts.is_counted or not session.state.is_open:
+        return
+    try:
+        await shared_uploads.reserve(access, session.facts.size)
+    except ShareLimitReached as problem:
+        await session.fail(problem.message)
+        raise
+    session.facts.is_counted = True
+    try:
+        await session.save()
+    except RecordConflict:
+        await shared_uploads.release(access, session.facts.size)
+        raise
 
 
 async def _mark_completing(session: Session) -> None:

@@ -43,6 +43,8 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, uploads
 from mangrove.tree.operations.journal import Touched
+from mangrove.tree.sharing import uploads as shared_uploads
+from mangrove.tree.sharing import visits
 
 MAX_CHUNKS = 10_000
 MIB = 1 << 20
@@ -136,6 +138,8 @@ def require_enabled(settings: Settings) -> None:
 async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
     """Return a session for a file, and True if it existed before. Everything that can be refused is refused here."""
     await uploads.refuse_form(access)
+    if access.share is not None:
+        return await _begin_shared(access, replace(new, overwrite=False)), False
     target, storage_path = await uploads.prepare(access, new.overwrite)
     for session in await find_open(access.caller, access.path, new.upload.size or 0):
         if (
@@ -148,6 +152,15 @@ async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
     await session.save()
     await session.begin_parts()
     return await look(session), False
+
+
+async def _begin_shared(access: PathAccess, new: NewUpload) -> Progress:
+    """Return a new session of a visitor, who resumes it by its id."""
+    access = await shared_uploads.choose_target(access, new.upload.size or 0)
+    session = await _make_session(access, *await uploads.prepare(access, new.overwrite), new)
+    await session.save()
+    await session.begin_parts()
+    return await look(session)
 
 
 async def _resume(session: Session, new: NewUpload) -> Progress:
@@ -163,7 +176,8 @@ def _get_id(storage_path: StoragePath) -> int:
 
 async def _make_session(access: PathAccess, target: PathAccess, storage_path: StoragePath, new: NewUpload) -> Session:
     size = new.upload.size or 0
-    is_direct = storage_path.driver.offers_direct_uploads
+    share = access.share
+    is_direct = storage_path.driver.offers_direct_uploads and share is None  # its addresses would tell the path
     is_staged_directly = not is_direct and (await staging.driver()).offers_direct_uploads
     stage = "" if is_direct else queue.make_id()
     partial = PartialFile(
@@ -175,9 +189,10 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
         storage="" if stage else partials.remember_storage(storage_path.mount),
     )
     facts = SessionFacts(
-        path=access.path, target=target.path, storage_id=_get_id(storage_path), size=size, modified=new.upload.modified,
+        path=access.path if share is None else share.find_path(access.path),
+        target=target.path, storage_id=_get_id(storage_path), size=size, modified=new.upload.modified,
         mime=new.upload.mime, overwrite=new.overwrite, identity=new.identity, hashes=dict(new.hashes),
-        partial=partial, stage=stage,
+        partial=partial, stage=stage, share="" if share is None else share.link.id,
     )  # fmt: skip
     return Session.make(access.caller.user.id, facts)
 
@@ -217,6 +232,10 @@ async def find(access: PathAccess, size: int) -> Progress | None:
 
 async def authorize(caller: Caller, session: Session, password: str) -> PathAccess:
     """Return the access to the target of the file. Raise AccessDenied if the caller can no longer write there."""
+    if session.facts.share:
+        access = await visits.find_upload(session.facts.share, TreePath(session.facts.target), caller.source)
+        access.parent.require(Right.WRITE)
+        return access
     path, base = TreePath(session.facts.target), caller.base
     if not path.within(base):
         raise RelativePath

@@ -29,7 +29,7 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.drivers.base import Driver, Entry, StoredPart, Upload
-from mangrove.identity.rights import Caller
+from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
@@ -88,6 +88,10 @@ class SessionFacts(StoredModel):
     """The ETag of the finished file."""
     error: str = ""
     """The reason why the session failed."""
+    share: str = ""
+    """The id of the share link through which a visitor sends the file; `path` is a path of the share then."""
+    is_counted: bool = False
+    """The file counts for the limits of the share link."""
 
 
 class Session:
@@ -245,12 +249,20 @@ class Session:
 
 
 async def load(caller: Caller, id: str) -> Session:
-    """Return a session of the caller. Raise ResourceNotFound if there is none, AccessDenied if it belongs to another
-    user."""
+    """Return a session of the caller, or one through a share link: its visitor has to know the id.
+
+    Raise ResourceNotFound if there is none, AccessDenied if it belongs to another user.
+    """
     try:
         session = Session(await asyncio.to_thread(records.get, id))
     except RecordNotFound:
+        if caller.user.id == SHARE_VISITOR.id:
+            raise GuestDisabled from None
         raise ResourceNotFound("multipart upload session not found") from None
+    if session.facts.share and session.created >= time.time() - SESSION_SECONDS:
+        return session
+    if caller.user.id == SHARE_VISITOR.id:
+        raise GuestDisabled
     is_outside = caller.scope is not None and not TreePath(session.facts.path).within(caller.base)
     if session.owner != caller.user.id or is_outside:
         raise AccessDenied("multipart upload session belongs to another user")

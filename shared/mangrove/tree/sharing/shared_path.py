@@ -62,6 +62,10 @@ class SharedPath:
             raise EntryNotFound
         return self.prefix / path.below(self.root)
 
+    def find_path(self, path: TreePath) -> TreePath:
+        """Return the counterpart of a path of the tree, with the id of the share link."""
+        return PREFIX / self.link.id / self.find_inner(path)
+
     def make_url(self, base: str, route: str, path: TreePath, query: str = "") -> str:
         """Return the address of a file of the tree in the share, under a route of the service; `query` is encoded."""
         return self.make_inner_url(base, route, self.find_inner(path), query)

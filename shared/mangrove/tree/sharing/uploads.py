@@ -7,23 +7,21 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Mapping
 
-from mangrove.core.paths import check_name
-from mangrove.core.problems import AccessDenied, BadRequest, TooLarge
+from mangrove.core.paths import TreePath, check_name
+from mangrove.core.problems import AccessDenied, BadRequest
 from mangrove.drivers.base import Upload
-from mangrove.identity.rights import Right
-from mangrove.records import share_uploads
+from mangrove.identity.rights import Caller, Right
+from mangrove.records import share_links, share_uploads
 from mangrove.records.share_uploads import UploadReceipt
+from mangrove.tree import access as tree_access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
 from mangrove.tree.operations.blind_uploads import choose_free_name
 from mangrove.tree.sharing import visits
-from mangrove.tree.sharing.shared_path import PREFIX, SharedPath
+from mangrove.tree.sharing.problems import ShareLimitReached
+from mangrove.tree.sharing.shared_path import PREFIX, SharedPath, is_shared
 
 MAX_SESSION_LENGTH = 128  # characters
-
-
-class ShareLimitReached(TooLarge):
-    """A share link takes no file of this size or kind, or no more files."""
 
 
 async def find_target(raw: str, password: str, source: str) -> PathAccess:
@@ -43,6 +41,23 @@ async def find_target(raw: str, password: str, source: str) -> PathAccess:
         raise AccessDenied
     access.parent.require(Right.WRITE)
     return access
+
+
+async def open_target(caller: Caller, raw: str, password: str) -> PathAccess:
+    """Return the access to a new file of the tree, or of a share link: `/@s/<id>/<name>` with its password."""
+    path = TreePath(raw)
+    if not is_shared(path):
+        return await tree_access.at(caller, raw, password)
+    return await find_target(path.below(PREFIX), password, caller.source)
+
+
+async def choose_target(access: PathAccess, size: int) -> PathAccess:
+    """Return the access to the file of an upload that begins: beside another file if its name is taken.
+
+    Raise ShareLimitReached or BadRequest for a file that the share link does not take.
+    """
+    await check_limits(access, size)
+    return access.parent.child(await choose_free_name(access, await access.locate("")))
 
 
 def _get_share(access: PathAccess) -> SharedPath:
@@ -80,6 +95,11 @@ async def reserve(access: PathAccess, size: int) -> None:
         raise _explain_limit(access)
 
 
+async def release(access: PathAccess, size: int) -> None:
+    """Take back the count of a file that was not stored."""
+    await asyncio.to_thread(share_uploads.release, _get_share(access).link, size)
+
+
 async def store(
     access: PathAccess, body: AsyncIterator[bytes], upload: Upload, hashes: Mapping[str, str], session: str
 ) -> UploadReceipt:
@@ -95,7 +115,7 @@ async def store(
     try:
         await uploads.write(target, counted.read(), upload, overwrite=False, hashes=hashes)
     except BaseException:
-        await asyncio.shield(asyncio.to_thread(share_uploads.release, share.link, upload.size or 0))
+        await asyncio.shield(release(access, upload.size or 0))
         raise
     receipt = UploadReceipt(target.path.name, counted.size, counted.digest.hexdigest(), int(time.time()))
     await add_receipt(share, session, receipt)
@@ -106,6 +126,13 @@ async def add_receipt(share: SharedPath, session: str, receipt: UploadReceipt) -
     """Keep a receipt for the session of a sender, if there is one."""
     if session:
         await asyncio.to_thread(share_uploads.add_receipt, share.link, session[:MAX_SESSION_LENGTH], receipt)
+
+
+async def keep_receipt(id: str, session: str, receipt: UploadReceipt) -> None:
+    """Keep a receipt for the session of a sender through the share link of an id, if both exist."""
+    link = await asyncio.to_thread(share_links.find, id) if session else None
+    if link is not None:
+        await asyncio.to_thread(share_uploads.add_receipt, link, session[:MAX_SESSION_LENGTH], receipt)
 
 
 async def list_sent(share: SharedPath, session: str) -> list[UploadReceipt]:

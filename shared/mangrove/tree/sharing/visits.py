@@ -31,7 +31,7 @@ from mangrove.core.problems import (
 )
 from mangrove.core.runtime import CacheKind
 from mangrove.identity.lockout import LOCK_SECONDS
-from mangrove.identity.rights import GUEST, NORMAL, SHARE_VISITOR, Caller, GuestDisabled, Right
+from mangrove.identity.rights import GUEST, NORMAL, Caller, Right
 from mangrove.records import share_links
 from mangrove.records.groups import GroupPermissions
 from mangrove.records.share_links import ShareLink
@@ -45,24 +45,13 @@ from mangrove.tree.folder_passwords import count_guess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.rules import Rules, get_rules
 from mangrove.tree.sharing.modes import shows_content, takes_uploads
+from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, split
 
 MAX_UNKNOWN_IDS_PER_SOURCE = 100  # within LOCK_SECONDS
 ADMITTED_SECONDS = 60.0  # for which a process remembers a visitor who was counted
 ADMITTED: CacheKind[tuple[int, str], float] = CacheKind("visitors of share links", 4096)
 """The end, on the monotonic clock, by the number of the share link and the visitor."""
-
-
-class ShareNotFound(Problem):
-    """There is no share link of this id."""
-
-    text = "the share does not exist"
-
-
-class ShareEnded(Problem):
-    """A share link that is disabled or over, or that its owner may not share any more."""
-
-    text = "the share has expired or is no longer valid"
 
 
 class _Root(NamedTuple):
@@ -112,8 +101,6 @@ async def open_path(caller: Caller, raw: str, password: str, verb: str = "list")
         with hide_paths(verb):
             yield await at(path, password, caller.declared_right, caller.source)
         return
-    if caller.user.id == SHARE_VISITOR.id:
-        raise GuestDisabled
     yield await tree_access.at(caller, raw, password)
 
 
@@ -139,7 +126,20 @@ async def at(path: TreePath, password: str, right: Right, source: str, *, is_vis
     return share.make_access(name, TreePath(name), TreePath(below))
 
 
-async def _open(id: str, password: str, right: Right, source: str, is_visit: bool) -> _Opened:
+async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
+    """Return the access of a visitor to the target of an upload that began through a share link.
+
+    The password of the link was right at the beginning. EntryNotFound if the target is not shared any more.
+    """
+    share = await _open(id, None, Right.WRITE, source, False)
+    for name, root in share.roots.items():
+        if target.within(root.path):
+            return share.make_access(name, TreePath("/"), target.below(root.path))
+    raise EntryNotFound
+
+
+async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _Opened:
+    """Open a share link. `password`: None for a visitor who is known already."""
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
     now = configuration.cached()
@@ -152,7 +152,8 @@ async def _open(id: str, password: str, right: Right, source: str, is_visit: boo
     roots = dict(_find_roots(link, sharer, visitor, rules, table))
     if not roots:
         raise ShareEnded
-    await _check_password(link, password, source)
+    if password is not None:
+        await _check_password(link, password, source)
     if is_visit:
         await _count_visit(link, source)
     return _Opened(link, owner, visitor, roots, rules, table, now.settings)
