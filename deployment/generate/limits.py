@@ -152,6 +152,9 @@ LIST: Sequence[Limit] = [
         ("remark", "web.share_models:MAX_REMARK_LENGTH", "characters", "share link"),
         ("readme, and header", "web.share_models:MAX_TEXT_LENGTH", "characters", "share link"),
         ("extensions", f"{SHARING}:MAX_EXTENSIONS", "extensions", "share link"),
+        ("unknown ids of a source", "tree.sharing.visits:MAX_UNKNOWN_IDS_PER_SOURCE", "ids", "lock-out window"),
+        ("receipts", "records.share_uploads:MAX_RECEIPTS_PER_SESSION", "receipts", "session of a sender"),
+        ("session of a sender", "tree.sharing.uploads:MAX_SESSION_LENGTH", "characters", "request"),
     ),
     *_make(
         "Trash",

@@ -159,6 +159,14 @@ def share(admin: Person, person: Person) -> None:
     id = admin.gets("shares/create", **body)["id"]
     assert admin.gets("shares/update", **(body | {"id": id, "accessed": 3}))["accessed"] == 3
     assert [row["id"] for row in person.gets("shares/list", page=1)["content"]] == [id]
+    admin.puts("/files/shared.txt")
+    admin.gets("shares/update", **(body | {"id": id, "pwd": "secret"}))
+    visitor = Person(admin.cloud)
+    for password, code in (("wrong", 403), ("secret", 200)):
+        assert visitor.asks("files/list", path=f"/@s/{id}", password=password)["code"] == code
+        event = {"http": {"path": f"/sd/{id}/shared.txt"}, "rawQueryString": f"pwd={password}"}
+        assert visitor.raw("downloads/sd_get", event)["statusCode"] == code
+    admin.gets("files/remove", dir="/files", names=["shared.txt"])
 
 
 def enter_by_transfer_family(admin: Person) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -24,6 +26,7 @@ SESSION = {"x-share-session": "a random text"}
 def shares(service: Service, admin: Client, folder: str) -> Iterator[Shares]:
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as owner:
         yield Shares(service, admin, owner, folder)
+        waiting.wait_until(lambda: owner.get("/api/task/upload/undone")["data"] in ([], None))
 
 
 def send(shares: Shares, path: str, content: Any = b"sent", **headers: str) -> httpx.Response:
@@ -202,3 +205,12 @@ def test_disabled_guest_uploads_through_share_links_only(shares: Shares) -> None
     assert complete(shares.visitor, own)["code"] == 401
     headers = {"file-path": f"{shares.folder}/x.bin", "x-file-size": "3"}
     assert shares.visitor.http.post("/api/fs/multipart/init", headers=headers).json()["code"] == 401
+
+
+def test_refused_body_is_not_read(shares: Shares) -> None:
+    id = shares.create(mode="drop", max_file_size=3)
+    url = urlsplit(shares.visitor.address)
+    head = f"PUT /sd/{id}/n.bin HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: 1000000000\r\n\r\n"
+    with socket.create_connection((url.hostname or "", url.port or 80), 20) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")

@@ -24,6 +24,8 @@ TESTED_BY = {
     "protocols.webdav": "tests/unit/protocols",
     "records.webdav": "tests/unit/records",
     "identity.": "tests/unit/identity",
+    "records.share_uploads": "tests/unit/records",
+    "tree.sharing": "tests/unit/tree",
     "archives.": "tests/unit/archives",
     "tools.": "tests/unit/tools",
     "drivers.local": "tests/unit/drivers/local",
