@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.platform import platform
 from mangrove.core.problems import AccessDenied, BadRequest, NameConflict
 from mangrove.identity.rights import Right
-from mangrove.tasks.compress import archive_parts
+from mangrove.tasks.compress import archive_parts, selections
 from mangrove.tasks.core import steps
 from mangrove.tasks.core.model import State
 from mangrove.tree.operations import packing
+from mangrove.web import zip_links
 from tests.support.task_env import ALL_RIGHTS, Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
@@ -215,6 +217,25 @@ def test_archive_for_a_link_stays_in_staging(task_env: TaskEnv) -> None:
     assert task_env.view(task) == SUCCEEDED
     path = task_env.folder / "staging" / task.id / "in.zip"
     assert set(read("in.zip", path.read_bytes())) == {"in/a.txt", "in/deep/é 你", "in/large.bin"}
+
+
+def test_selection_that_is_too_large_for_an_answer_is_packed_by_a_task(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.disk()
+    put_all(source)
+    monkeypatch.setattr(platform(), "max_file_bytes", 100_000)
+    folder = task_env.access(source.mount, Right.READ)
+    small = task_env.do(zip_links.make_link(folder, ["z.txt"], "http://here"))
+    assert small.task is None
+    link = task_env.do(zip_links.make_link(folder, ["in"], "http://here"))
+    assert link.task is not None
+    assert link.url.startswith(f"http://here/zip{source.mount}?id={link.task.id}&sign=")
+    task_env.run_all()
+    assert task_env.view(link.task) == SUCCEEDED
+    selection = task_env.do(selections.load_selection(link.task.id))
+    assert (selection.names, selection.archive) == (["in"], "in.zip")
+    assert (task_env.folder / "staging" / link.task.id / selection.archive).stat().st_size > len(LARGE)
 
 
 def test_unzip_reads_the_archive(task_env: TaskEnv, small_parts: None, tmp_path: Path) -> None:
