@@ -82,11 +82,12 @@ async def _serve_thumbnail(request: Request, file: Download) -> Response:
 
 FULL_PATH = QueryText("path", "The path, if the address cannot contain it because it has a question mark.")
 SIGN = QueryText("sign", "Signature of the link; empty if none is needed.")
+THUMB = QueryText("type", "`thumb` for a thumbnail of the file.")
 VERSION = QueryText("version", "Id of a version of the file; empty for the present one.")
 FILE: dict[str, Any] = {
     "gate": "anyone",
     "path_description": "Path in the tree.",
-    "query": (FULL_PATH, SIGN, VERSION, QueryText("type", "`thumb` for a thumbnail of the file.")),
+    "query": (FULL_PATH, SIGN, VERSION, THUMB),
     "response_class": Response,
 }
 MEMBER: dict[str, Any] = {
@@ -169,7 +170,7 @@ PASSWORD = QueryText("pwd", "Password of the share link, if it has one.")
 ZIP = QueryText("zip", "If it is there, a folder is returned as a ZIP file, with all that is below it.")
 SHARED_FILE: dict[str, Any] = FILE | {
     "path_description": "Id of a share link, and the path of a file in it.",
-    "query": (FULL_PATH, PASSWORD, FILE["query"][2], ZIP),
+    "query": (FULL_PATH, PASSWORD, THUMB, ZIP),
 }
 SHARED_MEMBER: dict[str, Any] = MEMBER | {
     "path_description": "Id of a share link, and the path of an archive in it.",
