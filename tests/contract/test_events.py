@@ -35,6 +35,9 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "settings/set_aria2": 500,
     "settings/set_qbit": 500,
     "files/other": 500,
+    "files/versions": 500,  # there is no such file
+    "files/versions_by_query": 500,
+    "files/versions_restore": 500,
 }
 MORE = {"download/begin"}  # states that are followed by waiting
 STATUS = {

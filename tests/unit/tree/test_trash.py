@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, Unreachable
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, StorageFull, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
@@ -364,6 +365,23 @@ def test_write_that_fails_after_the_replacement_keeps_the_old_file(tree: TreeEnv
     (entry,) = trash.list_of(storage_id, 10)
     assert (root / get_path(entry).lstrip("/")).read_text() == "a.txt"
     assert (root / "a.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(("limit", "names"), [(0, {"a.txt", "b.txt"}), (1, set())])
+def test_full_storage_deletes_the_oldest_of_a_trash_with_a_limit(
+    tree: TreeEnv, limit: int, names: set[str]
+) -> None:  # fmt: skip
+    mount(tree, "a.txt", "b.txt", trash_max_size=limit)
+    remove(tree, "a.txt", "b.txt")
+    driver = tree.run(tree.run(mounts.ready()).mounts[0].get_driver())
+
+    async def fill_disk() -> AsyncIterator[bytes]:
+        yield b"part"
+        raise StorageFull
+
+    with pytest.raises(StorageFull):
+        tree.run(driver.write(TreePath("/large"), fill_disk(), Upload(1 << 20, time.time())))
+    assert {item.access.path.name for item in find_items(tree)} == names
 
 
 def test_large_folder_goes_into_the_trash_in_one_rename(tree: TreeEnv) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageFull, StorageProblem
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.part_names import TRASH_FOLDER
 from mangrove.records import trash
@@ -25,6 +25,8 @@ from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.trash.acting import find_remover
 
 MAX_VERSIONS_PER_FILE = 1000
+MIN_FREED_BYTES = 64 << 20  # of the trash of a full storage
+MAX_FREED_ENTRIES = 100
 WRITES = ("write", "finish")
 TRANSFERS = ("rename", "move", "copy")
 
@@ -186,9 +188,27 @@ class Keeper:
                     content = _call_at_end(content, keep)
                 else:
                     await keep()
-                return await operation(self.driver, path, content, *args)
+                try:
+                    return await operation(self.driver, path, content, *args)
+                except StorageFull:
+                    await self._make_room(max(upload.size or 0, MIN_FREED_BYTES) if upload else MIN_FREED_BYTES)
+                    raise
 
         return write
+
+    async def _make_room(self, size: int) -> None:
+        """Delete the oldest entries of a trash with a limit, so that the next file of a size may find room."""
+        if read_option(self.driver, "trash_max_size") <= 0:
+            return
+        rows = await asyncio.to_thread(
+            trash.list_of, self.driver.context.storage_id, MAX_FREED_ENTRIES, is_newest_first=False
+        )
+        count, freed = 0, 0
+        while count < len(rows) and freed < size:
+            freed += max(rows[count].size, 0)
+            count += 1
+        with suppress(Problem):
+            await delete(self.driver, rows[:count])
 
     def make_transfer(self, name: str) -> Callable[..., Any]:
         """Return an operation that gives an entry another path, and keeps the file that it replaces there."""
