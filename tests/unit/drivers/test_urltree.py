@@ -200,9 +200,9 @@ def test_changes_are_kept_as_text() -> None:
 @pytest.mark.parametrize("name", ["a:b", "a:5", " a", "  a", "a\u2028b", "a\x85b", "x:http"])
 def test_a_name_that_the_text_cannot_hold_is_refused_and_nothing_changes(name: str) -> None:
     async def work(driver: UrlTree) -> None:
-        with pytest.raises(StorageProblem, match="cannot be written down"):
+        with pytest.raises(StorageProblem, match="cannot be stored"):
             await driver.rename(P("/d/x"), P("/d") / name)
-        with pytest.raises(StorageProblem, match="cannot be written down"):
+        with pytest.raises(StorageProblem, match="cannot be stored"):
             await driver.put_url(P(f"/{name}"), URL)
         assert [entry.name for entry in await base.list_all(driver, P("/"))] == ["d"]
         assert [entry.name for entry in await base.list_all(driver, P("/d"))] == ["x"]

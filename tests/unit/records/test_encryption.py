@@ -202,7 +202,7 @@ def test_task_spec_is_decrypted_only_with_its_owner_and_kind(open_table: Callabl
     table = open_table("tasks")
     (item,) = table.read()
     table.write(item | {name: {"S": "t2"} if name == "id" else change(item[name])})
-    with pytest.raises(Problem, match="sealed with another key, or elsewhere"):
+    with pytest.raises(Problem, match="encrypted with another key, or copied"):
         tasks.get("t2" if name == "id" else task.id)
 
 
@@ -300,7 +300,7 @@ def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw:
         sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
     elif flaw in ("cut", "empty"):
         sealed = sealed[: -1 if flaw == "cut" else 0]
-    with pytest.raises(Problem, match="it was sealed with another key"):
+    with pytest.raises(Problem, match="it was encrypted with another key"):
         decrypt(sealed, HERE)
 
 

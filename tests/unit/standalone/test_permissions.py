@@ -94,7 +94,7 @@ def test_an_open_folder_with_other_files_is_no_data_directory(tmp_path: Path, ta
     data.mkdir()
     data.chmod(0o755)
     (data / taken).write_bytes(b"")
-    with pytest.raises(StartupError, match="has files of others in it"):
+    with pytest.raises(StartupError, match="contains files of other accounts"):
         DataDirectory(data).lock()
     assert list_modes(data)["."] == "755"
     assert [path.name for path in data.iterdir()] == [taken]

@@ -179,5 +179,5 @@ def test_a_function_refuses_what_it_cannot_carry(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "multipart/mixed; boundary=x"])
 def test_a_form_says_that_it_is_one(on_one_machine: None, kind: str) -> None:
-    with pytest.raises(Problem, match=r"is not multipart/form-data|says no boundary"):
+    with pytest.raises(Problem, match=r"is not multipart/form-data|has no boundary"):
         asyncio.run(upload(content_type=kind).open_form())

@@ -199,7 +199,7 @@ def test_the_passwords_are_kept_obscured_from_the_first_start_on(tmp_path: Path)
         ({"encrypted_suffix": ".bi/n"}, "Illegal"), ({"encrypted_suffix": ".bin\n"}, "Illegal"),
         ({"remote_path": ""}, "remote_path is required"), ({"remote_path": "/c"}, "lies in the encrypted storage"),
         ({"remote_path": "/c/below"}, "lies in the encrypted storage"),
-        ({"password": "___Obfuscated___x"}, "not an obscured one"),
+        ({"password": "___Obfuscated___x"}, "is not obscured"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_are_refused_at_the_start(options: dict[str, str], text: str) -> None:

@@ -75,7 +75,7 @@ def test_what_another_stored_after_a_damaged_put_is_not_removed(proxy: Proxy, bu
             bucket_behind.put("f", content=b"theirs")
 
     proxy.after.append(overtake)
-    with pytest.raises(Unreachable, match="damaged on the way"):
+    with pytest.raises(Unreachable, match="damaged in transit"):
         run_on_driver(bucket_behind.options(), lambda driver: actions.put(driver, "/f"))
     assert bucket_behind.get("f") == b"theirs"
 
@@ -174,7 +174,7 @@ def test_a_stored_checksum_is_compared_when_a_file_is_read(proxy: Proxy, bucket_
             exchange.answer_headers.pop("x-amz-checksum-sha256" if has_md5 else "etag")
 
     proxy.after.append(look)
-    with pytest.raises(Unreachable, match="damaged on the way"):
+    with pytest.raises(Unreachable, match="damaged in transit"):
         run_on_driver(bucket.options(), lambda driver: actions.content(driver, "/f"))
 
 

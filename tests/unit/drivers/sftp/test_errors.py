@@ -38,7 +38,7 @@ from mangrove.drivers.sftp.errors import ServerFailure, translate_errors
         (asyncssh.PermissionDenied("x"), StorageForbidden, "refuses the username"),
         (asyncssh.KeyExchangeFailed("no cipher"), StorageProblem, "no cipher"),
         (asyncssh.ChannelOpenError(1, "x"), StorageProblem, "offers no SFTP"),
-        (asyncssh.ProtocolError("x"), StorageProblem, "no SSH server"),
+        (asyncssh.ProtocolError("x"), StorageProblem, "not an SSH server"),
         (asyncssh.ConnectionLost("x"), Unreachable, "does not answer"),
         (ConnectionRefusedError(), Unreachable, "does not answer"),
         (TimeoutError(), Unreachable, "does not answer"),
