@@ -16,7 +16,7 @@ SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # o
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "DynamoDB": frozenset(
         {"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"}
-        | {"TransactGetItems", "TransactWriteItems"}
+        | {"TransactGetItems", "TransactWriteItems", "DescribeTable", "UpdateTable"}
     ),
     "Secrets Manager": frozenset({"GetSecretValue"}),
     "SFN": frozenset({"DescribeExecution", "StartExecution", "StopExecution"}),

@@ -182,7 +182,7 @@ ProviderError = Annotated[str, Query(max_length=1024, description="Why the ident
 SsoMethod = Annotated[str, require_in_query("`sso_get_token` to sign in, `get_sso_id` to link an identity.")]
 
 
-@api.get("/api/auth/sso", response_class=RedirectResponse)
+@api.get("/api/auth/sso", response_class=RedirectResponse, status_code=302)
 async def single_sign_on(who: Anyone, request: Request, method: SsoMethod = "") -> Response:
     """Redirect to the identity provider."""
     return await sign_in.begin_single_sign_on(request, method)

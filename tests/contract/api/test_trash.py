@@ -73,7 +73,7 @@ def test_names_of_the_hidden_folder_are_refused(admin: Client, folder: str) -> N
         admin.post("/api/fs/rename", path=f"{folder}/a.txt", name=TRASH),
     ):
         assert answer["code"] != 200
-        assert "kept for the trash" in answer["message"]
+        assert "reserved for the trash" in answer["message"]
 
 
 def test_user_sees_own_entries_below_the_base_path(service: Service, admin: Client, folder: str) -> None:

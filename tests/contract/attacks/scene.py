@@ -134,13 +134,16 @@ def check_answer(answer: httpx.Response) -> dict[str, Any]:
 Scan = dict[str, tuple[int, int, str]]
 
 
+TRASH_NAME = ".mangrove-trash"
+
+
 def scan(folder: Path, without: Path | None = None) -> Scan:
     """Everything on the disk at and below a folder, links not followed: path → kind and size, time, bytes."""
     files: Scan = {}
     waiting = [folder]
     while waiting:
         place = waiting.pop()
-        if place == without:
+        if place == without or place.name == TRASH_NAME:  # what a user may remove goes there
             continue
         facts = place.lstat()
         text = ""

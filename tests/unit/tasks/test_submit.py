@@ -181,12 +181,12 @@ def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
     enqueue_many = queue.enqueue_many
     is_open, may_go_on, opened = threading.Event(), threading.Event(), list[int]()
 
-    def hold_owner(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
+    def hold_owner(kind: str, user: User, requests: Sequence[TaskRequest], token: int) -> list[Task]:
         opened.append(user.id)
         if user.id == owner.id:
             is_open.set()
             assert may_go_on.wait(SECONDS)
-        return enqueue_many(kind, user, requests)
+        return enqueue_many(kind, user, requests, token)
 
     monkeypatch.setattr(queue, "enqueue_many", hold_owner)
     owner = task_env.user
