@@ -40,6 +40,7 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.configuration(admin)
     scenarios.files(admin)
     scenarios.webdav(admin)
+    scenarios.mcp(admin)
     task_scenarios.run_all(admin)
     upgrade(cloud)
     remove(cloud)

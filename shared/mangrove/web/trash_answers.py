@@ -37,7 +37,7 @@ def _format_item(caller: Caller, item: TrashItem) -> dict[str, Any]:
 
 
 def _below_base(caller: Caller, path: TreePath) -> str:
-    return path.below(TreePath(caller.user.base_path))
+    return path.below(caller.base)
 
 
 def format_versions(access: PathAccess, versions: Iterable[StoredVersion]) -> dict[str, Any]:

@@ -169,7 +169,7 @@ async def find_item(caller: Caller, entry: TrashEntry, password: str) -> TrashIt
     if mount is None:
         raise EntryNotFound("its storage is not mounted")
     path = mount.path / entry.path
-    if not path.within(TreePath(caller.user.base_path)):
+    if not path.within(caller.base):
         raise EntryNotFound
     access = await tree_access.at(caller, path, password, confined=False)
     if not access.may_read() or not access.parent.may_read() or access.is_hidden():
@@ -180,7 +180,7 @@ async def find_item(caller: Caller, entry: TrashEntry, password: str) -> TrashIt
 def may_restore(access: PathAccess) -> bool:
     """True if the caller may remove and write where an entry came from."""
     parent = access.parent
-    return parent.caller.has(Right.DELETE) and parent.may_write() and parent.can_write()
+    return parent.has(Right.DELETE) and parent.may_write() and parent.can_write()
 
 
 def _check_rights(item: TrashItem) -> None:
