@@ -223,7 +223,7 @@ async def _check_owner(caller: Caller, owner: User, record: dict[str, Any]) -> N
 
     The scope of the caller applies to a share link of the caller.
     """
-    sharer = make_caller(owner)
+    sharer = make_caller(owner, scope=caller.scope if owner.id == caller.user.id else None)
     if sharer.is_guest:
         raise AccessDenied
     table = await mounts.ready()
@@ -232,7 +232,8 @@ async def _check_owner(caller: Caller, owner: User, record: dict[str, Any]) -> N
         decisions = (rules.evaluate(sharer, aliased) for aliased in table.find_aliased_paths(path))
         if not sharer.has(Right.SHARE, path) or (takes_uploads(record["mode"]) and not sharer.has(Right.WRITE, path)):
             raise AccessDenied
-        if not path.within(sharer.base) or not all(decision.may_read("") for decision in decisions):
+        is_reachable = path.within(sharer.base) and sharer.may_read
+        if not is_reachable or not all(decision.may_read("") for decision in decisions):
             raise Problem(f"permission denied to share path [{path}]")
 
 
