@@ -98,12 +98,6 @@ class Person:
         event["requestContext"]["http"]["path"] = f"/d{path}"
         return self.raw("downloads/d_get", event | {"rawQueryString": f"sign={sign}"})
 
-    def set_mcp(self, value: str) -> None:
-        """Switch MCP on or off."""
-        body = json.dumps([{"key": "mcp_enabled", "value": value}])
-        answer = json.loads(self.raw("settings/save", {"body": body})["body"])
-        assert answer["code"] == 200, answer
-
     def sign_in(self, username: str, password: str, otp_code: str = "") -> Person:
         data = self.gets("auth/login", username=username, password=password, otp_code=otp_code)
         return Person(self.cloud, data["token"])
@@ -261,38 +255,6 @@ def files(admin: Person) -> None:
     stage_members(admin)
     hold_names(admin)
     upload_in_parts(admin)
-
-
-def mcp(admin: Person) -> None:
-    """What a program does by MCP: it reads, writes, plans, shares and searches, and cancels a task."""
-    admin.set_mcp("true")
-    user = {"username": "agent", "password": "a long password", "base_path": "/", "role": 0, "permission": 0xFFFF}
-    admin.gets("users/create", **user)
-    owner = Person(admin.cloud).sign_in("agent", "a long password")
-    token = owner.gets("auth/token_create", title="agent", protocols=["mcp"])["token"]
-    person = Person(admin.cloud, token)
-
-    def call(tool: str, **arguments: Any) -> Any:
-        request = {"name": tool, "arguments": arguments}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request}
-        answer = person.raw("mcp/tools_list", {"body": json.dumps(message)})
-        return json.loads(answer["body"])["result"].get("structuredContent")
-
-    call("make_folder", path="/files/agent")
-    call("write_file", path="/files/agent/a", content="a")
-    assert call("list_folder", path="/files/agent")["entries"][0]["name"] == "a"
-    call("read_file", path="/files/agent/a")
-    for tool, ends in (
-        ("copy", {"source": "/files/agent/a", "target": "/files/agent/b"}),
-        ("move", {"source": "/files/agent/b", "target": "/files/agent/c"}),
-        ("remove", {"path": "/files/agent/c"}),
-    ):
-        call(tool, **ends, plan=call(tool, **ends)["plan"])
-    call("share", path="/files/agent/a")
-    call("search", keywords="agent")
-    call("list_tasks")
-    call("remove", path="/files/agent", plan=call("remove", path="/files/agent")["plan"])
-    admin.set_mcp("false")
 
 
 LOCK = (
