@@ -16,7 +16,14 @@ from tests.support.origin import Origin
 from tests.support.service import Client
 
 FOLLOWING = {"offline_download": "offline_download_transfer", "decompress": "decompress_upload"}
-KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # a task comes before the one that it chains
+KINDS = (
+    "upload",
+    "copy",
+    "move",
+    "compress",
+    *FOLLOWING,
+    *FOLLOWING.values(),
+)  # a task comes before the one that it chains
 ASKED = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
 SMALL_FILES = {"files": 120, "second": 120, "memory": 120, "bucket": 25}  # by the side they come from
 BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give

@@ -162,6 +162,7 @@ def aria2(world: World) -> Iterator[None]:
 def test_every_checkpoint_is_passed_by_some_work() -> None:
     elsewhere = {name for name in checkpoints.NAMES if name.startswith("index.")}  # see test_index.py
     elsewhere |= {name for name in checkpoints.NAMES if name.startswith("trash.")}  # see test_trash.py
+    elsewhere |= {name for name in checkpoints.NAMES if name.startswith("compress.")}  # see test_compress.py
     elsewhere |= {"upload.staged", "remove.batch"}  # see below, and test_large_folders.py
     assert {*SCENES, *elsewhere} == set(checkpoints.NAMES)
 

@@ -47,6 +47,9 @@ NAMES = (
     "extract.folders",
     "extract.member",
     "extract.chained",
+    "compress.part",  # a part of an archive is in staging, the record does not have that
+    "compress.packed",  # the archive is complete in staging and saved
+    "compress.stored",  # it is in the tree, the step is not over
     "index.planned",  # the walk's first folders are in staging, the record does not have that
     "index.written",  # a step's rows are files, and not in the index's store
     "index.stored",  # a file exists, and neither manifest nor record names it
