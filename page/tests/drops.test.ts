@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from 'vitest'
 import { Batch, Upload } from '../src/state/uploads/upload'
 
+const FILE = new File(['x'.repeat(10)], 'a.txt', { lastModified: 7 })
 const stored = new Map<string, string>()
 vi.stubGlobal('sessionStorage', {
   getItem: (key: string) => stored.get(key) ?? null,
@@ -14,7 +15,7 @@ beforeEach(() => {
 })
 
 function makeUpload(folder = '/@s/abc') {
-  const upload = new Upload(new Batch(folder), folder, 'a.txt', new File(['x'.repeat(10)], 'a.txt'))
+  const upload = new Upload(new Batch(folder), folder, 'a.txt', FILE)
   upload.state = 'running'
   return upload
 }
@@ -23,15 +24,15 @@ test('a file that is half sent is known after the page is loaded again, and a re
   const { drops } = await import('../src/state/drops.svelte')
   const upload = makeUpload()
   upload.sent = 5
-  drops.begin('/@s/abc', 'a.txt', 10, 'u1')
+  drops.begin('/@s/abc', FILE, 'u1')
   drops.observe(upload)
   vi.runAllTimers()
 
   vi.resetModules()
   const { drops: again } = await import('../src/state/drops.svelte')
-  expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5, id: 'u1' }])
-  expect(again.findUpload('/@s/abc', 'a.txt', 10)).toBe('u1')
-  expect(again.findUpload('/@s/abc', 'a.txt', 11)).toBe('')
+  expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5, modified: 7, id: 'u1' }])
+  expect(again.findUpload('/@s/abc', FILE)).toBe('u1')
+  expect(again.findUpload('/@s/abc', new File(['y'.repeat(10)], 'a.txt', { lastModified: 8 }))).toBe('')
   expect(again.session).toBe(drops.session)
   upload.state = 'done'
   upload.receipt = { name: 'a (2).txt', size: 10, sha256: 'ab', time: '2026-03-01T00:00:00Z' }

@@ -11,7 +11,8 @@ export interface Unfinished {
   name: string
   size: number // bytes
   sent: number // bytes
-  id: string // of the upload in parts, '' for a file that is sent as a whole
+  modified: number // milliseconds since the epoch
+  id: string // of the upload in parts
 }
 
 const SESSION_KEY = 'mangrove.drop-session'
@@ -44,17 +45,19 @@ class DropHistory {
   }
 
   /** Take note of an upload in parts. */
-  begin(root: string, name: string, size: number, id: string): void {
+  begin(root: string, { name, size, lastModified }: File, id: string): void {
     this.#change(root, ({ receipts, unfinished }) => {
       const others = unfinished.filter((upload) => upload.name !== name)
       const sent = unfinished.find((upload) => upload.id === id)?.sent ?? 0
-      return { receipts, unfinished: [...others, { name, size, sent, id }] }
+      return { receipts, unfinished: [...others, { name, size, sent, modified: lastModified, id }] }
     })
   }
 
   /** The upload in parts of a file that was begun before; '' if there is none. */
-  findUpload(root: string, name: string, size: number): string {
-    return this.listUnfinished(root).find((upload) => upload.name === name && upload.size === size)?.id ?? ''
+  findUpload(root: string, { name, size, lastModified }: File): string {
+    const isSame = (upload: Unfinished) =>
+      upload.name === name && upload.size === size && upload.modified === lastModified
+    return this.listUnfinished(root).find(isSame)?.id ?? ''
   }
 
   forget(root: string, name: string): void {
@@ -68,14 +71,14 @@ class DropHistory {
   observe(upload: Upload): void {
     const share = findShareId(upload.folder)
     if (!share || !upload.file) return
-    const { name, size, sent, state, receipt } = upload
+    const { name, sent, state, receipt } = upload
     this.#change(makeSharePath(share), ({ receipts, unfinished }) => {
-      const others = unfinished.filter((other) => other.name !== name)
-      const id = unfinished.find((other) => other.name === name)?.id ?? ''
-      const isOver = state !== 'running' && state !== 'queued'
+      const known = unfinished.find((other) => other.name === name)
+      const others = unfinished.filter((other) => other !== known)
+      const isOver = state !== 'running' && state !== 'queued' && state !== 'failed' // one that failed goes on
       return {
         receipts: receipt ? [...receipts, receipt].slice(-MAX_RECEIPTS) : receipts,
-        unfinished: isOver || !id ? others : [...others, { name, size, sent, id }],
+        unfinished: isOver || !known ? others : [...others, { ...known, sent }],
       }
     })
   }

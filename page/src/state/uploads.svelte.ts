@@ -1,5 +1,6 @@
 import { asProblem } from '../api/problem'
 import { t } from '../text/language.svelte'
+import { drops } from './drops.svelte'
 import { isReachable, whenReachable } from './reachable'
 import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
@@ -27,8 +28,6 @@ export class UploadQueue {
   paused = $state.raw<Pause | null>(null)
   reading = $state(0) // folders of this device that are being read
   readonly speed = new Speed()
-  /** Told of each upload as it goes on and ends. */
-  observer: (upload: Upload) => void = () => {}
   #owner: string | undefined
   #version = $state(0) // of all that is not reactive by itself
   #all: Upload[] = []
@@ -38,7 +37,7 @@ export class UploadQueue {
   #telling = new Telling()
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
-    this.observer(upload)
+    drops.observe(upload)
     this.#show()
   })
   #reconnecting = new AbortController()
@@ -99,7 +98,7 @@ export class UploadQueue {
     this.#asking = this.#asking.filter((upload) => !chosen.has(upload))
     for (const upload of chosen) {
       upload.state = 'canceled'
-      this.observer(upload)
+      drops.observe(upload)
       upload.controller?.abort('cancel')
     }
     this.#start()
@@ -170,7 +169,7 @@ export class UploadQueue {
       upload.task = await send(upload, asTask, controller.signal, (sent) => {
         this.speed.add(sent - upload.sent, performance.now())
         upload.sent = sent
-        this.observer(upload)
+        drops.observe(upload)
         this.#show()
       })
       upload.state = upload.task ? 'storing' : 'done'
@@ -182,7 +181,7 @@ export class UploadQueue {
     } finally {
       upload.controller = null
       this.#running.delete(upload)
-      this.observer(upload)
+      drops.observe(upload)
       this.#start()
     }
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -219,3 +220,27 @@ def test_files_are_sent_to_a_drop_link(
     assert client.bytes(f"{folder}/alpha.txt").content == b"# alpha.txt"
     assert "program.exe" not in client.names(folder)
     errors[:] = [error for error in errors if "413" not in error]  # the browser logs the file that is refused
+
+
+@wide
+def test_all_of_a_share_is_downloaded_as_a_zip(visitor: Any, client: Client, folder: str) -> None:
+    visitor.goto(share(client, folder, pwd=PASSWORD))
+    visitor.get_by_label("Password of the link").fill(PASSWORD)
+    visitor.get_by_role("button", name="Open").click()
+    with visitor.expect_download() as waiting:
+        visitor.get_by_role("link", name="Download all").click()
+    with zipfile.ZipFile(waiting.value.path()) as packed:
+        files = {name for name in packed.namelist() if not name.endswith("/")}
+        assert files == {"alpha.txt", "notes.md", "inner/deep.txt"}
+
+
+@wide
+def test_a_large_file_is_sent_to_a_share_that_shows_what_is_there(visitor: Any, client: Client, folder: str) -> None:
+    visitor.goto(share(client, folder, mode="both"))
+    visitor.get_by_role("link", name="alpha.txt").wait_for()
+    content = bytes(range(256)) * 2**16  # 16 MiB, more than a part
+    with visitor.expect_file_chooser() as waiting:
+        visitor.get_by_role("button", name="Upload files").click()
+    waiting.value.set_files([{"name": "large.bin", "mimeType": "", "buffer": content}])
+    visitor.get_by_role("link", name="large.bin").wait_for()
+    assert client.bytes(f"{folder}/large.bin").content == content

@@ -27,24 +27,14 @@ export async function sendToShare(
   if (!session) {
     return putToShare(makeShareBytesAddress(path, password), file, { session: drops.session, signal, onprogress })
   }
-  drops.begin(makeSharePath(findShareId(path)), name, file.size, session.upload_id)
-  const snapshot: UploadSnapshot & { receipt?: Stored | null } = await finish(session, file, options, {
-    'x-share-session': drops.session,
-  })
-  const stored = snapshot.receipt
+  drops.begin(makeSharePath(findShareId(path)), file, session.upload_id)
+  const { receipt } = await finish(session, file, options, { 'x-share-session': drops.session })
   return {
-    name: stored?.name ?? name,
-    size: stored?.size ?? file.size,
-    sha256: stored?.sha256 ?? '',
-    time: (stored ? new Date(stored.time * 1000) : new Date()).toISOString(),
+    name: String(receipt?.name ?? name),
+    size: Number(receipt?.size ?? file.size),
+    sha256: String(receipt?.sha256 ?? ''),
+    time: (receipt ? new Date(Number(receipt.time) * 1000) : new Date()).toISOString(), // of the service: in seconds
   }
-}
-
-interface Stored {
-  name: string
-  size: number
-  sha256: string
-  time: number // seconds since the epoch
 }
 
 /** The upload of the file that was begun before the page was loaded again, or a new one; null where visitors send whole
@@ -54,7 +44,7 @@ async function open(
   file: File,
   options: { overwrite: boolean; password: string; signal: AbortSignal },
 ): Promise<UploadSnapshot | null> {
-  const id = drops.findUpload(makeSharePath(findShareId(path)), file.name, file.size)
+  const id = drops.findUpload(makeSharePath(findShareId(path)), file)
   if (id) {
     const known = await resume(id, file, options)
     if (known) return known
@@ -76,7 +66,7 @@ async function resume(
   try {
     const headers = isHeader(password) ? { password } : {}
     const known = await call('get', '/api/fs/multipart/status', { query: { upload_id: id }, headers, signal })
-    return known.size === file.size ? known : null
+    return known.state === 'receiving' && known.size === file.size ? known : null
   } catch (thrown) {
     signal.throwIfAborted()
     if (thrown instanceof Problem && thrown.kind === 'offline') throw thrown

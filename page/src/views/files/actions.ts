@@ -45,7 +45,8 @@ export type Ask = (what: DialogName) => void
 const MAX_LINKS = 100 // each is asked for by itself
 
 /** True if something new may be put into the folder. */
-export function mayWriteIn({ about }: Place): boolean {
+export function mayWriteIn({ path, about }: Place): boolean {
+  if (findShareId(path)) return Boolean(about?.write) // as the share says, with or without an account
   return Boolean(about?.write && (session.may('write') || about.write_content_bypass))
 }
 
