@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
+
 from mangrove.drivers.part_names import TRASH
 from tests.contract.api import fixtures
 from tests.contract.api.fixtures import NOTHING_THERE, disk
-from tests.support.service import Client, Service
+from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 
 def find_ids(client: Client, folder: str) -> list[str]:
@@ -138,3 +140,25 @@ def test_version_is_restored_only_with_the_right_to_write(service: Service, admi
         with fixtures.user(service, admin, 0) as user:
             assert user.post("/api/fs/versions/restore", path=f"{mounted}/a.txt", id=id)["code"] == 403
         assert admin.bytes(f"{mounted}/a.txt").text == "second"
+
+
+def test_webdav_removes_into_the_trash_and_makes_the_name_anew(service: Service, admin: Client, folder: str) -> None:
+    def send(method: str, path: str, content: bytes = b"", **headers: str) -> int:
+        url = f"{service.address}/dav{folder}/{path}"
+        return httpx.request(
+            method, url, content=content, headers=headers, auth=("admin", ADMIN_PASSWORD)
+        ).status_code  # fmt: skip
+
+    assert (send("MKCOL", "d"), send("PUT", "d/a.txt", b"first")) == (201, 201)
+    assert send("DELETE", "d") == 204
+    assert send("GET", "d/a.txt") == 404
+    assert (send("MKCOL", "d"), send("PUT", "d/a.txt", b"second")) == (201, 201)
+    assert send("DELETE", "d/a.txt") == 204
+    assert send("PUT", "d/a.txt", b"third") == 201
+    assert send("PUT", "b.txt", b"b") == 201
+    destination = f"{service.address}/dav{folder}/d"
+    assert send("COPY", "b.txt", destination=destination, overwrite="T") == 204
+    assert send("GET", TRASH) == 404
+    assert send("PROPFIND", "../.mangrove-trash/") in (404, 400)
+    names = [row["path"].removeprefix(folder) for row in admin.ok("/api/fs/trash/list", path=folder)["content"]]
+    assert names == ["/d", "/d/a.txt", "/d"]
