@@ -59,10 +59,11 @@ class Session {
     }
   }
 
-  /** Throws Problem: `secondFactor` when the account asks for a code. */
-  async signIn(username: string, password: string, code: string, stay: boolean): Promise<void> {
+  /** `isInDirectory`: name and password are those of the LDAP directory. Throws Problem: `secondFactor` when the account asks for a code. */
+  async signIn(username: string, password: string, code: string, stay: boolean, isInDirectory = false): Promise<void> {
     // the plain password: its hash is worth as much to who listens, and browsers hash only over HTTPS
-    const { token } = await call('post', '/api/auth/login', { body: { username, password, otp_code: code }, token: '' })
+    const path = isInDirectory ? '/api/auth/login/ldap' : '/api/auth/login'
+    const { token } = await call('post', path, { body: { username, password, otp_code: code }, token: '' })
     await this.begin(token, stay)
   }
 

@@ -1,3 +1,4 @@
+import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
 import { taskKinds } from './kinds'
 import { manage } from './manage.en'
@@ -158,10 +159,12 @@ export const en = {
   },
   manage: {
     ...manage,
+    groups,
     title: 'Manage',
     sections: {
       storages: 'Storages',
       users: 'Users',
+      groups: 'Groups',
       rules: 'Rules',
       locks: 'Locks',
       settings: 'Settings',
@@ -200,7 +203,8 @@ export const en = {
       passwordHelp: 'Empty for none. Users who may open folders without their password are not asked.',
       path: 'Path',
       readers: 'Readers',
-      readersHelp: 'Only these users may open the folder. Empty: everybody.',
+      groups: 'Groups',
+      readersHelp: 'Only these users and groups may open the folder. Empty: everybody.',
       readme: 'Readme below the list',
       readmeText: 'Markdown below the list',
       removed: 'Rule deleted',

@@ -1,4 +1,5 @@
 import type { Texts } from './en'
+import { groups } from './groups.zh'
 import { helps } from './help.zh'
 import { passkeys, signInWith, sso, tokens } from './identity.zh'
 import { taskKinds } from './kinds'
@@ -151,10 +152,12 @@ export const zh: Texts = {
   },
   manage: {
     ...manage,
+    groups,
     title: '管理',
     sections: {
       storages: '存储',
       users: '用户',
+      groups: '用户组',
       rules: '规则',
       locks: '锁',
       settings: '设置',
@@ -192,6 +195,7 @@ export const zh: Texts = {
       passwordHelp: '留空表示没有密码。没有免密权限的用户都需要输入。',
       path: '路径',
       readers: '仅允许以下用户查看',
+      groups: '用户组',
       readersHelp: '不选择则所有人都可查看。',
       readme: '列表下方的说明',
       readmeText: '列表下方的 Markdown',

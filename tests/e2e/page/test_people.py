@@ -221,3 +221,40 @@ def test_ssh_keys_are_added_and_removed(page: Any, service: Service, shots: Path
     page.get_by_role("button", name="Remove the key laptop").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     page.get_by_text("There are no keys").wait_for()
+
+
+def test_a_group_is_made_used_changed_and_deleted(page: Any, service: Service, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    name = f"gina{width}"
+    member = make_user(service, name)
+    service.client().put(f"/files/grouped{width}/a.txt", b"text")
+    assert member.post("/api/fs/mkdir", path=f"/grouped{width}/new")["code"] == 403
+    page.goto("/@manage/groups")
+    fill_sign_in(page)
+    page.get_by_role("button", name="New group").click()
+    page.get_by_label("Name of the group").fill(f"editors {width}")
+    page.get_by_label(name, exact=True).check()
+    page.get_by_label("Sign in over WebDAV").check()
+    page.get_by_role("button", name="Add a folder").click()
+    folder = page.get_by_role("group", name="Folder 1")
+    folder.get_by_label("Folder", exact=True).fill(f"/files/grouped{width}")
+    folder.get_by_label("Upload and create").check()
+    page.screenshot(path=shots / f"group-form-{width}.png", full_page=True)
+    assert find_violations(page, AXE) == []
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name=f"editors {width}").get_by_text("1 member").wait_for()
+    page.screenshot(path=shots / f"groups-{width}.png")
+    assert find_violations(page, AXE) == []
+    assert member.post("/api/fs/mkdir", path=f"/grouped{width}/new")["code"] == 200
+    assert member.post("/api/fs/mkdir", path="/elsewhere")["code"] == 403
+
+    page.get_by_role("link", name=f"editors {width}").click()
+    page.get_by_role("button", name=f"Remove the folder /files/grouped{width}").click()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name=f"editors {width}").wait_for()
+    assert member.post("/api/fs/mkdir", path=f"/grouped{width}/newer")["code"] == 403
+    page.get_by_role("link", name=f"editors {width}").click()
+    page.get_by_role("button", name="Delete the group").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_text("Group deleted").wait_for()
+    assert page.get_by_role("link", name=f"editors {width}").count() == 0

@@ -12,6 +12,8 @@ import pytest
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations
 from tests.support.service import Client, Service
+from tests.support.slapd import BASE, MANAGER, MANAGER_PASSWORD, run_slapd
+from tests.support.slapd import PASSWORD as DIRECTORY_PASSWORD
 
 PASSWORD = "seven green bottles"
 
@@ -161,3 +163,25 @@ def consent(page: Any, button: str, subject: str) -> None:
         page.get_by_role("button", name=button).click()
     opened.value.locator("input[name=sub]").fill(subject)
     opened.value.locator("button[type=submit]").first.click()
+
+
+def test_a_user_of_the_directory_signs_in(page: Any, service: Service, tmp_path: Path, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    with run_slapd(tmp_path) as directory:
+        values = {
+            "ldap_login_enabled": "true", "ldap_server": directory.plain, "ldap_manager_dn": MANAGER,
+            "ldap_manager_password": MANAGER_PASSWORD, "ldap_user_search_base": BASE, "ldap_default_permission": "8",
+        }  # fmt: skip
+        save(service, **values)
+        page.goto("/")
+        page.get_by_label("My account is in the directory").check()
+        page.screenshot(path=shots / f"sign-in-directory-{width}.png")
+        assert find_violations(page, AXE) == []
+        fill_sign_in(page, "bob", "wrong")
+        page.get_by_text("is wrong").wait_for()
+        fill_sign_in(page, "bob", DIRECTORY_PASSWORD)
+        page.get_by_role("grid").wait_for()
+        page.get_by_role("button", name="Account").click()
+        page.get_by_role("menuitem", name="Sign out").click()
+        assert page.get_by_label("My account is in the directory").is_checked()
+    save(service, ldap_login_enabled="false")

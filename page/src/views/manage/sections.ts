@@ -12,6 +12,7 @@ interface Section {
 export const SECTIONS: readonly Section[] = [
   { name: 'storages', load: () => import('./storages/StoragesSection.svelte') },
   { name: 'users', load: () => import('./users/UsersSection.svelte') },
+  { name: 'groups', load: () => import('./groups/GroupsSection.svelte') },
   { name: 'rules', load: () => import('./rules/RulesSection.svelte') },
   { name: 'locks', load: () => import('./locks/LocksSection.svelte') },
   { name: 'settings', load: () => import('./settings/SettingsSection.svelte') },

@@ -1,0 +1,25 @@
+/** Texts about groups of users. */
+export const groups = {
+  add: 'New group',
+  addFolder: 'Add a folder',
+  confirmRemove: (name: string) =>
+    `Delete the group ${name}? Its members lose the rights that it gives. Rules that name it stay closed.`,
+  count: (count: number, shown: string) => (count === 1 ? '1 member' : `${shown} members`),
+  explanation: 'A group gives its members rights, in the whole tree or in folders, in addition to their own.',
+  findMember: 'Find a user',
+  folder: 'Folder',
+  folderNumber: (number: number) => `Folder ${number}`,
+  folders: 'Folders with further rights',
+  foldersHelp: 'These rights apply in the folder and below it.',
+  inFolder: (path: string, rights: string) => `${path}: ${rights}`,
+  members: 'Members',
+  name: 'Name of the group',
+  noMember: 'No user matches.',
+  none: 'There are no groups.',
+  noRights: 'No further rights',
+  remove: 'Delete the group',
+  removed: 'Group deleted',
+  removeFolder: (path: string) => `Remove the folder ${path}`,
+  rightsHelp: 'These rights apply in the whole tree below the home folder of each member.',
+  saved: 'Group saved',
+}

@@ -1,0 +1,25 @@
+import type { Texts } from './en'
+
+export const groups: Texts['manage']['groups'] = {
+  add: '新建用户组',
+  addFolder: '添加文件夹',
+  confirmRemove: (name) => `要删除用户组 ${name} 吗？其成员会失去该组给予的权限。提到它的规则保持关闭。`,
+  count: (_, shown) => `${shown} 名成员`,
+  explanation: '用户组在成员自身权限之外，再给予其整个目录树或某些文件夹中的权限。',
+  findMember: '查找用户',
+  folder: '文件夹',
+  folderNumber: (number) => `文件夹 ${number}`,
+  folders: '有额外权限的文件夹',
+  foldersHelp: '这些权限适用于该文件夹及其下级。',
+  inFolder: (path, rights) => `${path}：${rights}`,
+  members: '成员',
+  name: '用户组名称',
+  noMember: '没有匹配的用户。',
+  none: '没有用户组。',
+  noRights: '没有额外权限',
+  remove: '删除用户组',
+  removed: '已删除用户组',
+  removeFolder: (path) => `移除文件夹 ${path}`,
+  rightsHelp: '这些权限适用于每名成员主目录下的整个目录树。',
+  saved: '已保存用户组',
+}
