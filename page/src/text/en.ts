@@ -4,6 +4,7 @@ import { taskKinds } from './kinds'
 import { manage } from './manage.en'
 import { share } from './share.en'
 import { trash } from './trash.en'
+import { versions } from './versions.en'
 
 /** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
@@ -599,6 +600,7 @@ export const en = {
       count === 1 ? `“${first}” could not be read.` : `“${first}” and ${count - 1} others could not be read.`,
     unreadableFile: 'The browser can no longer read this file.',
   },
+  versions,
   view: {
     archiveTop: 'Archive',
     asText: 'Show as text',

@@ -95,7 +95,7 @@ export const manage = {
     tokenHelp: 'Programs that send it act as the administrator. Keep it secret.',
     tokenAdvice:
       'We advise against this token: it may do everything and never expires. Give each program a token of its own, with a scope and an expiry, in your',
-    tokenAdviceLink: 'profile',
+    tokenAdviceLink: 'profile.',
     tokenReset: 'New token created',
     undo: 'Undo',
   },

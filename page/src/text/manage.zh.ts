@@ -95,7 +95,7 @@ export const manage: typeof texts = {
     tokenCopied: '令牌已复制',
     tokenHelp: '持有它的程序等同于管理员，请妥善保密。',
     tokenAdvice: '不建议使用此令牌：它可以做任何事且永不过期。请为每个程序单独创建带有范围和期限的令牌，位于您的',
-    tokenAdviceLink: '个人资料',
+    tokenAdviceLink: '个人资料。',
     tokenReset: '已生成新令牌',
     undo: '撤销',
   },

@@ -8,6 +8,7 @@ import { manage } from './manage.zh'
 import { settingLabels } from './settings.zh'
 import { share } from './share.zh'
 import { trash } from './trash.zh'
+import { versions } from './versions.zh'
 
 export const zh: Texts = {
   archivePassword: {
@@ -582,6 +583,7 @@ export const zh: Texts = {
     unreadable: (count, first) => (count === 1 ? `无法读取“${first}”。` : `无法读取“${first}”等 ${count} 项。`),
     unreadableFile: '此设备不再提供该文件。',
   },
+  versions,
   view: {
     archiveTop: '压缩包',
     asText: '以文本显示',

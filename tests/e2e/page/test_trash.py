@@ -89,3 +89,25 @@ def test_the_dialog_says_that_a_removal_is_final(page: Any, client: Client, tmp_
     page.get_by_role("dialog").wait_for(state="detached")
     assert page.get_by_role("button", name="Undo").count() == 0
     assert client.names(mount_path) == []
+
+
+def test_a_version_is_opened_and_restored(page: Any, client: Client, tmp_path: Path, shots: Path) -> None:
+    width = page.viewport_size["width"]
+    mount_path = f"/versions{width}"
+    addition = f'{{"root_folder_path": "{tmp_path}", "keep_versions": 5}}'
+    client.ok("/api/admin/storage/create", mount_path=mount_path, driver="Local", addition=addition)
+    for content in (b"first text", b"second text"):
+        assert client.put(f"{mount_path}/a.txt", content)["code"] == 200
+    sign_in(page, f"/@{mount_path}")
+    page.get_by_role("row", name="a.txt").click(button="right")
+    page.get_by_role("menuitem", name="Versions").click()
+    dialog = page.get_by_role("dialog", name="Versions of a.txt")
+    dialog.get_by_text("current").wait_for()
+    page.screenshot(path=shots / f"versions-{width}.png")
+    assert find_violations(page, AXE) == []
+    link = dialog.get_by_role("link").nth(1).get_attribute("href")
+    assert client.http.get(link).text == "first text"
+    dialog.get_by_role("button", name="Restore").click()
+    page.get_by_text("Restored the version of").wait_for()
+    dialog.get_by_role("listitem").nth(2).wait_for()
+    assert client.bytes(f"{mount_path}/a.txt").text == "first text"

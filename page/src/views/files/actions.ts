@@ -40,6 +40,7 @@ export type DialogName =
   | 'renameAll'
   | 'share'
   | 'unpack'
+  | 'versions'
 export type Ask = (what: DialogName) => void
 
 const MAX_LINKS = 100 // each is asked for by itself
@@ -76,6 +77,7 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
         run: () => ask('link'),
       },
     !isInShare && isFile && mayUnpack(entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
+    !isInShare && isFile && { text: t().versions.verb, icon: 'history', run: () => ask('versions') },
     mayRename && entry && { text: text.rename, icon: 'rename', run: () => ask('rename') },
     mayRename && !entry && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
     mayChange && session.may('move') && { text: t().changes.move, icon: 'move', run: () => ask('move') },
