@@ -42,6 +42,7 @@ def test_the_form_is_as_published() -> None:
     defaults = {name: item["default"] for name, item in described.items() if item["default"]}
     assert defaults == {
         "root_folder_path": "/", "sign_url_expire": "4", "list_object_version": "v1", "enable_direct_upload": "false",
+        "trash_days": "30",
     }  # fmt: skip
     assert described["list_object_version"]["options"] == "v1,v2"
     assert S3Options.list_secrets() >= {"secret_access_key", "session_token"}
