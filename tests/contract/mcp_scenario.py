@@ -1,4 +1,4 @@
-"""What a program does by MCP in a deployment."""
+"""The requests that a program sends to the MCP endpoint of a deployment."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from mangrove.standalone import template
 from mangrove.tasks.core import file_copy
 from tests.contract import index_scenarios, transfer_scenarios
 from tests.contract.scenarios import Person, lose_uploads
-from tests.contract.transfer_scenarios import MANY
+from tests.contract.transfer_scenarios import NAME_COUNT
 from tests.contract.worker_faults import LARGE, change, check_no_parts, interrupt, names
 from tests.support import lambdas
 
@@ -131,7 +131,7 @@ def refuse_starts(admin: Person) -> None:
     answers = [
         admin.sends("/files/refused", b"x", as_task="true"),
         admin.asks("files/copy", src_dir="/outside", dst_dir="/files", names=["whole"], overwrite=True),
-        admin.asks("files/copy", src_dir="/outside/many", dst_dir="/files", names=list(map(str, range(MANY)))),
+        admin.asks("files/copy", src_dir="/outside/many", dst_dir="/files", names=list(map(str, range(NAME_COUNT)))),
     ]
     made = steps.create_state_machine(
         name=known["name"], definition=known["definition"], roleArn=known["roleArn"]

@@ -39,7 +39,7 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "files/versions_by_query": 500,
     "files/versions_restore": 500,
 }
-MORE = {"download/begin"}  # states that are followed by waiting
+WAITING_STATES = {"download/begin"}  # states that are followed by waiting
 STATUS = {
     "downloads/d_get": 302,
     "downloads/p_get": 206,
@@ -152,11 +152,11 @@ def list_names(cloud: lambdas.Cloud, values: Values, path: str) -> list[str]:
 
 
 def run(cloud: lambdas.Cloud, values: Values, name: str, code: int | None = None) -> Any:
-    if name in BEFORE:
-        BEFORE[name](cloud, values)
+    if name in PREPARATIONS:
+        PREPARATIONS[name](cloud, values)
     if name.partition("/")[0] in MACHINES:
         answer = cloud.get_function_in(f"functions/workers/{name}")(values.fill(name))
-        assert (answer["tid"], answer["more"]) == (values.known["tid"], name in MORE), (name, answer)
+        assert (answer["tid"], answer["more"]) == (values.known["tid"], name in WAITING_STATES), (name, answer)
         return answer
     function = cloud.get_function_in(f"functions/api/{name.partition('/')[0]}")
     return check_answer(values, name, function(values.fill(name)), code)
@@ -249,7 +249,7 @@ def name_index_task(cloud: lambdas.Cloud, values: Values) -> None:
     values.known["tid"] = indexing.make_task_id(1)
 
 
-BEFORE: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample needs
+PREPARATIONS: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample needs
     "auth/passkey_begin_login": allow_passkeys,
     "uploads/multipart_abort": begin_multipart,
     "files/archive_meta": upload_archive,

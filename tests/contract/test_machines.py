@@ -22,10 +22,10 @@ from mangrove.tasks.core.leases import Busy, Superseded
 from mangrove.tasks.core.steps import Cancelled
 from tests.support.interpreters import Execution, Interpreter, run_here, start_moto
 
-GIVEN = {"tid": "t"}
+TASK_INPUT = {"tid": "t"}
 DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}
-MORE: dict[str, Any] = {"tid": "t", "more": True, "seconds": 0}
-LATER: dict[str, Any] = {"tid": "t", "more": True, "seconds": 7}
+NEXT_STEP: dict[str, Any] = {"tid": "t", "more": True, "seconds": 0}
+DELAYED_STEP: dict[str, Any] = {"tid": "t", "more": True, "seconds": 7}
 DEFINITIONS: dict[str, dict[str, Any]] = {
     path.name.removesuffix(".asl.json"): json.loads(path.read_text())
     for path in sorted((ROOT / "state_machines").iterdir())
@@ -62,7 +62,7 @@ def there() -> Iterator[Interpreter]:
 
 
 def both(
-    there: Interpreter, definition: dict[str, Any], script: Script, input: dict[str, Any] = GIVEN
+    there: Interpreter, definition: dict[str, Any], script: Script, input: dict[str, Any] = TASK_INPUT
 ) -> tuple[Execution, Execution]:
     """Run the two interpreters on the same definition and workers."""
     return run_here(definition, input, Workers(script)), there(definition, input, Workers(script))
@@ -130,43 +130,45 @@ DEATHS = [
     "Lambda.ClientExecutionTimeoutException", "Runtime.ExitError",
     "Sandbox.Timedout",
 ]  # fmt: skip
-EARLY, LATE = {"slices": (1, 0), "fails": 1}, {"fails": 2}
+FIRST_WORKER_FAILURE, SECOND_WORKER_FAILURE = {"slices": (1, 0), "fails": 1}, {"fails": 2}
 SCENES = {
     "success in one slice": Scene(),
-    "several slices": Scene(second=[MORE, MORE, DONE], slices=(1, 3)),
-    "slices with pauses": Scene(first=[LATER | {"more": False}], second=[LATER, LATER, DONE], slices=(1, 3)),
+    "several slices": Scene(second=[NEXT_STEP, NEXT_STEP, DONE], slices=(1, 3)),
+    "slices with pauses": Scene(
+        first=[DELAYED_STEP | {"more": False}], second=[DELAYED_STEP, DELAYED_STEP, DONE], slices=(1, 3)
+    ),
     "busy, then success": Scene([Busy(), Busy(), DONE], [Busy(), DONE]),
-    "busy for ever": Scene([Busy()], **EARLY),
+    "busy for ever": Scene([Busy()], **FIRST_WORKER_FAILURE),
     "unreachable, then success": Scene(second=[Unreachable(), Unreachable("gone"), DONE]),
-    "unreachable for ever": Scene(second=[Unreachable("gone")], **LATE),
+    "unreachable for ever": Scene(second=[Unreachable("gone")], **SECOND_WORKER_FAILURE),
     "busy and unreachable in turn": Scene(second=[Busy(), Unreachable(), Busy(), Unreachable(), DONE]),
     "retries begin anew with every slice": Scene(
-        second=[*[Unreachable()] * 4, MORE, *[Unreachable()] * 4, DONE], slices=(1, 2)
+        second=[*[Unreachable()] * 4, NEXT_STEP, *[Unreachable()] * 4, DONE], slices=(1, 2)
     ),
     **{
-        f"died of {name}": Scene([make_death(name), DONE], [make_death(name), Busy(), MORE, DONE], slices=(1, 2))
+        f"died of {name}": Scene([make_death(name), DONE], [make_death(name), Busy(), NEXT_STEP, DONE], slices=(1, 2))
         for name in DEATHS
     },
     **{
         f"no room: {name}": Scene(
-            [make_death(name)] * 9 + [DONE], [make_death(name), MORE, Busy(), DONE], slices=(1, 2)
+            [make_death(name)] * 9 + [DONE], [make_death(name), NEXT_STEP, Busy(), DONE], slices=(1, 2)
         )
         for name in ("Lambda.TooManyRequestsException", "RecordsThrottled")
     },
-    "no room for an hour": Scene([make_death("Lambda.TooManyRequestsException")], **EARLY),
-    "died for ever": Scene(second=[make_death("Sandbox.Timedout")], **LATE),
-    "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **EARLY),
-    "a failure of the second worker": Scene(second=[MORE, AccessDenied()], slices=(1, 2), fails=2),
-    "a mistake in the worker": Scene(second=[KeyError("x")], **LATE),
-    "cancelled": Scene(second=[MORE, Cancelled()], slices=(1, 2), fails=2),
-    "superseded": Scene([Superseded()], **EARLY),
+    "no room for an hour": Scene([make_death("Lambda.TooManyRequestsException")], **FIRST_WORKER_FAILURE),
+    "died for ever": Scene(second=[make_death("Sandbox.Timedout")], **SECOND_WORKER_FAILURE),
+    "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **FIRST_WORKER_FAILURE),
+    "a failure of the second worker": Scene(second=[NEXT_STEP, AccessDenied()], slices=(1, 2), fails=2),
+    "a mistake in the worker": Scene(second=[KeyError("x")], **SECOND_WORKER_FAILURE),
+    "cancelled": Scene(second=[NEXT_STEP, Cancelled()], slices=(1, 2), fails=2),
+    "superseded": Scene([Superseded()], **FIRST_WORKER_FAILURE),
     "settle retried": Scene(settle=[Busy(), StorageProblem(), ValueError("x"), DONE]),
     "settle fails for ever": Scene(settle=[Busy()], ends=False),
-    "a failure, then settle retried": Scene([AccessDenied()], settle=[Busy(), DONE], **EARLY),
+    "a failure, then settle retried": Scene([AccessDenied()], settle=[Busy(), DONE], **FIRST_WORKER_FAILURE),
 }
 LOOPS = {
-    "several slices of both workers": Scene([MORE, MORE, DONE], [MORE, DONE], slices=(3, 2)),
-    "the second slice of the first worker fails": Scene([MORE, AccessDenied()], slices=(2, 0), fails=1),
+    "several slices of both workers": Scene([NEXT_STEP, NEXT_STEP, DONE], [NEXT_STEP, DONE], slices=(3, 2)),
+    "the second slice of the first worker fails": Scene([NEXT_STEP, AccessDenied()], slices=(2, 0), fails=1),
 }
 
 
@@ -232,7 +234,7 @@ WHOLE, WRONG = ["A", "B", "W", "S"], ["A", "B", "W"]
     [
         (DONE, WHOLE, [0]),
         (DONE | {"seconds": 9}, WHOLE, [9]),
-        (MORE, ["A", "B", "F"], []),
+        (NEXT_STEP, ["A", "B", "F"], []),
         ({"more": False}, WRONG, []),
         ({"more": False, "seconds": -1}, WRONG, []),
         ({"more": False, "seconds": "1"}, WRONG, []),
@@ -252,7 +254,7 @@ def test_a_failure_that_nothing_catches_names_itself() -> None:
         raise AccessDenied("not for you")
 
     with pytest.raises(ExecutionFailed, match="Denied: not for you"):
-        asyncio.run(Machine(CHOICE).run(GIVEN, work))
+        asyncio.run(Machine(CHOICE).run(TASK_INPUT, work))
 
 
 SHARED = {
@@ -296,7 +298,7 @@ SHARED = {
     ],
 )
 def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[Step], visited: list[str]) -> None:
-    input = GIVEN | {"parts": [{"tid": "t", "part": number} for number in range(3)]}
+    input = TASK_INPUT | {"parts": [{"tid": "t", "part": number} for number in range(3)]}
     ours, theirs = both(there, SHARED, {"Part": answers, "Walk": [DONE], "Settle": [DONE]}, input)
     assert ours.visited == theirs.visited == visited
     assert ours.output == theirs.output == DONE
@@ -307,7 +309,7 @@ def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[
 def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> None:
     """Each part as long as it has more to do, beside others; one that is lost is done again by the next round."""
     inputs = [{"tid": "t", "round": 0, "part": number} for number in range(3)]
-    handed = [MORE | {"shared": True, "parts": inputs}, MORE | {"shared": True, "parts": inputs[1:]}]
+    handed = [NEXT_STEP | {"shared": True, "parts": inputs}, NEXT_STEP | {"shared": True, "parts": inputs[1:]}]
     parts: list[Step] = [{**inputs[0], "more": True}, DONE, Unreachable(), DONE, KeyError("lost"), DONE]
     script = {"Plan": [DONE], "Move": [*handed, DONE | {"shared": False}], "Part": parts, "Settle": [DONE]}
     ours, theirs = both(there, change(Share__MaxConcurrency=1), script)
@@ -321,7 +323,7 @@ def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> 
 def test_a_map_of_which_an_item_fails_has_failed() -> None:
     """As the documentation of Step Functions says; moto lets it pass."""
     definition = shared(Share__ItemProcessor__States__Part__Catch=[])
-    input = GIVEN | {"parts": [GIVEN, GIVEN]}
+    input = TASK_INPUT | {"parts": [TASK_INPUT, TASK_INPUT]}
     done = run_here(definition, input, Workers({"Part": [DONE, AccessDenied("no")], "Settle": [DONE]}))
     assert done.visited == ["Share", "Settle"]
     assert done.calls[-1][1]["failure"]["Error"] == "States.ExceedToleratedFailureThreshold"

@@ -26,7 +26,7 @@ from tests.support.recorder import Right
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 
-LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
+MAX_EVENT_BYTES = 6 << 20  # bytes that Lambda hands to a function
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -157,7 +157,7 @@ def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.C
 
 
 def test_no_function_upload_reaches_size_of_parts() -> None:
-    assert s3upload.PART > LARGEST_EVENT
+    assert s3upload.PART > MAX_EVENT_BYTES
 
 
 TABLES = {"TransactItems": [

@@ -16,7 +16,7 @@ from mangrove.standalone import template
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
-MOST_ROUTES = 290  # AWS takes 300
+MAX_ROUTES = 290  # AWS takes 300
 PAGE = {"/", "/@assets/{proxy+}"}  # for people, who need no dialect
 DAV = {"/dav", "/dav/", "/dav/{proxy+}"}  # its verbs are more than a template can name
 
@@ -46,7 +46,7 @@ def test_template_routes_match_those_of_functions() -> None:
 
 
 def test_there_are_fewer_routes_than_an_http_api_takes() -> None:
-    assert len(template.read_routes()) <= MOST_ROUTES
+    assert len(template.read_routes()) <= MAX_ROUTES
 
 
 def test_every_table_is_named_to_the_functions_and_by_nobody_else() -> None:

@@ -27,7 +27,7 @@ from tests.contract.worker_faults import (
 from tests.support import lambdas
 from tests.support.recorder import THROTTLED, Right
 
-MANY = enqueue.MAX_SINGLE_TASKS + 5  # names that are one task, also without the first of them
+NAME_COUNT = enqueue.MAX_SINGLE_TASKS + 5  # names that are one task, also without the first of them
 
 
 def run_all(admin: Person) -> None:
@@ -91,9 +91,9 @@ def run_lists(admin: Person, outside: Outside) -> None:
     """Transfer many names with one task: from another storage, and within the bucket if the request has no time to
     move them.
     """
-    for number in range(MANY):
+    for number in range(NAME_COUNT):
         outside[f"many/{number}"] = b"x"
-    requested_names = [str(number) for number in range(MANY)]
+    requested_names = [str(number) for number in range(NAME_COUNT)]
     for folder in ("/files/many", "/files/more"):
         admin.gets("files/mkdir", path=folder)
     done = [("copy", id) for id in admin.transfer("copy", "/outside/many", "/files/many", *requested_names)]

@@ -15,7 +15,7 @@ from tests.support.recorder import Right
 from tests.support.runtime_api import Function
 
 LARGE = bytes(file_copy.MAX_WHOLE_BYTES + 1)  # goes in parts
-MOST_SECONDS = 60  # until a worker's next heartbeat
+HEARTBEAT_WAIT_SECONDS = 60  # until a worker's next heartbeat
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
@@ -67,7 +67,7 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
 
     def cancel_and_wait() -> None:
         cancel()
-        known, end = len(worker.calls), time.monotonic() + MOST_SECONDS
+        known, end = len(worker.calls), time.monotonic() + HEARTBEAT_WAIT_SECONDS
         while all(call.operation != "dynamodb:UpdateItem" for call in worker.calls[known:]):
             assert time.monotonic() < end, "no heartbeat"
             time.sleep(0.02)

@@ -24,7 +24,7 @@ KINDS = (
     *FOLLOWING,
     *FOLLOWING.values(),
 )  # a task comes before the one that it chains
-ASKED = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
+REQUESTED_KINDS = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
 SMALL_FILES = {"files": 120, "second": 120, "memory": 120, "bucket": 25}  # by the side they come from
 BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give
 
@@ -170,7 +170,7 @@ def prepare_jobs(backends: Mapping[str, Side], number: int) -> list[Job]:
 
 
 def _make_any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
-    kind = rng.choice(ASKED)
+    kind = rng.choice(REQUESTED_KINDS)
     target = rng.choice(tuple(backends))
     origin = rng.choice([backend for backend in backends if backend != target])
     if kind == "upload":

@@ -20,7 +20,7 @@ from tests.support.service import Service
 
 PROCESSES = 3
 BACK_SECONDS = 30.0  # until one that died is there again
-TRIES = 60  # connections, until each process has accepted one; one address may not have many more
+MAX_CONNECTIONS = 60  # until each process has accepted one; one address may not have many more
 TROUBLES = (OSError, http.client.HTTPException)
 
 
@@ -74,7 +74,7 @@ class Family:
         """A connection to each process that answers now; fewer where some are killed meanwhile."""
         expected, callers, rest = set(self.list_servers()), dict[int, Caller](), list[Caller]()
         try:
-            for _ in range(TRIES):
+            for _ in range(MAX_CONNECTIONS):
                 if expected <= callers.keys() | self.killed:
                     break
                 caller = self.connect()

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("crash")]
 ALL_RIGHTS = 0x7FFF
 KILLS = int(os.environ.get("KILLS", "6"))
 PROCESSES = 4
-LEAST_SECONDS, MOST_SECONDS = 0.2, 1.5  # between a return and the next kill
+MIN_KILL_SECONDS, MAX_KILL_SECONDS = 0.2, 1.5  # between a return and the next kill
 ENGINE_SHARE = 0.2  # of the kills
 SETTLE_SECONDS = 180.0
 SEARCH_SECONDS = 90.0  # until a search finds all
@@ -68,7 +68,7 @@ def kill_some(family: Family, chooser: random.Random) -> None:
             os.kill(engines[0], signal.SIGKILL)
     else:
         family.kill(chooser.choice(family.wait_until_whole()))
-    time.sleep(chooser.uniform(LEAST_SECONDS, MOST_SECONDS))
+    time.sleep(chooser.uniform(MIN_KILL_SECONDS, MAX_KILL_SECONDS))
 
 
 def settle(client: Client) -> None:

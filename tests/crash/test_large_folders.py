@@ -22,12 +22,12 @@ from tests.servers.object_store import object_store
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("large folders")]  # one world at a time
 
-MANY = 200  # entries that take longer to remove than a request may, each LATE
-LATE = 250.0  # milliseconds
-FOLDERS = 14  # that take longer to remove than a request may, each LATER
-LATER = 2000.0
-SECONDS = 300.0
-TRIES = 3
+ENTRY_COUNT = 200  # entries that take longer to remove than a request may, each DELETE_MILLISECONDS
+DELETE_MILLISECONDS = 250.0
+FOLDER_COUNT = 14  # that take longer to remove than a request may, each POST_MILLISECONDS
+POST_MILLISECONDS = 2000.0
+TASK_SECONDS = 300.0
+MAX_ATTEMPTS = 3
 
 
 @contextmanager
@@ -43,8 +43,8 @@ def test_a_rename_that_is_killed_ends_whole(tmp_path: Path, name: str) -> None:
     files = {f"{number % 7}/{number:04}": str(number).encode() for number in range(s3.MAX_OBJECTS_WITHOUT_TASK + 1)}
     with open_world(tmp_path) as world:
         job = make_rename(world.backends["bucket"], "", "large", trees.parents({"": None, **files}))
-        harness.stop_at(world, job, name, SECONDS)
-        world.settle(job.kinds, SECONDS)
+        harness.stop_at(world, job, name, TASK_SECONDS)
+        world.settle(job.kinds, TASK_SECONDS)
         world.check_done([job])
 
 
@@ -54,7 +54,7 @@ def stop_at(
     """Ask for something, see that the service kills itself at the checkpoint `name`, and restart it; again where it was
     the index of a new service that came there first, and nobody was told that anything is done. `when_answered`: the
     task is at work for long enough for the order to be given then."""
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         fill()
         if not when_answered:
             world.die_at(name)
@@ -62,7 +62,7 @@ def stop_at(
             world.client.ok(f"/api/fs/{verb}", **body)
         if when_answered:
             world.die_at(name)
-        if not world.has_died(SECONDS):
+        if not world.has_died(TASK_SECONDS):
             raise Broken(f"the work never came to {name}: {world.undone()}")
         world.restart()
         if world.tasks("move", "undone") or world.tasks("move", "done"):
@@ -72,7 +72,7 @@ def stop_at(
 
 def check_one_task(world: World) -> None:
     """The task has ended well, and nothing of it is left."""
-    world.settle(["move"], SECONDS)
+    world.settle(["move"], TASK_SECONDS)
     (row,) = world.tasks("move", "done")
     assert (row["state"], row["error"]) == (2, "")
     assert not [*(world.data / "staging").rglob("*")]
@@ -81,8 +81,8 @@ def check_one_task(world: World) -> None:
 @pytest.mark.parametrize("name", ["queue.opened", "step.acquired", "remove.batch", "step.worked", "settle.cleaned"])
 def test_a_removal_that_is_killed_ends_complete(tmp_path: Path, name: str) -> None:
     """Nothing but what was named is removed at any instant; all of that is at the end."""
-    names = [f"{number:03}" for number in range(MANY)]
-    with open_world(tmp_path, DELETE=LATE) as world:
+    names = [f"{number:03}" for number in range(ENTRY_COUNT)]
+    with open_world(tmp_path, DELETE=DELETE_MILLISECONDS) as world:
         bucket = world.backends["bucket"]
         assert isinstance(bucket, Bucket)
         existing = {"d/kept": b"kept", "d/0000/below": b"x", "other": b"other"}
@@ -106,12 +106,12 @@ def test_a_removal_that_is_killed_ends_complete(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize("name", ["manifest.stored", "move.tidied", "settle.cleaned"])
 def test_a_removal_of_empty_folders_that_is_killed_ends_complete(tmp_path: Path, name: str) -> None:
     """A folder that holds a file stays, with what is above it."""
-    with open_world(tmp_path, POST=LATER) as world:
+    with open_world(tmp_path, POST=POST_MILLISECONDS) as world:
         bucket = world.backends["bucket"]
         assert isinstance(bucket, Bucket)
 
         def fill() -> None:
-            for number in range(FOLDERS):
+            for number in range(FOLDER_COUNT):
                 bucket.put(f"d/{number:02}/deep", None)
             bucket.put("d/full/deep/file", b"x")
 

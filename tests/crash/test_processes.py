@@ -26,7 +26,7 @@ from tests.support.service import Client, run_service, start_service
 pytestmark = pytest.mark.xdist_group("crash")
 
 KILLS = int(os.environ.get("KILLS", "6"))
-LEAST_SECONDS, MOST_SECONDS = 0.02, 0.3  # between a return and the next kill
+MIN_KILL_SECONDS, MAX_KILL_SECONDS = 0.02, 0.3  # between a return and the next kill
 SETTLE_SECONDS = 120.0
 PAUSE_SECONDS = 0.2  # in which a copy would be done
 READERS = 4
@@ -111,7 +111,7 @@ def test_a_killed_process_takes_nothing_with_it(family: Family, tmp_path: Path) 
     try:
         for _ in range(KILLS):
             family.kill(rng.choice(family.wait_until_whole()))
-            time.sleep(rng.uniform(LEAST_SECONDS, MOST_SECONDS))
+            time.sleep(rng.uniform(MIN_KILL_SECONDS, MAX_KILL_SECONDS))
         family.wait_until_whole()
         expected = changing.seen + PROCESSES
         end = time.monotonic() + SETTLE_SECONDS

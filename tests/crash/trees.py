@@ -11,7 +11,7 @@ from random import Random
 import py7zr
 
 LARGE = (9 << 20, 26 << 20)  # bytes; from 8 MiB on a file is stored in parts
-LARGEST = 72 << 20
+MAX_FILE_BYTES = 72 << 20
 ODD = (
     "a b", " leading", "trailing ", "per%20cent%", "plus+and&amp;", "quote'\"", "#hash?query=1", "ünïcödé-ß", "日本語",
     "🎁 gift", ".hidden", "...", "semi;colon,comma", "[brackets](and) {braces}", "$dollar^caret~", "ends.in.dot.",
@@ -24,7 +24,7 @@ Tree = dict[str, "bytes | None"]  # paths below a top folder to contents, None f
 
 def content(rng: Random, large: bool = False) -> bytes:
     if large:
-        size = rng.randrange(*LARGE) if rng.random() < 0.95 else rng.randrange(LARGE[1], LARGEST)
+        size = rng.randrange(*LARGE) if rng.random() < 0.95 else rng.randrange(LARGE[1], MAX_FILE_BYTES)
         return unlike(rng, size)
     return rng.randbytes(rng.choice((0, 1, rng.randrange(2000), rng.randrange(40_000))))
 

@@ -21,7 +21,7 @@ from tests.support.service import Client, Service, run_service, start_service
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 ANSWER_SECONDS = 10.0  # what the interface promises of a storage that hangs
-AT_ONCE_SECONDS = 2.0  # far below that, on a loaded machine too
+MAX_ANSWER_SECONDS = 2.0  # far below that, on a loaded machine too
 STOP_SECONDS = GRACE_SECONDS + END_SECONDS + 5.0  # the last for a loaded machine
 
 
@@ -86,12 +86,12 @@ def test_hundred_requests_to_hung_mount_do_not_delay_others(tmp_path: Path, moun
         finally:
             mount.resume()
         assert shown > 10
-        assert max(others) < AT_ONCE_SECONDS
+        assert max(others) < MAX_ANSWER_SECONDS
         assert {answer["code"] for _, answer in answers} == {500}
         assert all(answer["message"].endswith(Unreachable.text) for _, answer in answers)
         assert max(seconds for seconds, _ in answers) < ANSWER_SECONDS
         assert answer["code"] == 500
-        assert refused < AT_ONCE_SECONDS
+        assert refused < MAX_ANSWER_SECONDS
         wait_until_back(admin)
 
 
@@ -113,7 +113,7 @@ def test_operations_on_hung_mount_fail_until_it_answers(tmp_path: Path, mount: H
                 assert seconds < ANSWER_SECONDS, name
             seconds, page = measure(lambda: admin.get("/api/admin/storage/list"))
             assert page["code"] == 200
-            assert seconds < AT_ONCE_SECONDS + 1
+            assert seconds < MAX_ANSWER_SECONDS + 1
         finally:
             mount.resume()
         wait_until_back(admin)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 FILES = int(os.environ.get("FILES", "10000"))
 IN_FOLDER = 50  # files
-LARGEST = 4096  # bytes
+MAX_FILE_BYTES = 4096
 KILL_AT = 30  # per cent of the work
 SECONDS = 3600.0
 NAMES = [name for name in ODD if len(name) < 60 and not set(name) & set('?"<>') and name == name.strip(" .")]  # in SMB
@@ -80,7 +80,7 @@ def make_tree(top: Path) -> dict[str, bytes]:
         folder = f"d{len(tree) // IN_FOLDER % 20}/{rng.choice(NAMES)} {len(tree) // IN_FOLDER}"
         for number in range(min(IN_FOLDER, FILES - len(tree))):
             name = f"{number} {rng.choice(NAMES)}" if number % 5 == 0 else f"{number}.bin"
-            tree[f"{folder}/{name}"] = rng.randbytes(rng.choice((0, 1, rng.randrange(LARGEST))))
+            tree[f"{folder}/{name}"] = rng.randbytes(rng.choice((0, 1, rng.randrange(MAX_FILE_BYTES))))
     for path, content in tree.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_bytes(content)

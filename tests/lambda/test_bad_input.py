@@ -18,7 +18,7 @@ from tests.support.runtime_api import Function
 
 APIS = [name for name, properties in FUNCTIONS.items() if properties["CodeUri"].startswith("functions/api/")]
 FOLDER = "/files/bad input"  # of what these tests store
-LEAST_RETRIES = 4  # of a throttled call, by botocore
+MIN_RETRIES = 4  # of a throttled call, by botocore
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_throttled_records_give_clear_answer_then_recover(admin: Person) -> None
     refused = refuse(function, THROTTLED, "dynamodb:")
     answer = admin.asks("files/list", path="/files")
     assert (answer["code"], answer["problem"]) == (500, "RecordsThrottled")
-    assert len(refused) > LEAST_RETRIES
+    assert len(refused) > MIN_RETRIES
     function.refuse = None
     assert admin.asks("files/list", path="/files")["code"] == 200
     assert "Traceback" not in json.dumps(answer)

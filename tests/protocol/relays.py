@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 BLOCK = 1 << 16
-MOST_WAITING = 200  # connections
+MAX_WAITING_CONNECTIONS = 200
 
 
 class Relay:
@@ -19,7 +19,7 @@ class Relay:
         self.is_silent = True
         self._target = target
         self._open: list[socket.socket] = []
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=MOST_WAITING)
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=MAX_WAITING_CONNECTIONS)
         self.port = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -26,8 +26,8 @@ NAMES = [
     "c-v2001-02-03-040506-123", "dots.tar.gz", "\U0001f600 ÿ\xa0", "n" * 140, "sixteen-bytes-ok",
 ]  # fmt: skip
 STANDARD = product(["standard"], ["base64", "base32", "base32768"], ["true", "false"], ["", "second"])
-OTHERS = product(["obfuscate", "off"], ["base32"], ["true", "false"], ["", "second"])
-MODES = [*STANDARD, *OTHERS]
+OTHER_MODES = product(["obfuscate", "off"], ["base32"], ["true", "false"], ["", "second"])
+MODES = [*STANDARD, *OTHER_MODES]
 
 
 def use(

@@ -25,7 +25,7 @@ SERVERS: dict[str, ftp.Start] = {
     "pyftpdlib without MLSD": partial(ftp.pyftpdlib, facts=False),
     "pyftpdlib that does not replace": partial(ftp.pyftpdlib, replaces=False),
 }
-MORE: dict[str, dict[str, Any]] = {"pyftpdlib without MLSD": {"cwd_list": True}}
+SERVER_OPTIONS: dict[str, dict[str, Any]] = {"pyftpdlib without MLSD": {"cwd_list": True}}
 # vsftpd tells the time of a file by LIST alone: to the day when it is older than half a year
 NOT_ON: dict[str, set[str]] = {
     "rclone": {"of_writers_to_one_name_one_wins_whole"},  # it then lists the one file twice
@@ -33,12 +33,12 @@ NOT_ON: dict[str, set[str]] = {
     "pyftpdlib without MLSD": {"a_time_is_that_of_the_sender_or_of_the_storage"},
 }
 ONLY = {"pyftpdlib that does not replace": ("replace", "overwrit", "rename", "move", "write")}  # words of cases
-ALWAYS = ("pyftpdlib", "pyftpdlib that does not replace", "vsftpd")  # the others: `make crash`
+DEFAULT_SERVERS = ("pyftpdlib", "pyftpdlib that does not replace", "vsftpd")  # the others: `make crash`
 
 
 def list_marks(name: str) -> list[pytest.MarkDecorator]:
     own = [has_vsftpd] if name == "vsftpd" else []
-    return [pytest.mark.driver("FTP", name), *own, *([] if name in ALWAYS else [pytest.mark.long])]
+    return [pytest.mark.driver("FTP", name), *own, *([] if name in DEFAULT_SERVERS else [pytest.mark.long])]
 
 
 PARAMETERS = [pytest.param(name, marks=list_marks(name)) for name in SERVERS]
@@ -73,6 +73,6 @@ def test_contract(running: Running, case: str) -> None:
     folder = running.server.make_folder()
 
     async def start() -> Driver:
-        return await start_driver("FTP", running.server.options(folder, **MORE.get(running.name, {})))
+        return await start_driver("FTP", running.server.options(folder, **SERVER_OPTIONS.get(running.name, {})))
 
     suite.run(start, case, suite.on_disk(folder, running.restart))

@@ -34,7 +34,7 @@ from tests.servers import free_port, smb
 
 P = TreePath
 pytestmark = [pytest.mark.xdist_group("samba"), pytest.mark.skipif(not smb.CAN_RUN, reason=smb.REASON)]
-AGAIN_SECONDS = 30.0
+RECOVERY_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def make_driver(options: dict[str, object]) -> SMB:
 
 
 async def until_it_works(call: Callable[[], Awaitable[object]]) -> None:
-    end = time.monotonic() + AGAIN_SECONDS
+    end = time.monotonic() + RECOVERY_SECONDS
     while True:
         try:
             await call()

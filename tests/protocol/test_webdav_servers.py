@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.xdist_group("webdav"),
     pytest.mark.skipif(bool(dav.find_missing("apache2")), reason=dav.find_missing("apache2")),
 ]
-OTHERS: dict[str, Callable[[], AbstractContextManager[DavServer]]] = {
+OTHER_SERVERS: dict[str, Callable[[], AbstractContextManager[DavServer]]] = {
     "Apache-Digest": lambda: dav.apache("Digest"),
     "nginx": dav.nginx,
     "wsgidav-Digest": lambda: dav.wsgidav("Digest"),
@@ -52,11 +52,11 @@ async def refuse_all(driver: Any, kind: type[Exception]) -> None:
         await fails(work, kind)
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", OTHER_SERVERS)
 def test_who_is_not_known_and_what_is_a_folder(kind: str) -> None:
     if kind == "nginx" and (reason := dav.find_missing("nginx")):
         pytest.skip(reason)
-    with OTHERS[kind]() as server:
+    with OTHER_SERVERS[kind]() as server:
 
         async def used() -> None:
             for other in ({"password": "wrong"}, {"username": "nobody"}, {"username": "", "password": ""}):

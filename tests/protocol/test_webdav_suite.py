@@ -66,14 +66,14 @@ KINDS = {
 }
 
 
-ALWAYS = ("rclone", "wsgidav-Digest")  # the others take minutes: `make crash`
+DEFAULT_SERVERS = ("rclone", "wsgidav-Digest")  # the others take minutes: `make crash`
 
 
 def list_params() -> Iterator[object]:
     """Server by server, each with its cases."""
     for name, kind in KINDS.items():
         marks = [pytest.mark.driver("WebDav", name), pytest.mark.skipif(bool(kind.missing), reason=kind.missing)]
-        marks += [] if name in ALWAYS else [pytest.mark.long]
+        marks += [] if name in DEFAULT_SERVERS else [pytest.mark.long]
         for case in kind.list_cases():
             yield pytest.param(name, case, marks=marks)
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from xml.etree import ElementTree
 
 PAGE = 1000
-LATER = "\U0010ffff"  # sorts behind every key that begins with what is before it
+LAST_CHARACTER = "\U0010ffff"  # sorts behind every key that begins with what is before it
 Headers = Mapping[str, str]
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -80,7 +80,7 @@ class Bucket:
             head, slash, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
             count, at = count + 1, at + 1
             if slash:
-                last = prefix + head + slash + LATER
+                last = prefix + head + slash + LAST_CHARACTER
                 rows.append(f"<CommonPrefixes><Prefix>{quote(prefix + head + slash)}</Prefix></CommonPrefixes>")
                 at = bisect_left(self.keys, last)
                 continue

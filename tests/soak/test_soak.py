@@ -35,9 +35,9 @@ SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 REST_SECONDS = float(os.environ.get("SOAK_REST_SECONDS", "0"))
 SAMPLES = 20  # lines that are printed
 TASK_SECONDS = 120.0
-LARGEST = 4 << 20  # bytes of a file
-MANY = 3000  # files of the folder that is listed
-UNDONE, SUCCEEDED = {0, 1, 3}, 2
+MAX_FILE_BYTES = 4 << 20  # bytes of a file
+LISTED_FILES = 3000  # files of the folder that is listed
+ACTIVE_STATES, SUCCEEDED = {0, 1, 3}, 2
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Soak:
         return f"{mount}/{uuid4().hex}"
 
 
-def make_bytes(largest: int = LARGEST) -> bytes:
+def make_bytes(largest: int = MAX_FILE_BYTES) -> bytes:
     return random.randbytes(random.randrange(1, largest))
 
 
@@ -84,7 +84,7 @@ def put_and_get(soak: Soak, client: Client, mount: str) -> None:
 def copy_over(soak: Soak, client: Client) -> None:
     """A folder is copied to the other storage by a task."""
     source, target = soak.path("/files"), soak.path("/s3")
-    contents = {f"{number}.bin": make_bytes(LARGEST // 4) for number in range(3)}
+    contents = {f"{number}.bin": make_bytes(MAX_FILE_BYTES // 4) for number in range(3)}
     for name, content in contents.items():
         put(client, f"{source}/{name}", content)
     client.ok("/api/fs/mkdir", path=target)
@@ -101,7 +101,7 @@ def wait_for_task(client: Client, id: str) -> None:
     end = time.monotonic() + TASK_SECONDS
     while True:
         task = client.ok("/openlist/api/task/copy/info", params={"tid": id})
-        if task["state"] not in UNDONE:
+        if task["state"] not in ACTIVE_STATES:
             break
         assert time.monotonic() < end, task
         time.sleep(0.1)
@@ -111,7 +111,7 @@ def wait_for_task(client: Client, id: str) -> None:
 def list_many(_: Soak, client: Client) -> None:
     """All rows, a page, and the sub-folders."""
     listing = client.ok("/api/fs/list", path="/files/many", page=1, per_page=0, refresh=random.random() < 0.2)
-    assert (len(listing["content"]), listing["total"]) == (MANY, MANY)
+    assert (len(listing["content"]), listing["total"]) == (LISTED_FILES, LISTED_FILES)
     page = client.ok("/api/fs/list", path="/files/many", page=3, per_page=50)["content"]
     assert drop_signs(page) == drop_signs(listing["content"][100:150])
     assert client.ok("/api/fs/dirs", path="/files/many") == []
@@ -163,7 +163,7 @@ def start_soak(folder: Path) -> Iterator[Soak]:
     with moto_s3() as endpoint, run_service(folder / "data", MANGROVE_ALLOW_PRIVATE="true") as service:
         many = folder / "data" / "files" / "many"
         many.mkdir()
-        for number in range(MANY):
+        for number in range(LISTED_FILES):
             (many / f"{number:05}.txt").touch()
         client = service.client()
         options = s3_options(endpoint, make_bucket(endpoint))

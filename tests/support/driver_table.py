@@ -10,7 +10,7 @@ import pytest
 
 PROPERTY = "driver"  # of a report; it reaches the process that prints, also from a worker
 Row = tuple[str, str]  # driver, server
-MOST_REASONS = 2
+MAX_REASONS = 2
 
 
 def note_row(item: pytest.Item) -> None:
@@ -48,7 +48,7 @@ class _Counts:
     def explain(self) -> str:
         """The reasons for which whole tests were not begun, such as a server that is not installed."""
         reasons = [reason for reason, _ in self.reasons.most_common() if reason]
-        return "; ".join(reasons[:MOST_REASONS])
+        return "; ".join(reasons[:MAX_REASONS])
 
 
 def _count(stats: Mapping[str, Iterable[Any]]) -> Mapping[Row, _Counts]:

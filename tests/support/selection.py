@@ -41,7 +41,7 @@ REST = (  # files and folders that `make test` leaves out
     "tests/protocol/",
     "tests/soak/",
 )
-KEPT = (  # of those, files that it runs
+REST_EXCEPTIONS = (  # of those, files that it runs
     "tests/contract/attacks/test_lockout.py",
     "tests/contract/attacks/test_rules.py",
     "tests/contract/attacks/test_sessions.py",
@@ -68,7 +68,7 @@ def mark_item(item: pytest.Item) -> None:
     elif path in PRODUCTS:
         chance = random.Random(f"{get_seed()} {item.nodeid}").random()
         item.add_marker("sample" if chance < SAMPLE_SHARE else "rest")
-    elif (path.startswith(REST) and path not in KEPT) or _get_parameters(item).get("seed") not in (None, 0):
+    elif (path.startswith(REST) and path not in REST_EXCEPTIONS) or _get_parameters(item).get("seed") not in (None, 0):
         item.add_marker("rest")
 
 

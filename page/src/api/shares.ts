@@ -61,8 +61,8 @@ export async function createShare(draft: ShareDraft): Promise<Share> {
 /** Replace all of a share but what the page does not edit; its id, too, where the draft has another. */
 export async function updateShare(share: Share, draft: ShareDraft): Promise<void> {
   const { header, order_by, order_direction, extract_folder, creator } = share.row
-  const kept = { header, order_by, order_direction, extract_folder, creator }
-  const body = { ...kept, ...writeShare(draft), id: share.id, new_id: draft.id, accessed: share.visits }
+  const unedited = { header, order_by, order_direction, extract_folder, creator }
+  const body = { ...unedited, ...writeShare(draft), id: share.id, new_id: draft.id, accessed: share.visits }
   await call('post', '/api/share/update', { body })
 }
 

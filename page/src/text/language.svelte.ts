@@ -15,8 +15,9 @@ class Language {
 
   /** The language chosen before, else the first of the browser's that is here. */
   async start(): Promise<void> {
-    const wanted = [localStorage.getItem(KEY) ?? '', ...navigator.languages].map((one) => one.split('-')[0] ?? '')
-    await this.#use(wanted.find((one) => one in LANGUAGES) ?? 'en')
+    const tags = [localStorage.getItem(KEY) ?? '', ...navigator.languages]
+    const codes = tags.map((tag) => tag.split('-')[0] ?? '')
+    await this.#use(codes.find((code) => code in LANGUAGES) ?? 'en')
   }
 
   /** Speak another language from now on; without the service the present one stays. */

@@ -18,7 +18,7 @@ from tests.contract.api.fixtures import NOTHING_THERE
 from tests.support.service import Client, Service
 
 DIRECT = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
-THEN, BEFORE, LATER = 1577934245, 1577934000, 1577935000
+MODIFIED_TIME, EARLIER_TIME, LATER_TIME = 1577934245, 1577934000, 1577935000
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_conditions_are_kept_in_their_order(
 ) -> None:
     values = {
         "etag": visitor.http.head(letters).headers["etag"],
-        "then": formatdate(THEN, usegmt=True),
-        "before": formatdate(BEFORE, usegmt=True),
-        "later": formatdate(LATER, usegmt=True),
+        "then": formatdate(MODIFIED_TIME, usegmt=True),
+        "before": formatdate(EARLIER_TIME, usegmt=True),
+        "later": formatdate(LATER_TIME, usegmt=True),
     }
     sent = {name: value.format(**values) for name, value in headers.items()}
     answer = visitor.http.request(method, letters, headers=sent)

@@ -1,4 +1,4 @@
-"""What visitors of share links see and read, over HTTP."""
+"""Share links as visitors use them, over HTTP."""
 
 from __future__ import annotations
 
@@ -234,8 +234,8 @@ def test_wrong_passwords_lock_the_share_for_the_address(shares: Shares) -> None:
 @pytest.mark.parametrize("text", NOT_SHARED)
 def test_path_out_of_a_share_leads_nowhere(shares: Shares, text: str) -> None:
     id = shares.create("sub")
-    one, several = shares.create("sub"), shares.create("sub", "a.txt")
-    for path in (f"{one}{text}", f"{several}{text}", f"{several}/sub{text}"):
+    single, several = shares.create("sub"), shares.create("sub", "a.txt")
+    for path in (f"{single}{text}", f"{several}{text}", f"{several}/sub{text}"):
         for answer in (shares.list(path), shares.get(path)):
             assert answer["code"] != 200 and "secret" not in json.dumps(answer).replace(text.strip("/"), ""), answer
             assert shares.folder not in json.dumps(answer)

@@ -66,9 +66,9 @@ class Browser:
 
 def read_answer(page: httpx.Response) -> dict[str, str]:
     assert page.headers["content-type"].startswith("text/html"), page.text
-    found = re.search(r'data-answer="([^"]*)"', page.text)
-    assert found is not None, page.text
-    answer: dict[str, str] = json.loads(html.unescape(found[1]))
+    match = re.search(r'data-answer="([^"]*)"', page.text)
+    assert match is not None, page.text
+    answer: dict[str, str] = json.loads(html.unescape(match[1]))
     return answer
 
 

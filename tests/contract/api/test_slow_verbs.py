@@ -18,8 +18,8 @@ from tests.servers.object_store import object_store
 from tests.support.service import Client, Service
 
 NAMES = [f"{number:07}" for number in range(25)]
-LATE = 2100.0  # milliseconds: at this pace NAMES take longer than a request may
-SECONDS = 120.0
+CALL_MILLISECONDS = 2100.0  # at this pace NAMES take longer than a request may
+WAIT_SECONDS = 120.0
 
 
 class Mounted:
@@ -45,7 +45,7 @@ class Mounted:
 
     def wait(self) -> list[dict[str, Any]]:
         """The tasks when none is left undone; they are cleared."""
-        wait_until(lambda: not self.client.get("/api/task/move/undone")["data"], SECONDS)
+        wait_until(lambda: not self.client.get("/api/task/move/undone")["data"], WAIT_SECONDS)
         rows: list[dict[str, Any]] = self.client.get("/api/task/move/done")["data"]
         self.client.ok("/api/task/move/clear_done")
         return rows
@@ -61,7 +61,7 @@ def mount(service: Service, admin: Client, **milliseconds: float) -> Iterator[Mo
 
 @pytest.mark.parametrize("dialect", ["", "/openlist"])
 def test_a_removal_goes_on_as_one_task(service: Service, admin: Client, dialect: str) -> None:
-    with mount(service, admin, DELETE=LATE) as mounted:
+    with mount(service, admin, DELETE=CALL_MILLISECONDS) as mounted:
         mounted.put(*(f"d/{name}" for name in NAMES), "d/kept")
         answer = mounted.ask(dialect, "remove", dir=f"{mounted.path}/d", names=NAMES)
         rows = mounted.wait()
@@ -71,7 +71,7 @@ def test_a_removal_goes_on_as_one_task(service: Service, admin: Client, dialect:
 
 @pytest.mark.parametrize("dialect", ["", "/openlist"])
 def test_files_are_gathered_by_one_task(service: Service, admin: Client, dialect: str) -> None:
-    with mount(service, admin, DELETE=LATE) as mounted:
+    with mount(service, admin, DELETE=CALL_MILLISECONDS) as mounted:
         mounted.put(*(f"d/{name}/{name}" for name in NAMES), "to/.mangrove")
         ends = {"src_dir": f"{mounted.path}/d", "dst_dir": f"{mounted.path}/to"}
         answer = mounted.ask(dialect, "recursive_move", **ends, conflict_policy="cancel")
@@ -88,7 +88,7 @@ def test_files_are_gathered_by_one_task(service: Service, admin: Client, dialect
 def test_empty_folders_are_removed_by_a_task_when_a_request_is_over(
     service: Service, admin: Client, dialect: str
 ) -> None:
-    with mount(service, admin, POST=LATE) as mounted:  # which removes marks of folders
+    with mount(service, admin, POST=CALL_MILLISECONDS) as mounted:  # which removes marks of folders
         mounted.put(*(f"d/{name}/.mangrove" for name in NAMES), "d/full/file")
         answer = mounted.ask(dialect, "remove_empty_directory", src_dir=f"{mounted.path}/d")
         rows = mounted.wait()

@@ -21,7 +21,7 @@ from tests.support.service import Client
 
 CONTENT = bytes(range(256)) * 256  # 64 KiB
 LIMIT = 128  # KiB a second
-LEAST = len(CONTENT) / (LIMIT << 10) - 1 / 8  # seconds that they take; an eighth of a second's bytes pass immediately
+MIN_TRANSFER_SECONDS = len(CONTENT) / (LIMIT << 10) - 1 / 8  # an eighth of a second's bytes pass immediately
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def test_what_is_downloaded_is_as_fast_as_all_downloads_together_may_be(admin: C
             thread.start()
         for thread in fetching:
             thread.join()
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
     assert contents == [CONTENT[: len(CONTENT) // 2]] * 2
 
 
@@ -52,7 +52,7 @@ def test_both_routes_of_a_file_are_limited(admin: Client, folder: str, route: st
     sign = admin.ok("/api/fs/get", path=f"{folder}/a.txt")["sign"]
     with limit(admin, "client_download") as seconds:
         assert admin.http.get(f"/{route}{folder}/a.txt", params={"sign": sign}).content == CONTENT
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
 
 
 def test_a_file_of_an_archive_is_limited(admin: Client, folder: str) -> None:
@@ -64,7 +64,7 @@ def test_a_file_of_an_archive_is_limited(admin: Client, folder: str) -> None:
     with limit(admin, "client_download") as seconds:
         answer = admin.http.get(meta["raw_url"], params={"sign": meta["sign"], "inner": "/inner.txt"})
         assert answer.content == CONTENT
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
 
 
 @pytest.mark.parametrize("form", [False, True])
@@ -76,7 +76,7 @@ def test_an_upload_is_limited(admin: Client, folder: str, form: bool) -> None:
         else:
             answer = admin.http.put("/api/fs/put", content=CONTENT, headers=headers)
         assert answer.json()["code"] == 200
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
     assert admin.bytes(f"{folder}/a.txt").content == CONTENT
 
 
@@ -95,7 +95,7 @@ def test_a_task_that_copies_is_limited_on_both_sides(
     with limit(admin, way) as seconds:
         row = transfers.wait_for(kind, transfers.start(kind, "a.txt", CONTENT))
         assert (row["state"], row["error"]) == (2, "")
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
     assert (transfers.root / "a.txt").read_bytes() == CONTENT
 
 
@@ -104,7 +104,7 @@ def test_an_offline_download_is_limited(admin: Client, owner: TaskClient, web: O
     url = web.at("/a.bin", origin.file(CONTENT))
     with limit(admin, "server_download") as seconds:
         assert download_files(owner, url) == {"a.bin": CONTENT}
-        assert seconds() >= LEAST
+        assert seconds() >= MIN_TRANSFER_SECONDS
 
 
 def test_nothing_else_waits_while_a_download_does(admin: Client, folder: str) -> None:

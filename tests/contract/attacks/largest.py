@@ -10,13 +10,13 @@ from urllib.parse import quote
 from mangrove.web.framework import MAX_JSON_VALUES
 from tests.support.document import get_document
 
-MOST_NAMES = 10_000
+FILE_COUNT = 10_000
 MAX_NAME_BYTES = 255  # bytes
 MAX_PATH_BYTES = 4096
-FOLDER = "/files/many"  # of MOST_NAMES files
+FOLDER = "/files/many"  # of FILE_COUNT files
 DEEP = "/files/" + "d/" * 2000
-LONGEST_HEAD = 60_000  # bytes of a query or a header: a little less than a head may have
-LARGEST_BODY = 7 << 20
+HEAD_BYTES = 60_000  # bytes of a query or a header: a little less than a head may have
+MAX_BODY_BYTES = 7 << 20
 
 
 class Request(NamedTuple):
@@ -34,7 +34,7 @@ def name(number: int) -> str:
     return f"{number:0>{MAX_NAME_BYTES}}"
 
 
-NAMES = [name(number) for number in range(MOST_NAMES)]
+NAMES = [name(number) for number in range(FILE_COUNT)]
 WRONG = [*NAMES[1:], "none"]  # all are judged, and nothing is done
 RENAMES = [{"src_name": name, "new_name": "n" + name[1:]} for name in WRONG]
 HIDE = "\n".join(["(a|b|c|d){1,30}$"] * 5000)
@@ -113,7 +113,7 @@ def _resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema
 
 
-def fill(schema: Mapping[str, Any], at: str = "", text: str = "a/", items: int = MOST_NAMES) -> Any:
+def fill(schema: Mapping[str, Any], at: str = "", text: str = "a/", items: int = FILE_COUNT) -> Any:
     """The largest value of a schema; a list has at most `items`, and its texts are as long as names."""
     schema = _resolve(schema)
     kind = schema.get("type")
@@ -122,7 +122,7 @@ def fill(schema: Mapping[str, Any], at: str = "", text: str = "a/", items: int =
     if kind == "array":
         item = fill(schema["items"], at, text, items)
         shorter = item[:MAX_NAME_BYTES] if isinstance(item, str) else item
-        return [shorter] * min(items, LARGEST_BODY // max(len(json.dumps(shorter)), 1), schema.get("maxItems", items))
+        return [shorter] * min(items, MAX_BODY_BYTES // max(len(json.dumps(shorter)), 1), schema.get("maxItems", items))
     if kind == "integer":
         return 2**53
     if kind == "string" and "enum" not in schema:
@@ -143,7 +143,7 @@ def _list_bodies(operation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _list_queries(operation: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     names = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
     if names:
-        share = LONGEST_HEAD // len(names)
+        share = HEAD_BYTES // len(names)
         yield "long texts", dict.fromkeys(names, "x" * share)
         yield "deep paths", dict.fromkeys(names, ("a/" * share)[: min(share, MAX_PATH_BYTES)])
         yield "many keys", dict.fromkeys(names, ("9," * share)[:share])
@@ -151,17 +151,17 @@ def _list_queries(operation: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
 
 def list_heads(target: str) -> Iterator[Request]:
     """The largest heads; they do not depend on the route."""
-    yield Request("a long header", "GET", target, headers={"authorization": "x" * LONGEST_HEAD})
+    yield Request("a long header", "GET", target, headers={"authorization": "x" * HEAD_BYTES})
     yield Request("many headers", "GET", target, headers={f"x-{number}": "y" for number in range(5000)})
     yield Request("many parameters", "GET", f"{target}?{'&'.join(f'p{number}=' for number in range(8000))}")
-    yield Request("a long path", "GET", f"{target}/{'x/' * (LONGEST_HEAD // 2)}")
+    yield Request("a long path", "GET", f"{target}/{'x/' * (HEAD_BYTES // 2)}")
 
 
 def list_requests(operation_name: str) -> Iterator[Request]:
     """The largest requests of an operation."""
     method, _, route = operation_name.partition(" ")
     operation = get_document()["paths"][route][method.lower()]
-    paths = [DEEP[1:-1], FOLDER[1:], "x" * LONGEST_HEAD] if "{path}" in route else [""]
+    paths = [DEEP[1:-1], FOLDER[1:], "x" * HEAD_BYTES] if "{path}" in route else [""]
     for path in paths:
         yield Request("a long path", method, route.replace("{path}", path).replace("{kind}", "copy"))
     target = route.replace("{path}", FOLDER[1:]).replace("{kind}", "copy")

@@ -31,7 +31,7 @@ EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE
 EVERYTHING |= Right.READ_ARCHIVES | Right.DECOMPRESS | Right.OFFLINE_DOWNLOAD
 SMALL = 1 << 16  # bytes; of larger files the size and the time are compared
 TASK_SECONDS = 15.0
-MINE = ("f.txt", "g.txt", "sub/h.txt")
+OWN_FILES = ("f.txt", "g.txt", "sub/h.txt")
 NEIGHBOURS = ("ab", "a.", "a ", "A", "b")
 CONFINEMENTS = pytest.mark.parametrize(
     "service", ["", "walking"], indirect=True, ids=["openat2", "walk"], scope="module"
@@ -40,7 +40,7 @@ CONFINEMENTS = pytest.mark.parametrize(
 by folder.
 """
 
-UPWARDS = (
+PARENT_PATHS = (
     "..", "../", "..\\", "/..", "%2e%2e%2f", "%252e%252e%252f", "....//", "\udcc0\udcae\udcc0\udcae/", "%c0%ae%c0%ae/",
     "..\0/", "..%00/", "//", "//../", ".. /", "..;/", "a/../../", "sub/../../", "./.././", "．．／", "../" * 12,
 )  # fmt: skip
@@ -210,11 +210,11 @@ class Scene:
         self.admin.ok("/api/fs/remove", dir=self.base, names=sorted(names))
         (self.disk / "empty").mkdir()
         (self.disk / "sub").mkdir()
-        for name in MINE:
+        for name in OWN_FILES:
             (self.disk / name).write_text(f"mine: {name}")
         if packed:
             with ZipFile(self.disk / "x.zip", "w") as archive:
-                for name in MINE:
+                for name in OWN_FILES:
                     archive.writestr(ZipInfo(name), f"packed: {name}")
 
     def settle(self) -> None:
@@ -239,7 +239,7 @@ class Scene:
         """Return the texts that are sent in place of a path or a name."""
         tails = ("", "ab", "ab/notes.txt")
         hidden = [f"{self.root}/team/ab", f"{self.root}/team/ab/notes.txt", f"../../../../{self.buried.name}"]
-        return [up + tail for up in UPWARDS for tail in tails] + [*BARE, *hidden]
+        return [up + tail for up in PARENT_PATHS for tail in tails] + [*BARE, *hidden]
 
     def check_unseen(self, text: str, answer: httpx.Response) -> None:
         """Check that the answer reveals nothing of the neighbours except the text of the request itself."""

@@ -26,7 +26,7 @@ from tests.support.service import Client
 pytestmark = CONFINEMENTS
 
 RACE_SECONDS = 1.0
-MOST_SECONDS = 20.0  # more, until the race was run at all
+MAX_EXTRA_SECONDS = 20.0  # for the race to run at least once
 
 
 @dataclass
@@ -66,7 +66,13 @@ def linked(admin: Client, tmp_path: Path) -> Iterator[Linked]:
 
 
 LINKS = ("file", "folder", "relative", "dangling", "dangling-folder", "circle", "chain", "up")
-BELOW = ("folder/deep.txt", "relative/deep.txt", "chain/deep.txt", "up/outside/file.txt", "up/outside/folder/deep.txt")
+PATHS_THROUGH_LINKS = (
+    "folder/deep.txt",
+    "relative/deep.txt",
+    "chain/deep.txt",
+    "up/outside/file.txt",
+    "up/outside/folder/deep.txt",
+)
 
 
 def test_links_that_lead_out_are_not_listed(linked: Linked, admin: Client) -> None:
@@ -74,7 +80,7 @@ def test_links_that_lead_out_are_not_listed(linked: Linked, admin: Client) -> No
     assert [entry["name"] for entry in admin.ok("/api/fs/dirs", path=linked.path)] == ["real"]
 
 
-@pytest.mark.parametrize("name", [*LINKS, *BELOW])
+@pytest.mark.parametrize("name", [*LINKS, *PATHS_THROUGH_LINKS])
 def test_what_is_behind_a_link_that_leads_out_is_not_there(linked: Linked, admin: Client, name: str) -> None:
     before = linked.scan_outside()
     for route in ("list", "get", "dirs", "link"):
@@ -90,7 +96,9 @@ def test_what_is_behind_a_link_that_leads_out_is_not_there(linked: Linked, admin
     assert linked.scan_outside() == before
 
 
-@pytest.mark.parametrize("name", [*LINKS, *BELOW, "folder/new.txt", "dangling-folder/new.txt", "up/outside/new.txt"])
+@pytest.mark.parametrize(
+    "name", [*LINKS, *PATHS_THROUGH_LINKS, "folder/new.txt", "dangling-folder/new.txt", "up/outside/new.txt"]
+)
 def test_a_write_through_a_link_changes_nothing_outside(linked: Linked, admin: Client, name: str) -> None:
     before = linked.scan_outside()
     for route in ("put", "form"):
@@ -164,7 +172,7 @@ def test_a_thumbnail_of_a_link_that_leads_out_is_not_made(admin: Client, tmp_pat
         assert admin.http.get(f"{url}&type=thumb").status_code in (403, 404)
 
 
-EXCHANGE, HERE = 2, -100  # renameat2's flag and AT_FDCWD
+RENAME_EXCHANGE, AT_FDCWD = 2, -100  # arguments of renameat2
 
 
 def _swap(place: Path, target: Path, ended: threading.Event) -> None:
@@ -173,7 +181,7 @@ def _swap(place: Path, target: Path, ended: threading.Event) -> None:
     link.symlink_to(target)
     names = os.fsencode(place), os.fsencode(link)
     while not ended.is_set():
-        if CDLL(None).renameat2(HERE, names[0], HERE, names[1], EXCHANGE):
+        if CDLL(None).renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE):
             raise OSError("this file system cannot exchange two names")
 
 
@@ -188,7 +196,7 @@ def test_a_folder_swapped_for_a_link_at_any_moment_leads_nowhere(linked: Linked,
     url = admin.ok("/api/fs/link", path=f"{folder}/deep.txt")["url"]
     try:
         end = time.monotonic() + RACE_SECONDS
-        while time.monotonic() < end or (not (stored and read) and time.monotonic() < end + MOST_SECONDS):
+        while time.monotonic() < end or (not (stored and read) and time.monotonic() < end + MAX_EXTRA_SECONDS):
             stored += admin.put(f"{folder}/deep.txt", b"own")["code"] == 200
             stored += admin.put(f"{folder}/new.txt", b"attack")["code"] == 200
             admin.post("/api/fs/mkdir", path=f"{folder}/made")

@@ -16,7 +16,7 @@ from mangrove.standalone import docs
 from tests.contract.attacks.scene import (
     BARE,
     EVERYTHING,
-    UPWARDS,
+    PARENT_PATHS,
     Field,
     Scene,
     add_rule,
@@ -94,7 +94,7 @@ def test_no_text_in_a_file_route_leads_out_of_the_base_path(fresh: Scene, name: 
 @pytest.mark.parametrize("name", TASKS)
 def test_no_text_in_a_task_route_is_anybody_s_task(fresh: Scene, name: str) -> None:
     method, _, route = name.partition(" ")
-    for text in (*UPWARDS, *BARE, "x" * 21, "x" * 5000):
+    for text in (*PARENT_PATHS, *BARE, "x" * 21, "x" * 5000):
         for kind, id in ((text, "x" * 21), ("copy", text)):
             path = route.replace("{kind}", quote(kind.encode("utf-8", "surrogateescape"), safe=""))
             tid = quote(id.encode("utf-8", "surrogateescape"))
@@ -266,7 +266,7 @@ def test_a_path_in_a_record_is_kept_clean_or_refused(scene: Scene, admin: Client
     (own,) = set(_records(admin, kind)) - set(known) or {0}
     paths = set()
     try:
-        for text in [f"{up}ab" for up in UPWARDS] + [
+        for text in [f"{up}ab" for up in PARENT_PATHS] + [
             "\0",
             "a/b",
             "a\\b",

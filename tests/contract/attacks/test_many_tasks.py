@@ -13,8 +13,8 @@ import pytest
 from tests.contract.attacks.scene import Scene
 from tests.support.service import Client
 
-MANY = 400
-SECONDS = 60.0
+TASK_COUNT = 400
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def target(fresh: Scene, tmp_path: Path) -> Iterator[Path]:
         addition=json.dumps({"root_folder_path": str(tmp_path)}),
     )["id"]
     (fresh.disk / "many").mkdir()
-    for number in range(MANY):
+    for number in range(TASK_COUNT):
         (fresh.disk / "many" / f"m{number}").write_bytes(b"m")
     yield tmp_path
     for kind in ("undone", "done"):
@@ -38,11 +38,11 @@ def target(fresh: Scene, tmp_path: Path) -> Iterator[Path]:
 
 
 def copy_many(client: Client) -> None:
-    client.ok("/api/fs/copy", src_dir="/many", dst_dir="/t", names=[f"m{number}" for number in range(MANY)])
+    client.ok("/api/fs/copy", src_dir="/many", dst_dir="/t", names=[f"m{number}" for number in range(TASK_COUNT)])
 
 
 def wait_for(path: Path) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -56,5 +56,5 @@ def test_small_copy_is_not_delayed_by_tasks_of_other_user(fresh: Scene, target: 
     begun = len(list(target.iterdir()))
     other.ok("/api/fs/copy", src_dir="/", dst_dir="/t", names=["one"])
     wait_for(target / "one")
-    assert len(list(target.iterdir())) - begun < MANY // 4
-    assert len(list(target.iterdir())) < MANY
+    assert len(list(target.iterdir())) - begun < TASK_COUNT // 4
+    assert len(list(target.iterdir())) < TASK_COUNT

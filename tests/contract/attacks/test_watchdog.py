@@ -17,7 +17,7 @@ from tests.support.watched import LIMIT, WATCH
 pytestmark = pytest.mark.long
 
 
-TRIES = 4  # a loaded machine may make one of them slow, also by the time of the processor
+MAX_ATTEMPTS = 4  # a loaded machine may make one of them slow, also by the time of the processor
 NO_REQUESTS = {
     "GET /api/auth/logout": "ends the session; it takes nothing but its header",
     "POST /api/admin/setting/reset_token": "takes nothing",
@@ -58,7 +58,7 @@ class Watched:
         """Fail if a request has a slow callback whenever it is made."""
         slow = {}
         for request in requests:
-            for _ in range(TRIES):
+            for _ in range(MAX_ATTEMPTS):
                 slow_steps = self.list_slow(request)
                 if slow_steps:
                     slow[request.why] = slow_steps

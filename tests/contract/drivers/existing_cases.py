@@ -18,8 +18,8 @@ from tests.contract.drivers.actions import body, content, exists, fails, names, 
 from tests.contract.drivers.cases import needs
 
 P = TreePath
-AT_ONCE = 16
-CONTENTS = [b"content %d" % number for number in range(AT_ONCE)]
+CONCURRENT_CALLS = 16
+CONTENTS = [b"content %d" % number for number in range(CONCURRENT_CALLS)]
 
 
 def only_new(written: bytes) -> Upload:
@@ -33,7 +33,7 @@ async def race(driver: Any, works: Iterable[Coroutine[Any, Any, Any]]) -> int:
             work.close()
         pytest.skip(f"{driver.name} cannot refuse a name that is taken in one step")
     results = await asyncio.gather(*works, return_exceptions=True)
-    assert Counter(map(type, results))[EntryExists] == AT_ONCE - 1, results
+    assert Counter(map(type, results))[EntryExists] == CONCURRENT_CALLS - 1, results
     (winner,) = [number for number, result in enumerate(results) if not isinstance(result, BaseException)]
     return winner
 
@@ -46,8 +46,8 @@ async def put_all(driver: Any, folder: str) -> None:
 
 async def check_losers(driver: Any, folder: str, winner: int) -> None:
     """Check that entries that were not renamed or moved are in their old places."""
-    assert await names(driver, folder) == sorted(str(number) for number in range(AT_ONCE) if number != winner)
-    for number in {*range(0, AT_ONCE, 5)} - {winner}:
+    assert await names(driver, folder) == sorted(str(number) for number in range(CONCURRENT_CALLS) if number != winner)
+    for number in {*range(0, CONCURRENT_CALLS, 5)} - {winner}:
         assert await content(driver, f"{folder}/{number}") == CONTENTS[number]
 
 
@@ -167,7 +167,7 @@ async def of_parts_that_become_one_free_name_at_once_one_wins(driver: Any) -> No
 @needs("rename", "write", "makedirs")
 async def of_renames_to_one_free_name_at_once_one_wins_and_nothing_is_lost(driver: Any) -> None:
     await put_all(driver, "/d")
-    works = [driver.rename(P(f"/d/{number}"), P("/d/new"), overwrite=False) for number in range(AT_ONCE)]
+    works = [driver.rename(P(f"/d/{number}"), P("/d/new"), overwrite=False) for number in range(CONCURRENT_CALLS)]
     winner = await race(driver, works)
     assert await content(driver, "/d/new") == CONTENTS[winner]
     await driver.rename(P("/d/new"), P(f"/d/{winner}"), overwrite=False)
@@ -178,7 +178,7 @@ async def of_renames_to_one_free_name_at_once_one_wins_and_nothing_is_lost(drive
 async def of_moves_to_one_free_name_at_once_one_wins_and_nothing_is_lost(driver: Any) -> None:
     await put_all(driver, "/d")
     await driver.makedirs(P("/to"))
-    works = [driver.move(P(f"/d/{number}"), P("/to/new"), overwrite=False) for number in range(AT_ONCE)]
+    works = [driver.move(P(f"/d/{number}"), P("/to/new"), overwrite=False) for number in range(CONCURRENT_CALLS)]
     winner = await race(driver, works)
     assert await content(driver, "/to/new") == CONTENTS[winner]
     await check_losers(driver, "/d", winner)
@@ -193,6 +193,6 @@ async def of_copies_moves_and_writes_to_one_free_name_at_once_one_wins(driver: A
         lambda number: driver.move(P(f"/d/{number}"), P("/to/new"), overwrite=False),
         lambda number: driver.write(P("/to/new"), body(CONTENTS[number]), only_new(CONTENTS[number])),
     ]
-    winner = await race(driver, [verbs[number % 3](number) for number in range(AT_ONCE)])
+    winner = await race(driver, [verbs[number % 3](number) for number in range(CONCURRENT_CALLS)])
     assert await content(driver, "/to/new") == CONTENTS[winner]
     await check_losers(driver, "/d", winner if winner % 3 == 1 else -1)

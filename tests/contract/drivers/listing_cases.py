@@ -14,7 +14,7 @@ from tests.contract.drivers.actions import check_file, exists, fails, make_tree,
 from tests.contract.drivers.cases import FILES, Server, needs
 
 P = TreePath
-LARGEST_BATCH = 5000  # entries
+MAX_BATCH_ENTRIES = 5000
 DEEP = "/" + "/".join(f"level {number}" for number in range(20))
 
 
@@ -38,7 +38,7 @@ def describe(entry: Entry) -> tuple[object, ...]:
 async def thousands_of_entries_come_in_batches_and_each_once(driver: Any, server: Server) -> None:
     expected = await fill(driver, server, "/many", server.many)
     batches = [batch async for batch in driver.list(P("/many"))]
-    assert max(map(len, batches)) <= LARGEST_BATCH
+    assert max(map(len, batches)) <= MAX_BATCH_ENTRIES
     entries = [entry for batch in batches for entry in batch]
     assert sorted(entry.name for entry in entries) == expected
     assert not any(entry.is_dir for entry in entries)
@@ -66,7 +66,7 @@ async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, se
     entries_by_number: dict[int, list[Entry]] = {number: [] for number in range(len(paths))}
     problems: dict[int, StorageProblem] = {}
     async for batch in driver.list_folders(paths):
-        assert sum(len(page.entries) for page in batch) <= LARGEST_BATCH
+        assert sum(len(page.entries) for page in batch) <= MAX_BATCH_ENTRIES
         for page in batch:
             assert page.number not in problems
             entries_by_number[page.number] += page.entries

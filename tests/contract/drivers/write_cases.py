@@ -16,7 +16,7 @@ from tests.contract.drivers.actions import SENT_AT, body, content, cut, exists, 
 from tests.contract.drivers.cases import Server, needs
 
 P = TreePath
-LOOKS = 600  # within thirty seconds, which a server may take to clear away
+MAX_POLLS = 600  # within thirty seconds, which a server may take to clear away
 PART = 5 << 20  # bytes; the least that S3 takes for a part that is not the last
 SIZES = (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 1)
 
@@ -28,7 +28,7 @@ async def check_nothing_hidden(driver: Any, server: Server, path: str, names_lef
     the folder are removed, so the folder is listed last.
     """
     if server.look is not None:
-        for _ in range(LOOKS):
+        for _ in range(MAX_POLLS):
             if sorted(server.look(driver, path)) == names_left:
                 break
             await asyncio.sleep(0.05)

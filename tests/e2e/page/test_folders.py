@@ -12,7 +12,7 @@ from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
 from tests.support.service import Service
 
 PASSWORD = "a long password"
-MANY = 1_000_000
+ENTRY_COUNT = 1_000_000
 
 
 def invent_page(route: Any) -> None:
@@ -22,10 +22,11 @@ def invent_page(route: Any) -> None:
     entry = {"size": 7, "is_dir": False, "modified": "2026-01-02T03:04:05Z", "created": "2026-01-02T03:04:05Z",
              "sign": "", "thumb": "", "type": 4, "hashinfo": "null", "hash_info": None}  # fmt: skip
     content = [
-        {"name": f"file {number}.txt", **entry} for number in range(start, min(start + request["per_page"], MANY))
+        {"name": f"file {number}.txt", **entry}
+        for number in range(start, min(start + request["per_page"], ENTRY_COUNT))
     ]
     about = {"readme": "", "header": "", "write": True, "write_content_bypass": False, "provider": "unknown"}
-    route.fulfill(json={"code": 200, "message": "success", "data": {"content": content, "total": MANY, **about}})
+    route.fulfill(json={"code": 200, "message": "success", "data": {"content": content, "total": ENTRY_COUNT, **about}})
 
 
 def test_a_folder_of_a_million_entries_is_reached_to_its_end(page: Any, shots: Path) -> None:

@@ -14,7 +14,7 @@ from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import find_violations, sign_in
 from tests.support.service import Client, Service
 
-MANY = 450  # hits, of which a page holds 200
+HIT_COUNT = 450  # hits, of which a page holds 200
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +111,12 @@ def herd(service: Service) -> str:
     """A storage with many files of one word, in the index."""
     folder = service.data.parent / "herd"
     folder.mkdir()
-    for number in range(MANY):
+    for number in range(HIT_COUNT):
         (folder / f"seal {number:03}.txt").write_text("x")
     admin = service.client()
     addition = json.dumps({"root_folder_path": str(folder)})
     admin.ok("/api/admin/storage/create", mount_path="/herd", driver="Local", addition=addition)
-    while admin.ok("/api/fs/search", parent="/herd", keywords="seal", page=1, per_page=1)["total"] < MANY:
+    while admin.ok("/api/fs/search", parent="/herd", keywords="seal", page=1, per_page=1)["total"] < HIT_COUNT:
         time.sleep(0.1)
     return "/herd"
 
@@ -125,15 +125,15 @@ def test_hits_are_fetched_as_one_scrolls(page: Any, herd: str) -> None:
     sign_in(page, f"/@{herd}")
     panel = open_search(page)
     page.keyboard.type("seal")
-    panel.get_by_text(f"{MANY} entries found").wait_for()
+    panel.get_by_text(f"{HIT_COUNT} entries found").wait_for()
     panel.get_by_role("link", name="seal 000.txt").wait_for()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
-    last = panel.get_by_role("listitem").filter(has_text=f"seal {MANY - 1}.txt")
+    last = panel.get_by_role("listitem").filter(has_text=f"seal {HIT_COUNT - 1}.txt")
     last.wait_for()
     assert panel.get_by_role("listitem").count() < 60
     last.get_by_role("button").click()
-    page.locator("[data-row][aria-selected=true]", has_text=f"seal {MANY - 1}.txt").wait_for()
+    page.locator("[data-row][aria-selected=true]", has_text=f"seal {HIT_COUNT - 1}.txt").wait_for()
 
 
 def test_the_password_of_a_folder_is_sent_with_the_search(page: Any, service: Service) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, select_row, sign_in
-from tests.e2e.page.test_folders import MANY, invent_page
+from tests.e2e.page.test_folders import ENTRY_COUNT, invent_page
 from tests.support.service import Service
 
 SELECTED = "[data-row][aria-selected=true]"
@@ -211,7 +211,7 @@ def test_a_long_folder_asks_for_few_pages_at_once(page: Any) -> None:
     page.on("requestfailed", count(-1))
     page.route("**/api/fs/list", invent_page)
     sign_in(page)
-    page.get_by_text(f"{MANY:,} entries").wait_for()
+    page.get_by_text(f"{ENTRY_COUNT:,} entries").wait_for()
     grid = page.get_by_role("grid")
     page.evaluate(
         """async () => {
@@ -224,10 +224,10 @@ def test_a_long_folder_asks_for_few_pages_at_once(page: Any) -> None:
     )
     grid.focus()
     page.keyboard.press("End")
-    page.get_by_role("link", name=f"file {MANY - 1}.txt").wait_for()
+    page.get_by_role("link", name=f"file {ENTRY_COUNT - 1}.txt").wait_for()
     assert under_way["most"] <= 4
     choose_view(page, "Grid")
-    page.get_by_role("link", name=f"file {MANY - 1}.txt").wait_for()
+    page.get_by_role("link", name=f"file {ENTRY_COUNT - 1}.txt").wait_for()
     assert page.get_by_role("gridcell").count() < 400
 
 

@@ -36,7 +36,7 @@ LIBRARY = {
     "bin/some": "#!",
     "pydantic/v1/main.py": "",
 }
-KEPT = {
+TRIMMED_FILES = {
     "some/__init__.py",
     "some/test/__init__.py",
     "some/test/runner.py",
@@ -61,10 +61,10 @@ def list_files(folder: Path) -> set[str]:
 def test_a_layer_keeps_what_functions_read(tmp_path: Path) -> None:
     write(tmp_path, LIBRARY)
     bundle.trim(tmp_path)
-    assert list_files(tmp_path) == KEPT
+    assert list_files(tmp_path) == TRIMMED_FILES
     assert (tmp_path / "some-1.dist-info" / "METADATA").read_text() == "Name: some\nVersion: 1\n"
     bundle.trim(tmp_path)
-    assert list_files(tmp_path) == KEPT, "what is small already stays as it is"
+    assert list_files(tmp_path) == TRIMMED_FILES, "what is small already stays as it is"
 
 
 @pytest.mark.skipif(shutil.which("strip") is None or shutil.which("readelf") is None, reason="binutils are not here")

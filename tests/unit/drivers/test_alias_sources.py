@@ -7,21 +7,21 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.drivers.alias.sources import AliasRedirects
 
-ONE = AliasRedirects("/a/b\nb:/c")
-MANY = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")
+SINGLE_ALIAS = AliasRedirects("/a/b\nb:/c")
+NAMED_ALIASES = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")
 
 
 @pytest.mark.parametrize(
     ("redirects", "target", "expected"),
     [
-        (ONE, "/a/b", {"/"}),
-        (ONE, "/a/b/x/y", {"/x/y"}),
-        (ONE, "/c/x", {"/x"}),
-        (ONE, "/a/bc", set()),
-        (ONE, "/a", set()),
-        (MANY, "/a/b", {"/one", "/all/a/b"}),
-        (MANY, "/a/b/deep/x", {"/one/deep/x", "/two/x", "/all/a/b/deep/x"}),
-        (MANY, "/", {"/all"}),
+        (SINGLE_ALIAS, "/a/b", {"/"}),
+        (SINGLE_ALIAS, "/a/b/x/y", {"/x/y"}),
+        (SINGLE_ALIAS, "/c/x", {"/x"}),
+        (SINGLE_ALIAS, "/a/bc", set()),
+        (SINGLE_ALIAS, "/a", set()),
+        (NAMED_ALIASES, "/a/b", {"/one", "/all/a/b"}),
+        (NAMED_ALIASES, "/a/b/deep/x", {"/one/deep/x", "/two/x", "/all/a/b/deep/x"}),
+        (NAMED_ALIASES, "/", {"/all"}),
         (AliasRedirects("/a/../.."), "/a", set()),
     ],
 )
@@ -34,6 +34,6 @@ def test_a_folder_of_the_tree_is_shown_wherever_its_sources_say(
 
 
 def test_a_folder_above_sources_is_shown_where_they_are() -> None:
-    assert set(ONE.find_sources(TreePath("/a"), below=True)) == {"/"}
-    assert set(MANY.find_sources(TreePath("/a"), below=True)) >= {"/one", "/two"}
-    assert set(ONE.find_sources(TreePath("/x"), below=True)) == set()
+    assert set(SINGLE_ALIAS.find_sources(TreePath("/a"), below=True)) == {"/"}
+    assert set(NAMED_ALIASES.find_sources(TreePath("/a"), below=True)) >= {"/one", "/two"}
+    assert set(SINGLE_ALIAS.find_sources(TreePath("/x"), below=True)) == set()

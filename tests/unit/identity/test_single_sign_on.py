@@ -270,7 +270,7 @@ def test_token_without_a_signature_of_the_provider_is_refused(
     assert not users.all()
 
 
-NOW = int(time.time())
+START_TIME = int(time.time())
 
 
 @pytest.mark.parametrize(
@@ -286,12 +286,12 @@ NOW = int(time.time())
         {"aud": None},
         {"nonce": "another"},
         {"nonce": None},
-        {"exp": NOW - 3600},
+        {"exp": START_TIME - 3600},
         {"exp": None},
         {"exp": "tomorrow"},
-        {"iat": NOW + 3600},
+        {"iat": START_TIME + 3600},
         {"iat": None},
-        {"nbf": NOW + 3600},
+        {"nbf": START_TIME + 3600},
         {"sub": ""},
         {"sub": None},
         {"sub": 7},

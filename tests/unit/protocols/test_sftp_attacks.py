@@ -16,7 +16,7 @@ from mangrove.core.runtime import Runtime
 from mangrove.identity.rights import GUEST, Right
 from mangrove.protocols.sftp.protocol import Handler
 from mangrove.records import users
-from tests.contract.attacks.scene import BARE, UPWARDS
+from tests.contract.attacks.scene import BARE, PARENT_PATHS
 from tests.unit.protocols.sftp_scene import (
     DOOR,
     EVERYTHING,
@@ -49,7 +49,7 @@ def scene(records: None, tmp_path: Path) -> Iterator[Scene]:
 def list_escapes() -> Iterator[bytes]:
     """Paths that mean something outside, if anything."""
     targets = ("ab", f"ab/{SECRET_NAME}", SECRET_NAME, "ab/new", "")
-    for up in UPWARDS:
+    for up in PARENT_PATHS:
         for target in targets:
             for start in ("/", "", "/sub/"):
                 yield f"{start}{up}{target}".encode("utf-8", "surrogateescape")

@@ -34,7 +34,7 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import NewTask, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
-NOW = datetime.now(UTC)
+RECORD_TIME = datetime.now(UTC)
 VIEW = TaskView("t1", "name", "ann", 0, 0, "", 0.0, None, None, 0, "")
 Item = dict[str, Any]
 
@@ -60,18 +60,24 @@ def open_table(engine: str) -> Callable[[str], Table]:
 
 
 def make_storage(path: str) -> None:
-    storages.create(mount_path=path, driver="Local", addition='{"root_folder_path": "/a"}', modified=NOW)
+    storages.create(mount_path=path, driver="Local", addition='{"root_folder_path": "/a"}', modified=RECORD_TIME)
 
 
 def make_key(user_id: int) -> None:
     ssh_keys.create(
-        user_id=user_id, title="t", name=f"{user_id}#t", text="x", fingerprint="f", added=NOW, last_used=NOW
+        user_id=user_id,
+        title="t",
+        name=f"{user_id}#t",
+        text="x",
+        fingerprint="f",
+        added=RECORD_TIME,
+        last_used=RECORD_TIME,
     )
 
 
 def make_app_password(user_id: int) -> None:
     name = f"{user_id}#t"
-    app_passwords.create(user_id=user_id, title="t", name=name, digest="d", added=NOW, last_used=NOW)
+    app_passwords.create(user_id=user_id, title="t", name=name, digest="d", added=RECORD_TIME, last_used=RECORD_TIME)
 
 
 def make_passkey(user_id: int) -> None:
@@ -82,8 +88,8 @@ def make_passkey(user_id: int) -> None:
         public_key="k",
         sign_count=1,
         aaguid="a",
-        added=NOW,
-        last_used=NOW,
+        added=RECORD_TIME,
+        last_used=RECORD_TIME,
     )
 
 
@@ -220,7 +226,7 @@ def test_a_protected_record_is_neither_updated_nor_refreshed_in_parts() -> None:
 def test_numbers_that_the_engine_might_write_in_another_way_are_not_saved() -> None:
     for number in (1.0, 1e30, True):
         with pytest.raises(TypeError, match="order is not a whole number"):
-            storages.create(mount_path="/a", driver="Local", modified=NOW, order=number)
+            storages.create(mount_path="/a", driver="Local", modified=RECORD_TIME, order=number)
     for number in (-5, 0, 10**20):
         make_storage(f"/{number}")
         id = storages.all()[0].id
@@ -252,7 +258,7 @@ def test_refused_names_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyP
     assert encryption.refused_records().has("users")
 
 
-HERE = b"where it is kept"
+CONTEXT = b"where it is kept"
 
 
 @pytest.fixture
@@ -283,16 +289,16 @@ def test_the_master_key_is_read_once(key: Path) -> None:
 
 def test_what_is_sealed_is_opened_again_and_never_looks_the_same(key: Path) -> None:
     text = "secret \N{SNOWMAN}"
-    first, second = encrypt(text, HERE), encrypt(text, HERE)
+    first, second = encrypt(text, CONTEXT), encrypt(text, CONTEXT)
     assert first != second
     assert text.encode() not in first
-    assert decrypt(first, HERE) == decrypt(second, HERE) == text
-    assert decrypt(encrypt("", HERE), HERE) == ""
+    assert decrypt(first, CONTEXT) == decrypt(second, CONTEXT) == text
+    assert decrypt(encrypt("", CONTEXT), CONTEXT) == ""
 
 
 @pytest.mark.parametrize("flaw", ["another key", "another byte", "cut", "empty", "another place"])
 def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw: str) -> None:
-    sealed = encrypt("secret", b"elsewhere" if flaw == "another place" else HERE)
+    sealed = encrypt("secret", b"elsewhere" if flaw == "another place" else CONTEXT)
     if flaw == "another key":
         key.write_bytes(b"l" * 32)
         runtime.put(Keyring, Keyring())
@@ -301,14 +307,14 @@ def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw:
     elif flaw in ("cut", "empty"):
         sealed = sealed[: -1 if flaw == "cut" else 0]
     with pytest.raises(Problem, match="it was encrypted with another key"):
-        decrypt(sealed, HERE)
+        decrypt(sealed, CONTEXT)
 
 
 def test_without_a_master_key_nothing_is_sealed() -> None:
     runtime.put(Config, replace(Config(), key_file=None, key_secret=""))
     runtime.put(Keyring, Keyring())
     with pytest.raises(Problem, match="no master key"):
-        encrypt("secret", HERE)
+        encrypt("secret", CONTEXT)
 
 
 def test_secrets_are_sealed_in_the_table(records: None, engine: str) -> None:

@@ -32,7 +32,7 @@ from tests.unit.search.index_files import (
 
 ROOT = Path(__file__).resolve().parents[3]
 TREE = {"/": [directory("d"), file("f")], "/d": [file("g")]}
-OTHER = {"/": [file("other")]}
+OTHER_TREE = {"/": [file("other")]}
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_a_swap_replaces_the_whole_and_removes_what_is_old_or_left(store: Segmen
         old = await commit(store, TREE)
         dead = store.make_work_folder(1)
         (dead / "half").write_bytes(b"x")
-        names, _ = await write_names(store.make_work_folder(1), "dead", OTHER)
+        names, _ = await write_names(store.make_work_folder(1), "dead", OTHER_TREE)
         await store.store(1, names)
-        new = await commit(store, OTHER)
+        new = await commit(store, OTHER_TREE)
         assert new != old
         assert await read_paths(new) == ["/other"]
         assert names_in(folder / "1") == sorted([MANIFEST, *new.manifest.files])
@@ -81,7 +81,7 @@ def test_what_was_begun_can_be_discarded(store: SegmentStore, folder: Path) -> N
     async def work() -> None:
         present = await commit(store, TREE)
         for storage_id in (1, 2):
-            names, _ = await write_names(store.make_work_folder(storage_id), "dead", OTHER)
+            names, _ = await write_names(store.make_work_folder(storage_id), "dead", OTHER_TREE)
             await store.store(storage_id, names)
             assert await store.fetch(storage_id, names.name) == folder / str(storage_id) / names.name
             await store.discard(storage_id)
@@ -96,7 +96,7 @@ def test_another_process_sees_the_swap(store: SegmentStore, folder: Path) -> Non
         other = make_local_store(folder)
         await commit(store, TREE)
         assert await read_paths(await open_present(other)) == ["/d", "/d/g", "/f"]
-        await commit(store, OTHER)
+        await commit(store, OTHER_TREE)
         assert await read_paths(await open_present(other)) == ["/other"]
 
     asyncio.run(work())
@@ -137,7 +137,7 @@ def test_a_damaged_manifest_is_dropped_with_one_line(
         (folder / "1" / MANIFEST).write_bytes(content.encode(errors="surrogateescape"))
         assert await store.open(1) is None
         assert await store.open(1) is None
-        assert await read_paths(await commit(store, OTHER)) == ["/other"]
+        assert await read_paths(await commit(store, OTHER_TREE)) == ["/other"]
 
     asyncio.run(work())
     assert [record.message for record in caplog.records] == ["damaged search index dropped"]
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_found_when_the_index_is_opened(
 def test_who_meets_damage_drops_what_he_met_and_nothing_newer(store: SegmentStore) -> None:
     async def work() -> None:
         old = await commit(store, TREE)
-        new = await commit(store, OTHER)
+        new = await commit(store, OTHER_TREE)
         await store.drop_damaged(old)
         assert await store.open(1) is new
         await store.drop_damaged(new, "names.parquet")
@@ -230,7 +230,7 @@ def test_a_process_that_is_killed_leaves_a_whole_index(
     assert subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=environment).returncode == -9
     with use_index(folder) as store:
         assert asyncio.run(look(store)) == left
-        asyncio.run(commit(store, OTHER))
+        asyncio.run(commit(store, OTHER_TREE))
         assert len(names_in(folder / "1")) == 3
 
 
@@ -247,7 +247,7 @@ def test_files_are_fetched_once_from_a_bucket(s3: Callable[[], str], tmp_path: P
         assert segments.names[0].parent == tmp_path / "index" / "reader" / "1"
         assert await read_paths(segments) == await read_paths(built) == ["/d", "/d/g", "/f"]
         assert await reader.open(1) is segments
-        await commit(builder, OTHER)
+        await commit(builder, OTHER_TREE)
         assert await read_paths(await open_present(reader)) == ["/other"]
         assert len(names_in(tmp_path / "index" / "reader" / "1")) == 2
         assert len(names_in(tmp_path / "index" / "builder" / "1")) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.service import PART, run_service
 from tests.unit.standalone.test_runner import wait
-from tests.unit.standalone.test_runner_outage import MANY, expect_all, open_copies, prepare, set_workers
+from tests.unit.standalone.test_runner_outage import FILE_COUNT, expect_all, open_copies, prepare, set_workers
 
 pytestmark = pytest.mark.long
 
@@ -63,9 +63,9 @@ def test_tasks_end_while_the_clock_steps_also_those_a_killed_process_held(
         client, names, root = prepare(service)
         open_copies(client, names)
         set_workers(client, 2)
-        wait(lambda: len(list(root.iterdir())) > MANY // 10)
+        wait(lambda: len(list(root.iterdir())) > FILE_COUNT // 10)
         clock.write_text(str(seconds))
-        wait(lambda: len(list(root.iterdir())) > MANY // 3)
+        wait(lambda: len(list(root.iterdir())) > FILE_COUNT // 3)
         service.kill()
     clock.write_text(str(2 * seconds))
     with run_service(tmp_path / "data", **preload(clock)) as service:

@@ -23,8 +23,8 @@ from tests.unit.standalone.test_runner import Machinery, done, ends, poll_often,
 
 __all__ = ["ends", "poll_often", "start"]
 
-MANY = 200
-FEW = 12  # tasks of the other owner that may be begun before
+CROWD_TASKS = 200
+MAX_EARLIER_TASKS = 12  # tasks of the other owner that may be begun before
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Crowd:
         wait(done(self.task_env, self.last))
         assert self.task_env.read(self.last).view.state == State.SUCCEEDED
         begun = machinery.started.index(self.last.id)
-        assert begun <= FEW, begun
+        assert begun <= MAX_EARLIER_TASKS, begun
         self.allow_work(0)
 
     def allow_work(self, workers: int = 2) -> None:
@@ -59,7 +59,7 @@ def as_other(task_env: TaskEnv) -> Iterator[None]:
         task_env.user = first
 
 
-def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = MANY) -> list[Task]:
+def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = CROWD_TASKS) -> list[Task]:
     """Tasks of a name each: as many requests as that takes."""
     names = [f"m{number}" for number in range(count)]
     for name in names:
@@ -93,7 +93,7 @@ def test_single_task_is_early_despite_hundreds_of_other_owner(
 
 def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()  # resumes from the records the tasks that were never started
-    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == CROWD_TASKS + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -107,7 +107,7 @@ def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == CROWD_TASKS + 1)
     owner = users.get(crowd.last.owner)
     users.change(owner.id, permission=0)
     crowd.allow_work()
@@ -129,7 +129,7 @@ def test_follow_up_task_does_not_wait_for_whole_queue(crowd: Crowd, start: Calla
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
     chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.last)]
     first, last = (task for task in chained if task is not None)
-    wait(lambda: count_waiting(machinery, last) == MANY + 1)
+    wait(lambda: count_waiting(machinery, last) == CROWD_TASKS + 1)
     task_env.set(decompress_upload_task_threads_num="1")
     wait(done(task_env, last))
     assert machinery.started[:2] == [first.id, last.id]
@@ -139,7 +139,7 @@ def test_follow_up_task_does_not_wait_for_whole_queue(crowd: Crowd, start: Calla
 def test_the_tasks_of_a_removed_user_hold_nobody_up(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()
     users.delete(crowd.many[0].owner)
-    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == CROWD_TASKS + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -148,7 +148,7 @@ def test_hundreds_of_tasks_that_are_cancelled_at_once_hold_nobody_up(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(machinery, crowd.last) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.last) == CROWD_TASKS + 1)
     machinery.go_on.clear()
     for task in crowd.many[: 2 * runner.THREADS]:
         queue.cancel("copy", task.id, task_env.caller())

@@ -119,7 +119,7 @@ def test_a_runner_whose_settings_cannot_be_read_goes_on(
 
 
 STALL_SECONDS = 12.0
-MANY = 40
+FILE_COUNT = 40
 
 
 def stall_engine(service: Service) -> None:
@@ -139,9 +139,9 @@ def prepare(service: Service) -> tuple[Client, list[str], Path]:
     addition = json.dumps({"root_folder_path": str(root)})
     client.ok("/api/admin/storage/create", mount_path="/second", driver="Local", addition=addition)
     set_workers(client, 0)
-    for number in range(MANY):
+    for number in range(FILE_COUNT):
         (source / f"f{number}").write_bytes(b"x" * 100)
-    return client, [f"f{number}" for number in range(MANY)], root
+    return client, [f"f{number}" for number in range(FILE_COUNT)], root
 
 
 def open_copies(client: Client, names: list[str]) -> None:
@@ -160,7 +160,7 @@ def set_workers(client: Client, count: int) -> None:
 def expect_all(service: Service, root: Path) -> None:
     """All tasks succeed, sooner or later."""
     end = time.monotonic() + 120
-    while len(list(root.iterdir())) < MANY:
+    while len(list(root.iterdir())) < FILE_COUNT:
         assert time.monotonic() < end
         time.sleep(0.1)
     client = service.client()
@@ -168,7 +168,7 @@ def expect_all(service: Service, root: Path) -> None:
         assert time.monotonic() < end
         time.sleep(0.1)
     states = [row["state"] for row in client.get("/api/task/copy/done")["data"]]
-    assert states == ["succeeded"] * MANY
+    assert states == ["succeeded"] * FILE_COUNT
 
 
 def test_an_engine_that_stalls_in_the_middle_fails_no_task_and_loses_none(tmp_path: Path) -> None:

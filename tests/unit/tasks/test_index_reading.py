@@ -70,7 +70,9 @@ def make_reader(storage: Single) -> FolderReader:
     return FolderReader(cast(Driver, storage))
 
 
-WANTED = {number: [f"/{number} first", f"/{number} second"] for number in range(20)} | {7: [StorageForbidden().message]}
+EXPECTED_LISTINGS = {number: [f"/{number} first", f"/{number} second"] for number in range(20)} | {
+    7: [StorageForbidden().message]
+}
 
 
 @pytest.mark.parametrize("kind", [Single, Many])
@@ -79,7 +81,7 @@ def test_what_is_in_each_folder_is_handed_over(kind: type[Single]) -> None:
     for seconds in (0.0, 0.001):
         reader = make_reader(kind(seconds))
         for _ in range(2):
-            assert asyncio.run(read(reader)) == WANTED
+            assert asyncio.run(read(reader)) == EXPECTED_LISTINGS
         assert asyncio.run(read(reader, [])) == {}
 
 

@@ -22,10 +22,10 @@ def proxy() -> Iterator[Proxy]:
         yield proxy
 
 
-LARGEST = [pytest.param(verb, 10_000, marks=pytest.mark.long) for verb in ("copy", "move")]
+LARGE_CASES = [pytest.param(verb, 10_000, marks=pytest.mark.long) for verb in ("copy", "move")]
 
 
-@pytest.mark.parametrize(("verb", "count"), [("copy", 100), *LARGEST])
+@pytest.mark.parametrize(("verb", "count"), [("copy", 100), *LARGE_CASES])
 def test_bucket_names_are_listed_and_copied_by_one_task(
     task_env: TaskEnv, proxy: Proxy, verb: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 
-MOVED = "1 of 1 items failed: f: the source changed while it was moved"
+CHANGED_SOURCE = "1 of 1 items failed: f: the source changed while it was moved"
 COPIED = "1 of 1 items failed: f: the source changed while it was copied"
 
 
@@ -55,7 +55,7 @@ def test_version_put_before_removal_stays_and_fails_by_name(
     task = task_env.move(source.mount, target.mount, "f", overwrite=overwrite)
     act_at(monkeypatch, batches, "move.verified", lambda: source.put("f", b"newer"))
     task_env.run(task)
-    assert task_env.view(task) == (State.FAILED, MOVED)
+    assert task_env.view(task) == (State.FAILED, CHANGED_SOURCE)
     assert (source.files(), target.files()) == ({"f": b"newer"}, {"f": content} if overwrite else {})
     queue.retry("move", task.id, task_env.caller())
     task_env.run(task)
@@ -96,7 +96,7 @@ def test_what_is_put_at_the_target_while_a_move_gives_up_stays(
 
     act_at(monkeypatch, batches, "move.verified", change)
     task_env.run(task)
-    assert task_env.view(task) == (State.FAILED, MOVED)
+    assert task_env.view(task) == (State.FAILED, CHANGED_SOURCE)
     assert (source.files(), target.files()) == ({"f": b"newer"}, {"f": b"others"})
 
 
@@ -126,7 +126,7 @@ def test_a_storage_that_can_decides_by_itself_what_is_removed(
     task = task_env.move(source.mount, target.mount, "f")
     task_env.run(task)
     assert [(entry.name, entry.size) for entry in driver.entries_seen] == [("f", 7)]
-    assert task_env.view(task) == ((State.FAILED, MOVED) if changes else SUCCEEDED)
+    assert task_env.view(task) == ((State.FAILED, CHANGED_SOURCE) if changes else SUCCEEDED)
     assert source.files() == ({"f": b"content"} if changes else {})
 
 

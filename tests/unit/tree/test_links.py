@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("engine")  # which has a master key
 TOKEN, PATH = "dev_token", "/local/a b.txt"
 OLD = "oZVEYK8_NpK5BAeDecwy2qXCLWX1nNHjO-J7CbGXtMA=:0"
 SALTED = Settings({"token": TOKEN, "link_salt": "salt"})
-NOW = int(time.time())
+START_TIME = int(time.time())
 
 
 def sign(settings: Settings = SALTED, path: str = PATH, owner: int = 7, purpose: Purpose = Purpose.FILE) -> str:
@@ -75,7 +75,7 @@ def test_links_of_old_into_archives_have_their_own_key() -> None:
 def test_links_of_old_that_never_end_are_good_only_while_links_do_not_end() -> None:
     now = make(1, link_salt="")
     assert refusal(OLD, now) == "sign expired"
-    assert refusal(links.sign_with_token(TOKEN, PATH, NOW + 36_000), now) == ""
+    assert refusal(links.sign_with_token(TOKEN, PATH, START_TIME + 36_000), now) == ""
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_signature_is_good_for_nothing_else() -> None:
     good = sign()
     digest, _, _ = good.partition(":")
     for other in (
-        f"{digest}:{NOW + 9999}",
+        f"{digest}:{START_TIME + 9999}",
         good.upper(),
         ("B" if good.startswith("A") else "A") + good[1:],
         digest[:-2] + "AI:0",  # another user
@@ -129,10 +129,10 @@ def test_links_expire_after_hours_rounded_up() -> None:
 
 def test_the_setting_has_its_effect_on_links_that_were_given_out_before(monkeypatch: pytest.MonkeyPatch) -> None:
     lasting, bounded = sign(make(0)), sign(make(24))
-    monkeypatch.setattr(links, "time", SimpleNamespace(time=lambda: NOW + 7200.0))
+    monkeypatch.setattr(links, "time", SimpleNamespace(time=lambda: START_TIME + 7200.0))
     assert [refusal(lasting, make(hours)) for hours in (0, 3, 1)] == ["", "", "sign expired"]
     assert [refusal(bounded, make(hours)) for hours in (24, 0, 3, 1)] == ["", "", "", "sign expired"]
-    monkeypatch.setattr(links, "time", SimpleNamespace(time=lambda: NOW + 25 * 3600.0))
+    monkeypatch.setattr(links, "time", SimpleNamespace(time=lambda: START_TIME + 25 * 3600.0))
     assert refusal(bounded, make(0)) == "sign expired", "what a link says of itself stays"
 
 

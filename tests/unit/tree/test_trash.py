@@ -231,14 +231,14 @@ def test_pages_of_the_trash_have_every_entry_once(tree: TreeEnv) -> None:
     names = [f"{number}.txt" for number in range(7)]
     mount(tree, *names)
     remove(tree, *names)
-    found: list[str] = []
+    listed_names: list[str] = []
     start, query = "", TrashQuery(Caller(tree.user))
     while True:
         items, start = tree.run(entries.list_page(query, start, 3))
-        found += [item.access.path.name for item in items]
+        listed_names += [item.access.path.name for item in items]
         if not start:
             break
-    assert found == names[::-1]
+    assert listed_names == names[::-1]
 
 
 @pytest.mark.parametrize("ids", [[], ["x"], ["1-../a"], ["1-a"] * (entries.MAX_IDS_PER_REQUEST + 1)])
@@ -289,15 +289,15 @@ def test_replacement_that_broke_off_leaves_the_file_in_its_place(
     root = mount(tree, "a.txt")
     write(tree, "/disk/a.txt", b"new")
     (item,) = find_items(tree)
-    kept = root / get_path(item.entry).lstrip("/")
+    trashed_file = root / get_path(item.entry).lstrip("/")
     (root / "a.txt").unlink()
-    os.link(kept, root / "a.txt")
+    os.link(trashed_file, root / "a.txt")
     trash.forget([item.entry])
     trash.add_intents([item.entry], Action.MOVE)
     change_intents(tree, monkeypatch)
     tree.run(repair.sweep())
     assert (root / "a.txt").read_text() == "a.txt"
-    assert not kept.exists()
+    assert not trashed_file.exists()
     assert trash.list_intents(10) == []
 
 

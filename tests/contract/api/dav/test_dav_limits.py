@@ -15,15 +15,17 @@ from tests.support.service import Client, Service
 MAX_GROWTH_BYTES = 64 << 20
 MAX_WAIT_SECONDS = 0.5  # on a machine that does other things as well
 LONG_NAMESPACE = "u" * 20_000
-MANY_NAMES = "".join(f"<b:n{number}/>" for number in range(3000))
+PROPERTY_ELEMENTS = "".join(f"<b:n{number}/>" for number in range(3000))
 ATTACKS = {
-    "PROPFIND": f'<D:propfind xmlns:D="DAV:" xmlns:b="{LONG_NAMESPACE}"><D:prop>{MANY_NAMES}</D:prop></D:propfind>',
+    "PROPFIND": (
+        f'<D:propfind xmlns:D="DAV:" xmlns:b="{LONG_NAMESPACE}"><D:prop>{PROPERTY_ELEMENTS}</D:prop></D:propfind>'
+    ),
     "PROPPATCH": (
-        f'<D:propertyupdate xmlns:D="DAV:" xmlns:b="{LONG_NAMESPACE}"><D:remove><D:prop>{MANY_NAMES}</D:prop>'
+        f'<D:propertyupdate xmlns:D="DAV:" xmlns:b="{LONG_NAMESPACE}"><D:remove><D:prop>{PROPERTY_ELEMENTS}</D:prop>'
         "</D:remove></D:propertyupdate>"
     ),
     "LOCK": LOCK.format(scope="exclusive").replace(
-        "<D:owner>", f'<D:owner xmlns:b="{LONG_NAMESPACE}">{MANY_NAMES[:30_000].rpartition("<")[0]}'
+        "<D:owner>", f'<D:owner xmlns:b="{LONG_NAMESPACE}">{PROPERTY_ELEMENTS[:30_000].rpartition("<")[0]}'
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.drivers.ftp.lines import Kind, Line, format_time, make_list_parser, parse_facts, parse_time
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LISTING_TIME = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def at(*moment: int) -> float:
@@ -78,11 +78,11 @@ def test_facts(line: bytes, expected: Line | None) -> None:
     ],
 )  # fmt: skip
 def test_lists(line: bytes, expected: Line | None) -> None:
-    assert make_list_parser(NOW)(line) == expected
+    assert make_list_parser(LISTING_TIME)(line) == expected
 
 
 def test_a_time_without_a_year_is_not_in_the_future() -> None:
-    parse = make_list_parser(NOW)
+    parse = make_list_parser(LISTING_TIME)
     lines = [parse(b"-rw-r--r-- 1 0 0 2 %s f" % when) for when in (b"Mar  2 11:00", b"Mar  4 11:00")]
     assert [line.modified for line in lines if line] == [at(2026, 3, 2, 11, 0), at(2025, 3, 4, 11, 0)]
 
@@ -95,4 +95,4 @@ def test_times_go_there_and_back() -> None:
 
 def test_a_line_without_an_end_of_its_words_is_soon_given_up() -> None:
     for line in (b"-rw-r--r-- " + b"a " * 8000, b"-rw-r--r-- " + b"1 " * 8000, b"1" * 16000, b"d" + b"-" * 16000):
-        assert make_list_parser(NOW)(line) is None
+        assert make_list_parser(LISTING_TIME)(line) is None

@@ -19,7 +19,7 @@ from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 from tests.unit.drivers.s3.proxy import Proxy
 
-MOST_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_a_server_that_hangs_is_given_up_and_asked_again_when_it_answers(
     goes_on = threading.Event()
 
     async def work(driver: S3) -> None:
-        proxy.before.append(lambda exchange: goes_on.wait(MOST_SECONDS) and None)
+        proxy.before.append(lambda exchange: goes_on.wait(MAX_WAIT_SECONDS) and None)
         with pytest.raises(Unreachable):
             await driver.stat(P("/f"))
         requests_before = len(proxy.seen)
@@ -61,7 +61,7 @@ def test_a_server_that_hangs_is_given_up_and_asked_again_when_it_answers(
                 await act(driver)
         assert len(proxy.seen) == requests_before
         goes_on.set()
-        end = time.monotonic() + MOST_SECONDS
+        end = time.monotonic() + MAX_WAIT_SECONDS
         while time.monotonic() < end:
             try:
                 await act(driver)

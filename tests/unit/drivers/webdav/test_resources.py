@@ -25,7 +25,7 @@ FOLDER = b"""<D:response><D:href>/f/</D:href><D:propstat><D:prop><D:resourcetype
 <D:quota-available-bytes>70</D:quota-available-bytes><D:quota-used-bytes>30</D:quota-used-bytes>
 </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"""
 TAIL = b"</D:multistatus>"
-WANTED = [
+RESOURCES = [
     Resource("/f/%C3%A4%20b.txt", 200, False, 12, 784111777.0, '"a"b"'),
     Resource("/f/", 200, True, None, 0.0, "", 70, 30),
 ]
@@ -43,18 +43,18 @@ def parse(*pieces: bytes) -> list[Resource]:
 
 def test_entries_are_read_wherever_the_pieces_end() -> None:
     text = HEAD + FILE + FOLDER + TAIL
-    assert parse(text) == WANTED
-    assert parse(*(text[start : start + 1] for start in range(len(text)))) == WANTED
+    assert parse(text) == RESOURCES
+    assert parse(*(text[start : start + 1] for start in range(len(text)))) == RESOURCES
 
 
 def test_an_entry_is_there_as_soon_as_it_is_complete() -> None:
     parser = MultistatusParser()
     parser.feed(HEAD + FILE + FOLDER[:-30])
-    assert parser.take() == WANTED[:1]
+    assert parser.take() == RESOURCES[:1]
     parser.feed(FOLDER[-30:])
     with pytest.raises(Unreachable, match="broke off"):
         parser.finish()
-    assert parser.take() == WANTED[1:]
+    assert parser.take() == RESOURCES[1:]
 
 
 def test_what_failed_has_its_status() -> None:
