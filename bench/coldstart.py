@@ -1,14 +1,14 @@
-"""Cold starts: CPU that a new process of each function takes until its first request is answered.
+"""Cold starts: the CPU time of a new process of each function until it has answered its first request.
 
-CPU of the whole process, so that it depends little on what else the machine does. The functions are those that
-`make build` left, with nothing but their layers, or else those of the repository with all that is installed, which
-takes longer. Records are on the engine; S3 and Secrets Manager are moto's. A worker's task is done already.
+The CPU time is that of the whole process, so it depends little on other programs. The functions are those of
+`make build` with their layers. Without a build they are those of the repository with all installed packages, which
+takes longer. Records are on the engine; moto stands in for S3 and Secrets Manager. The task of a worker is finished.
 
-What no function can be below is the time of the packages that all are built on: the `floors` are functions that do
-nothing but read one record with them.
+The `floors` are functions that only read one record. Their time is the minimum of any function, because all functions
+import the same packages.
 
-A machine is not equally fast at all hours. So in turn with the function a bare Python imports some of its own library,
-and what that takes is printed in the last column: figures of two hours compare as their ratios to it do.
+The speed of a machine changes during the day. For comparison, a plain Python process imports parts of the standard
+library before each function. The last column has its time: compare figures of different runs by their ratio to it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms
 
 
 class Deployment:
-    """The functions, with records that their first requests are about: a bucket, a file, tasks that are done."""
+    """The functions, with the records that their first requests use: a bucket, a file and finished tasks."""
 
     def __init__(self, scratch: Path, stack: ExitStack) -> None:
         folder = scratch / "runtime client"
@@ -82,7 +82,7 @@ class Deployment:
             print(f"functions of the checkout, with all that is installed: {reason}")
         else:
             print("functions as they are built")
-            self._python.append("-S")  # nothing but their layers
+            self._python.append("-S")  # with their layers alone
             launch = built.Built(folder)
         self.cloud = stack.enter_context(lambdas.deploy("2", launch))
         self._answers, _ = stack.enter_context(lambdas.listen_as_cloudformation())
@@ -98,12 +98,12 @@ class Deployment:
         self._tasks["index"] = make_task_id(1)
 
     def _open(self, sample: str) -> str:
-        """The id of the task that a request opens."""
+        """Return the id of the task that a request creates."""
         samples.run(self.cloud, self._values, sample)
         return self._values.known["tid"]
 
     def make_event(self, folder: str) -> dict[str, Any]:
-        """The first request of the function in a folder."""
+        """Return the first request of the function in a folder."""
         kind, _, rest = folder.removeprefix("functions/").partition("/")
         if kind == "api":
             return self._values.fill(FIRST[rest])
@@ -114,11 +114,11 @@ class Deployment:
         return {"tid": self._tasks[machine], "round": 0, "part": 0} if state else {}
 
     def start(self, name: str) -> float:
-        """CPU milliseconds of a new process of a function until it has answered its first request."""
+        """Return the CPU milliseconds of a new process of a function until it has answered its first request."""
         return self._start(name, self.cloud.get_function(name).handler, self.make_event(get_folder(name)))
 
     def start_floor(self, kind: str) -> float:
-        """The same of the floor of a kind of function, with the layers of one of them."""
+        """Return the CPU milliseconds of the floor of a kind of function, with the layers of one such function."""
         return self._start("SiteFunction", f"bench.floors.{kind}.handler", self.make_event("functions/api/site"), ROOT)
 
     def _start(self, name: str, handler: str, about: dict[str, Any], *more: Path) -> float:
@@ -144,7 +144,7 @@ class Deployment:
 
 
 def time_yardstick() -> float:
-    """CPU milliseconds of a new process that does what never changes."""
+    """Return the CPU milliseconds of a new process whose work never changes."""
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", YARDSTICK], capture_output=True, text=True, check=True)
     return float(ran.stdout)
 
@@ -155,7 +155,7 @@ def _get_budget(folder: str) -> int:
 
 
 def _print_row(name: str, start: Callable[[], float], budget: int | None) -> None:
-    """Print the mean of ROUNDS; a round before them compiles what is not compiled yet."""
+    """Print the mean of ROUNDS rounds. A round before them compiles sources without byte code."""
     start()
     rounds = [(start(), time_yardstick()) for _ in range(ROUNDS)]
     milliseconds, yardstick = map(statistics.mean, zip(*rounds, strict=True))

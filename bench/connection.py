@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a bare socket: so little work on this side that what is measured is the other side."""
+"""HTTP/1.1 over a plain socket. The client does little work, so the measured time is that of the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK = 1 << 20
 
 
 class Connection:
-    """A keep-alive connection; `token` goes along with every request."""
+    """A keep-alive connection that sends `token` with every request."""
 
     def __init__(self, address: str, token: str) -> None:
         parts = urlsplit(address)
@@ -29,13 +29,13 @@ class Connection:
         self._socket.close()
 
     def post(self, path: str, /, **body: Any) -> Any:
-        """The data of an envelope that must say 200."""
+        """Send a request and return the data of its envelope, whose code has to be 200."""
         content = json.dumps(body).encode()
         self._begin("POST", path, len(content), "content-type: application/json\r\n", content)
         return self._envelope()
 
     def post_and_drain(self, path: str, /, **body: Any) -> int:
-        """Send a request whose answer is read and not looked at; how many bytes came, framing included."""
+        """Send a request and read its answer without parsing it. Return the number of bytes, with the framing."""
         content = json.dumps(body).encode()
         more = "content-type: application/json\r\nconnection: close\r\n"
         self._begin("POST", path, len(content), more, content)
@@ -55,7 +55,7 @@ class Connection:
         self._envelope()
 
     def get(self, path: str) -> int:
-        """Fetch a URL path; how many bytes came."""
+        """Fetch a URL path and return the number of bytes."""
         self._begin("GET", path, 0)
         body, length = self._answer()
         left = length - len(body)
@@ -70,7 +70,7 @@ class Connection:
         self._socket.sendall(head.encode() + content)
 
     def _answer(self) -> tuple[bytearray, int]:
-        """The part of the body that came with the head, and the body's length."""
+        """Return the part of the body that came with the head, and the length of the body."""
         received = bytearray()
         while b"\r\n\r\n" not in received:
             block = self._socket.recv(65536)

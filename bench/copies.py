@@ -1,4 +1,4 @@
-"""Copies between storages, which are tasks: from the request until none is under way and all has arrived."""
+"""Copies between storages, which are tasks: the time from the request until no task runs and all files have arrived."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def copy_from_s3(workspace: Workspace, subject: Subject) -> float:
 
 @row("one task of one small file, queue to done", "ms CPU", most=10, absolute=True)
 def copy_one(workspace: Workspace, subject: Subject) -> float:
-    """The mean over TASKS tasks, of all processes of the service and with the request."""
+    """Return the mean over TASKS tasks, for all processes of the service, with the request."""
     source = workspace.make_files(TASKS)
     with _make_target(subject) as folder:
         mounts = {"src_dir": subject.mount_local(source), "dst_dir": subject.mount_local(folder)}

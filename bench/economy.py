@@ -1,7 +1,8 @@
-"""The cost of usual requests in the cloud: the calls of AWS by the functions, and dollars per million.
+"""The cost of common requests in the cloud: the calls to AWS by the functions, and dollars per million requests.
 
-Counted, not estimated: each function runs as Lambda runs it, the built one where it is built, and every call passes a
-recorder. Time is what its process computes, on this machine, and what AWS's services are known to take.
+The calls are counted, not estimated. Each function runs as Lambda runs it, from the build if there is one, and every
+call passes through a recorder. The time of a function is its CPU time on this machine and the known time of AWS's
+services.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.support.policies import FUNCTIONS
 from tests.support.recorder import Call
 from tests.support.runtime_api import Function, launch_sources
 
-PRICES = {  # dollars per million, of us-east-1, beside traffic, storage and the first free ones
+PRICES = {  # dollars per million in us-east-1, without traffic, storage and free tiers
     "API Gateway request": 1.00,
     "Lambda request": 0.20,
     "Lambda GB-second": 16.6667,
@@ -36,10 +37,10 @@ PRICES = {  # dollars per million, of us-east-1, beside traffic, storage and the
 FREE = ("s3:DELETE",)
 MILLISECONDS = {"s3:HEAD": 12.0, "s3:LIST": 25.0, "s3:GET": 15.0, "s3:PUT": 30.0, "s3:POST": 30.0, "states": 30.0}
 DYNAMODB_MILLISECONDS = 4.0
-CORE_MB = 1769  # of memory, with which a function has one core
-LOG_BYTES = 1200  # of a request: its line, its metrics, the API's line, Lambda's own two
-OLD_SECONDS = 2.2  # after which a function asks whether the configuration is still the same
-OBJECTS = 1000  # of the folder that is listed and copied
+CORE_MB = 1769  # memory with which a function has one core
+LOG_BYTES = 1200  # per request: its line, its metrics, the line of the API, two lines of Lambda
+OLD_SECONDS = 2.2  # after which a function compares the version of the configuration
+OBJECTS = 1000  # in the folder that is listed and copied
 REPEATS = 20
 COPYING = ("FilesFunction", "TransferPlan", "TransferMove", "TransferSettle")
 MB = bytes(1_000_000)
@@ -48,9 +49,9 @@ FOLDER = "/files/economy"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cost of a request, or of an object of many.
+    """The cost of a request, or of one object of a request for many.
 
-    `calls`: of AWS; `warm_calls`: where another one came just before; `dollars`: per million.
+    `calls`: calls to AWS; `warm_calls`: calls right after another request; `dollars`: per million.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Bill:
 
 
 def print_economy(folder: Path) -> bool:
-    """Print the table that the README has."""
+    """Print the table of docs/guides/costs.md."""
     with ExitStack() as stack:
         reason = built.find_reason_to_skip()
         launch = launch_sources if reason else built.Built(folder)
@@ -98,12 +99,12 @@ def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:
 
 
 def list_anew(admin: Person) -> None:
-    """Have the bucket asked."""
+    """List a folder of the bucket without the cache."""
     admin.gets("files/list", path=FOLDER, page=1, per_page=100, refresh=True)
 
 
 def count_request(function: Function, name: str, aim: str, resource: str, ask: Callable[[], object]) -> Bill:
-    """One request of a warm function whose configuration is due to be asked for; its time is a mean."""
+    """Return the bill of a request to a warm function that has to check its configuration. Its time is a mean."""
     ask()
     time.sleep(OLD_SECONDS)
     calls, warm_calls = (watch(function, ask) for _ in range(2))
@@ -117,14 +118,14 @@ def count_request(function: Function, name: str, aim: str, resource: str, ask: C
 
 
 def watch(function: Function, ask: Callable[[], object]) -> list[Call]:
-    """The calls that a function makes meanwhile."""
+    """Return the calls that a function makes during a request."""
     function.calls.clear()
     ask()
     return list(function.calls)
 
 
 def count_copy(admin: Person) -> Bill:
-    """A task between two mounts of one bucket, divided by its objects."""
+    """Return the bill of a copy between two mounts of one bucket, for each object."""
     cloud = admin.cloud
     addition = {"bucket": cloud.refs["Files"], "region": lambdas.REGION, "root_folder_path": "/other root"}
     admin.gets("storages/create", mount_path="/within", driver="S3", addition=json.dumps(addition))
@@ -141,7 +142,7 @@ def count_copy(admin: Person) -> Bill:
     dollars = bill_calls(calls) + PRICES["state transition"] * len(cloud.visited)
     for name, function in functions.items():
         dollars += bill_function(name, function.calls, function.count_cpu() - before[name])
-    objects = OBJECTS + 1  # with the one that was put
+    objects = OBJECTS + 1  # with the uploaded one
     name = f"copy within S3, per object of {objects}"
     return Bill(
         name, "S3 ≤ 1.1", len(calls) / objects, len(calls) / objects, count_s3(calls) / objects, dollars / objects
@@ -154,12 +155,12 @@ def count_s3(calls: Sequence[Call]) -> int:
 
 
 def bill_calls(calls: Sequence[Call]) -> float:
-    """Dollars of a million times these."""
+    """Return the dollars for a million repetitions of these calls."""
     return sum(bill_call(call) for call in calls)
 
 
 def bill_call(call: Call) -> float:
-    """Dollars of a million. Items are small; a write to a table is one to each of its indexes, too."""
+    """Return the dollars for a million calls of small items. A write to a table also writes to each index."""
     service, _, operation = call.operation.partition(":")
     if call.operation in FREE:
         return 0.0
@@ -168,7 +169,7 @@ def bill_call(call: Call) -> float:
     if service == "secretsmanager":
         return PRICES["Secrets Manager call"]
     if service == "states":
-        return 0.0  # its transitions are billed
+        return 0.0  # the transitions are billed instead
     twice = 2 if operation.startswith("Transact") else 1
     if any(word in operation for word in ("Get", "Query", "Scan")):
         return PRICES["DynamoDB read"] * len(call.tables) * twice
@@ -184,8 +185,10 @@ def count_indexes() -> Mapping[str, int]:
 
 
 def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> float:
-    """Dollars of a million invocations: what is computed takes longer where there is less memory, and calls take what
-    AWS's services take, one after the other."""
+    """Return the dollars for a million invocations.
+
+    Less memory makes the computation slower, and calls are made one after the other.
+    """
     memory = int(FUNCTIONS[resource].get("MemorySize", common_memory()))
     waited = sum(find_milliseconds(call) for call in calls) / 1000
     seconds = cpu_seconds * max(CORE_MB / memory, 1) + waited
@@ -193,7 +196,7 @@ def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> f
 
 
 def common_memory() -> int:
-    """The memory of functions that name none."""
+    """Return the memory of functions without a size of their own."""
     return int(template.load_template()["Globals"]["Function"]["MemorySize"])
 
 

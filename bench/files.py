@@ -25,7 +25,7 @@ def _open_folder(subject: Subject) -> tuple[Path, str]:
 
 @contextmanager
 def _make_large(workspace: Workspace, subject: Subject) -> Iterator[str]:
-    """Put the large file, and remove it at the end; the target of a request for it."""
+    """Upload the large file, and remove it at the end. Yield the target of a request for it."""
     folder, path = _open_folder(subject)
     with subject.connect() as connection:
         connection.put(f"{path}/{NAME}", workspace.size)

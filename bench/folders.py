@@ -13,7 +13,7 @@ WARM_ROUNDS = 20
 
 
 def _time_page(subject: Subject, path: str, total: int) -> float:
-    """Return the seconds of the first page, which has to be full."""
+    """Return the seconds until the first page is read. Fail unless it is full."""
     began = time.perf_counter()
     data = subject.ask("/api/fs/list", path=path, page=1, per_page=PAGE_SIZE)
     seconds = time.perf_counter() - began

@@ -29,7 +29,7 @@ class Rate:
 
 
 def describe_client() -> str:
-    """Return the client in words; RuntimeError if it is not installed."""
+    """Return a description of the client. Raise RuntimeError if it is not installed."""
     if not shutil.which("wrk"):
         raise RuntimeError("requests per second are measured by wrk, which is not installed (Debian's package wrk)")
     return f"wrk, {CONNECTIONS} connections"
@@ -40,7 +40,7 @@ def measure_rate(
 ) -> Rate:
     """Repeat a POST, or a GET without a body, on CONNECTIONS connections.
 
-    RuntimeError for an answer whose status is not 2xx, or whose envelope is not a success if `is_checked`.
+    Raise RuntimeError for an answer whose status is not 2xx, or, with `is_checked`, whose envelope is not a success.
     """
     script = scratch / "wrk.lua"
     script.write_text(_make_script(token, body) + (_CHECK if is_checked else ""))

@@ -1,4 +1,4 @@
-"""Memory of a service: after a start, and after every other row."""
+"""The memory of a service: after its start, and after all other rows."""
 
 from __future__ import annotations
 

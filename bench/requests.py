@@ -45,7 +45,7 @@ def me(workspace: Workspace, subject: Subject) -> float:
 
 @row("login (argon2id on purpose)", "req/s", least=60, absolute=True)
 def login(workspace: Workspace, subject: Subject) -> float:
-    """Check every answer, since a refusal is fast."""
+    """Measure sign-ins. Check every answer, because a refusal is fast."""
     credentials = {"username": "admin", "password": ADMIN_PASSWORD}
     return _measure(workspace, subject, "/api/auth/login", is_checked=True, **credentials).per_second
 

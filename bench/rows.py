@@ -87,15 +87,15 @@ class Row:
     name: str
     unit: str
     measure: Measure
-    least: float | None  # the aim: at least this …
+    least: float | None  # the aim: at least this value …
     most: float | None  # … or at most this
-    absolute: bool  # the aim is of the value itself, not of its ratio to the peer's
+    absolute: bool  # the aim is a value, not a ratio to the peer's value
     worst: bool  # compare the worst run, not the median
     reference_name: str  # of another program that does the same work
     reference: Callable[[Workspace], float] | None
 
     def get_score(self, ours: Values, peer: Values) -> float | None:
-        """Return the number that is compared with the aim; None without the peer's values."""
+        """Return the number that is compared with the aim; None if it needs the values of a missing peer."""
         value = statistics.median(ours)
         if self.worst:
             value = min(ours) if self.most is None else max(ours)

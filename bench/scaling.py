@@ -1,4 +1,4 @@
-"""Requests per second against the number of processes, and how busy both sides were meanwhile."""
+"""Requests per second against the number of processes, and the load of client and service."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMN_WIDTHS = (18, 40)
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Requests per second, and the cores that the client and the service were busy with."""
+    """Requests per second, and the cores that the client and the service used."""
 
     per_second: float
     client: float
@@ -59,7 +59,7 @@ def _make_subjects(folder: Path, peer: Launch | None) -> list[Subject]:
 
 
 def print_scaling(workspace: Workspace, peer: Launch | None, runs: int) -> None:
-    """A table: one column for each number of processes, and the peer's."""
+    """Print a table with a column for each number of processes, and one for the peer."""
     subjects = _make_subjects(workspace.folder, peer)
     try:
         for subject in subjects:

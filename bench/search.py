@@ -39,7 +39,7 @@ def _wait_for_index(subject: Subject) -> None:
 
 
 def _search(subject: Subject, parent: str, keywords: str, expected: int) -> float:
-    """Return the seconds until the first page is there."""
+    """Return the seconds until the first page is complete."""
     began = time.perf_counter()
     page = {"parent": parent, "keywords": keywords, "scope": 0, "page": 1, "per_page": 50, "password": ""}
     answer = subject.ask("/api/fs/search", **page)
@@ -68,7 +68,7 @@ def rare_word(workspace: Workspace, subject: Subject) -> float:
 
 @row("search right after a put into a folder of 200,000", "ms", most=50, absolute=True)
 def after_change(workspace: Workspace, subject: Subject) -> float:
-    """The slowest of several searches, which all have to find the new file."""
+    """Return the seconds of the slowest of several searches, all of which have to find the new file."""
     folder = workspace.make_files(LARGE_FOLDER_FILES)
     path = subject.mount_local(folder)
     _wait_for_index(subject)

@@ -1,4 +1,4 @@
-"""Rows beyond the comparison: large folders, small files, a start. Aims are absolute."""
+"""Rows without a comparison: large folders, small files, a start. Their aims are absolute."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def huge_list_ping(workspace: Workspace, subject: Subject) -> float:
 
 
 def _put_small_files(subject: Subject, durability: str) -> float:
-    """Return files per second, one after the other."""
+    """Upload files one after the other. Return the files per second."""
     folder = subject.folder / uuid4().hex
     folder.mkdir()
     path = subject.mount_local(folder)

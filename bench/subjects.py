@@ -1,4 +1,4 @@
-"""Services that are compared: they run at the same time, have the same files mounted and are asked the same."""
+"""The compared services. They run at the same time, mount the same files and get the same requests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support.proc import list_servers
 from tests.support.service import ADMIN_PASSWORD, start_service
 
 START_SECONDS = 60.0
-IDLE_SECONDS = 2.0  # then a server may close a connection
+IDLE_SECONDS = 2.0  # after which a server may close a connection
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The first process of a service, and where it answers."""
+    """The first process of a service, and its address."""
 
     process: subprocess.Popen[Any]
     address: str
@@ -42,7 +42,7 @@ class Subject:
         self._launch = launch
         self._running: Running | None = None
         self._connection: http.client.HTTPConnection | None = None
-        self._answered = 0.0  # when it answered last, by time.monotonic
+        self._answered = 0.0  # the time of the last answer, by time.monotonic
         self._token = ""
         self._mounts: dict[str, str] = {}
 
@@ -58,13 +58,13 @@ class Subject:
 
     @property
     def token(self) -> str:
-        """An administrator's."""
+        """The token of an administrator."""
         if not self._token:
             self._token = self.ask("/api/auth/login", username="admin", password=ADMIN_PASSWORD)["token"]
         return self._token
 
     def start(self) -> None:
-        """Start it and wait until it can say what is at each of its mounts, without listing any."""
+        """Start the service and wait until it can describe each of its mounts, without listing them."""
         self.launch()
         end = time.monotonic() + START_SECONDS
         for mount in self._mounts.values():
@@ -74,7 +74,7 @@ class Subject:
                 time.sleep(0.05)
 
     def launch(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the service and wait until it answers."""
         self._running = self._launch()
 
     def _is_there(self, path: str) -> bool:
@@ -84,7 +84,7 @@ class Subject:
             return False
 
     def stop(self) -> None:
-        """End it, if it runs."""
+        """Stop the service if it runs."""
         if self._running is not None:
             self._running.process.terminate()
             self._running.process.wait(60)
@@ -97,13 +97,13 @@ class Subject:
             self._connection = None
 
     def restart(self) -> None:
-        """End it and start it on the same data, the caller signed in."""
+        """Restart the service on the same data, and sign in."""
         self.stop()
         self.start()
         assert self.token
 
     def ask(self, path: str, /, **body: Any) -> Any:
-        """Return the data of a POST of these fields, or of a GET without any; RuntimeError unless it succeeds."""
+        """Return the data of a POST of these fields, or of a GET without fields. Raise RuntimeError for a failure."""
         return self._send("POST" if body else "GET", path, body or None)
 
     def _send(self, method: str, path: str, body: Any) -> Any:
@@ -126,11 +126,11 @@ class Subject:
         return envelope["data"]
 
     def connect(self) -> Connection:
-        """A new keep-alive connection, signed in."""
+        """Return a new keep-alive connection with a token."""
         return Connection(self.address, self.token)
 
     def save_setting(self, key: str, value: str) -> None:
-        """Save a setting; RuntimeError unless the envelope says 200."""
+        """Save a setting. Raise RuntimeError unless the code of the answer is 200."""
         self._send("POST", "/api/admin/setting/save", [{"key": key, "value": value}])
 
     def get_download_target(self, path: str) -> str:
@@ -139,11 +139,11 @@ class Subject:
         return f"{address.path}?{address.query}"
 
     def mount_local(self, folder: Path) -> str:
-        """The mount path of a folder of this machine."""
+        """Return the mount path of a folder of this machine. Mount it if necessary."""
         return self._mount(str(folder), "Local", root_folder_path=str(folder), show_hidden=True, thumbnail=False)
 
     def mount_bucket(self, endpoint: str, bucket: str) -> str:
-        """The mount path of a bucket."""
+        """Return the mount path of a bucket. Mount it if necessary."""
         return self._mount(bucket, "S3", **s3_options(endpoint, bucket, region="us-east-1", list_object_version="v2"))
 
     def _mount(self, what: str, driver: str, **addition: Any) -> str:
@@ -157,16 +157,16 @@ class Subject:
         return self._mounts[what]
 
     def count_processes(self) -> int:
-        """Return the number of its processes that accept connections."""
+        """Return the number of processes of the service that accept connections."""
         return len(list_servers(self.pid, urlsplit(self.address).port or 0))
 
     def get_memory_per_process(self) -> float:
-        """Return the bytes of all its processes, shared pages counted once, divided by those that answer."""
+        """Return the bytes of all processes, with shared pages counted once, per process that accepts connections."""
         return get_family_pss(self.pid) / self.count_processes()
 
 
 def launch_ours(data: Path, processes: int | None) -> Running:
-    """Start `mangrove serve` on a data directory; None for its own choice of processes."""
+    """Start `mangrove serve` on a data directory. `processes`: None for the default number."""
     service = start_service(
         data, PYTHONDONTWRITEBYTECODE="", **({} if processes is None else {"MANGROVE_PROCESSES": str(processes)})
     )
@@ -174,7 +174,7 @@ def launch_ours(data: Path, processes: int | None) -> Running:
 
 
 def launch_peer(binary: Path, data: Path) -> Running:
-    """A service of the family that knows `admin set` and `server`, on a data directory of its own."""
+    """Start another service that has the commands `admin set` and `server`, on a data directory of its own."""
     config = data / "config.json"
     if not config.exists():
         command = [str(binary), "admin", "set", ADMIN_PASSWORD, "--data", str(data)]

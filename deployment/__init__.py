@@ -1,1 +1,1 @@
-"""Steps of `make build` and `make deploy` on the functions. Not a part of the service."""
+"""Steps of `make build` and `make deploy` for the functions. They are not part of the service."""

@@ -1,8 +1,8 @@
-"""The built functions and layers made small and measured: `python -m deployment.bundle .aws-sam/build`.
+"""Make built functions and layers smaller and measure them: `python -m deployment.bundle .aws-sam/build`.
 
-Libraries lose what no function reads and symbols that only debuggers do, sources get their byte code, and the sizes are
-printed. Exits 1 when a function with its layers is larger than its bounds. The release (a hash of all that was built)
-and the architecture of the libraries are written to files beside the build.
+Unused files and debugging symbols are removed from libraries, sources are compiled, and the sizes are printed. The
+command exits with 1 if a function with its layers exceeds its bounds. It writes the release (a hash of the whole
+build) and the architecture of the libraries to files beside the build.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from deployment.parameters import find_architecture
 from deployment.roots import write_roots
 
 MB = 1_000_000
-UNUSED = ("bin", "pydantic/v1")  # of the latter FastAPI asks each model's class whether it is there
+UNUSED = ("bin", "pydantic/v1")  # FastAPI looks pydantic.v1 up for each class of models
 TESTS = frozenset({"test", "tests"})
-SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of what is compiled already
-METADATA = frozenset({"METADATA", "entry_points.txt"})  # of a distribution: what importlib.metadata reads
-LICENCES = ("LICEN", "NOTICE", "COPYING")  # how their files begin
+SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of compiled modules
+METADATA = frozenset({"METADATA", "entry_points.txt"})  # the files of a distribution that importlib.metadata reads
+LICENCES = ("LICEN", "NOTICE", "COPYING")  # the first letters of file names
 RELEASE_LETTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes, as files and as an archive of them."""
+    """The bytes of files, and of an archive of these files."""
 
     unzipped: int
     zipped: int
@@ -45,7 +45,7 @@ class Size:
         return Size(self.unzipped + other.unzipped, self.zipped + other.zipped)
 
     def fits(self, bound: Size) -> bool:
-        """Return True if neither is larger."""
+        """Return True if neither number exceeds the bound."""
         return self.unzipped <= bound.unzipped and self.zipped <= bound.zipped
 
     def __str__(self) -> str:
@@ -53,15 +53,15 @@ class Size:
 
 
 BOUND = Size(85 * MB, 30 * MB)
-"""Of a function and the layers that are not in LARGE."""
+"""The bound of a function with the layers that are not in LARGE."""
 
 LARGE: Mapping[str, Size] = {"CloudsLayer": Size(45 * MB, 20 * MB), "SearchLayer": Size(75 * MB, 27 * MB)}
-"""One compiled library each, which cannot be made smaller: with a bound of its own, and only where it is needed."""
+"""The bounds of layers with one large compiled library each. Only functions that need the library have the layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One function. `size`: with all of its layers; `excess`: the parts that are larger than their bounds."""
+    """A function. `size` includes all of its layers; `excess` names the parts that exceed their bounds."""
 
     name: str
     layers: tuple[str, ...]
@@ -70,7 +70,7 @@ class Row:
 
 
 def trim(folder: Path) -> None:
-    """Remove what no function reads from the libraries in a layer's folder."""
+    """Remove files that no function reads from the libraries in the folder of a layer."""
     trim_descriptions(folder)
     for path in sorted(folder.rglob("*")):
         if not path.exists():
@@ -101,7 +101,7 @@ def remove_common(folder: Path, common: Path) -> None:
 
 
 def _is_tests(folder: Path) -> bool:
-    """Return True if a folder is a library's own tests, and no module of that name that it imports."""
+    """Return True if a folder has the tests of a library. A library may import a module of the same name."""
     return folder.name in TESTS and any(path.name.startswith(("test_", "conftest")) for path in folder.iterdir())
 
 
@@ -118,31 +118,31 @@ def _trim_distribution(folder: Path) -> None:
 
 
 def strip_libraries(folder: Path) -> str:
-    """Remove from compiled libraries the symbols that nothing links against; why not from all of them, "" otherwise."""
+    """Strip compiled libraries of unneeded symbols. Return the reason if some keep their symbols, else ""."""
     libraries = sorted(path for path in folder.rglob("*.so*") if path.is_file())
     program = shutil.which("strip")
     if program is None:
         return f"{len(libraries)} compiled libraries keep their symbols: there is no program `strip`"
-    failed = [path.name for path in libraries if not _strip(program, path)]  # as one for other processors does
+    failed = [path.name for path in libraries if not _strip(program, path)]  # such as one for another processor
     return f"`strip` cannot read {', '.join(failed)}: they keep their symbols" if failed else ""
 
 
 def _strip(program: str, library: Path) -> bool:
-    # S603: no shell, and a library that the build has just put there
+    # S603: there is no shell, and the library comes from the build
     return subprocess.run([program, "--strip-unneeded", library], capture_output=True).returncode == 0  # noqa: S603
 
 
 def compile_sources(folder: Path) -> None:
-    """Put byte code beside every source, valid whatever the time of the source: a copy of it has another one.
+    """Compile every source. The byte code stays valid in a copy of the source, which has another modification time.
 
-    It is the same wherever the folder lies. What is no Python of this version is left out.
+    It does not depend on the path of the folder. Sources that this version of Python cannot compile are left out.
     """
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     compileall.compile_dir(folder, quiet=2, workers=0, invalidation_mode=mode, stripdir=str(folder))
 
 
 def measure(folder: Path) -> Size:
-    """The size of a folder, also as the archive that is uploaded."""
+    """Return the size of a folder, as files and as the archive that is uploaded."""
     unzipped, archive = 0, io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
         for path in _list_files(folder):
@@ -156,7 +156,7 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def find_release(folders: Iterable[Path]) -> str:
-    """A name for what is in the folders: another one as soon as a byte of it is another."""
+    """Return the hash of the content of folders, which changes with each byte."""
     digest = hashlib.sha256()
     for folder in folders:
         for path in _list_files(folder):
@@ -166,7 +166,7 @@ def find_release(folders: Iterable[Path]) -> str:
 
 
 def find_layers(template: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Each function → its layers, those of all functions first."""
+    """Return the layers of each function, with the common layers first."""
     common = _read_layers(template.get("Globals", {}).get("Function", {}))
     return {
         name: (*common, *_read_layers(resource["Properties"]))
@@ -180,7 +180,7 @@ def _read_layers(properties: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def judge(sizes: Mapping[str, Size], layers: Mapping[str, tuple[str, ...]]) -> Iterator[Row]:
-    """A row for each function, by its name. `sizes`: of functions and layers."""
+    """Yield a row for each function, ordered by name. `sizes`: the sizes of functions and layers."""
     for name, its_layers in sorted(layers.items()):
         parts = {"itself": sum((sizes[layer] for layer in its_layers if layer not in LARGE), start=sizes[name])}
         parts |= {layer: sizes[layer] for layer in its_layers if layer in LARGE}
@@ -189,7 +189,7 @@ def judge(sizes: Mapping[str, Size], layers: Mapping[str, tuple[str, ...]]) -> I
 
 
 def show(rows: Iterable[Row]) -> str:
-    """The table of sizes, in MB."""
+    """Return the table of sizes, in MB."""
     lines = [f"{'function and its layers':<24} {'MB':>8} {'zipped':>8}"]
     for row in rows:
         excess = f"  TOO LARGE: {', '.join(row.excess)}" if row.excess else ""
@@ -198,8 +198,8 @@ def show(rows: Iterable[Row]) -> str:
 
 
 def main(build: Path) -> int:
-    """Make small, measure and name what `sam build` left in a folder; 1 when something is too large."""
-    import yaml  # as the template is read: only where that command is installed
+    """Make the output of `sam build` smaller and measure it. Return 1 if a part is too large."""
+    import yaml  # imported here: installed only with the SAM command
 
     template = yaml.safe_load((build / "template.yaml").read_text())
     layers = find_layers(template)

@@ -1,6 +1,6 @@
-"""botocore's descriptions of AWS made small: what it reads of them to make a client and a call, and nothing for people.
+"""Make botocore's descriptions of AWS smaller: keep the parts that clients and calls need, without documentation.
 
-It reads them in each new process, and texts are nine tenths of them.
+botocore reads the descriptions in each new process, and documentation is nine tenths of their size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
+SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # services of AWS that Mangrove calls
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "DynamoDB": frozenset(
         {"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"}
@@ -21,16 +21,16 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "Secrets Manager": frozenset({"GetSecretValue"}),
     "SFN": frozenset({"DescribeExecution", "StartExecution", "StopExecution"}),
 }
-"""By a service's id, those that the template's policies grant. Of S3 all stay: storages have rights of their own."""
+"""The operations that the policies of the template grant, by service id. S3 keeps all: storages have other rights."""
 
-PREFIXES = frozenset({"dynamodb", "s3", "secretsmanager", "states"})  # of their endpoints
+PREFIXES = frozenset({"dynamodb", "s3", "secretsmanager", "states"})  # of the endpoints of these services
 DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
-EXAMPLES = "examples-1.json*"  # in texts for people
+EXAMPLES = "examples-1.json*"  # part of the documentation
 TEXTS = frozenset({"documentation", "documentationUrl"})
 
 
 def trim_descriptions(folder: Path) -> None:
-    """Remove what no client of SERVICES needs from the libraries in a folder, and what is compressed is so no more: a
+    """Remove files that no client of SERVICES needs from the libraries in a folder. Decompress the others, because a
     layer is an archive anyway."""
     for data in DATA:
         services = [path for path in (folder / data).glob("*") if path.is_dir()]
@@ -49,7 +49,7 @@ def trim_descriptions(folder: Path) -> None:
 
 
 def _trim_service(description: dict[str, Any]) -> dict[str, Any]:
-    """A service with the operations that are called and their shapes, without texts on it, on them and on members."""
+    """Return a service with only the called operations and their shapes, without documentation."""
     trimmed = _keep_operations({key: value for key, value in description.items() if key not in TEXTS})
     for part in ("operations", "shapes"):
         trimmed[part] = {name: _drop_texts(shape) for name, shape in trimmed.get(part, {}).items()}
@@ -73,7 +73,7 @@ def _keep_operations(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_shapes(part: Any) -> set[str]:
-    """The names of the shapes that a part of a description refers to. What a member is called may be `shape`, too."""
+    """Return the names of the shapes that a part of a description refers to. A member may also be called `shape`."""
     if isinstance(part, list):
         return set[str]().union(*map(_list_shapes, part))
     if not isinstance(part, dict):
@@ -83,7 +83,7 @@ def _list_shapes(part: Any) -> set[str]:
 
 
 def _drop_texts(description: dict[str, Any]) -> dict[str, Any]:
-    """An operation, a shape or a reference to one. A member may have any name, that of a text too."""
+    """Return an operation, a shape or a reference without documentation. A member may have the name of a text."""
     trimmed = {
         key: _drop_texts(value) if isinstance(value, dict) and key != "members" else value
         for key, value in description.items()
@@ -95,7 +95,7 @@ def _drop_texts(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trim_endpoints(description: dict[str, Any]) -> dict[str, Any]:
-    """All regions, and of the services those in use."""
+    """Return all regions with only the used services."""
     partitions = [
         partition | {"services": {name: service for name, service in partition["services"].items() if name in PREFIXES}}
         for partition in description.get("partitions", ())

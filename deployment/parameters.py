@@ -1,8 +1,8 @@
 """The parameters of a deployment: `python -m deployment.parameters STACK REGION Name=value …`.
 
-Prints them as `sam deploy` takes them, quoted for a shell: those that were given, the architecture that was built, and
-the release. A function gets a new version when the release differs, so the release covers the build and the value of
-every parameter: of those that are not given, the value that the stack has.
+Prints them as `sam deploy` takes them, quoted for a shell: the parameters of the command line, the architecture of the
+build, and the release. A function gets a new version when the release differs, so the release covers the build and the
+values of all parameters. Parameters that are not on the command line have the values of the stack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ELF_MAGIC, MACHINE_OFFSET = b"\x7fELF", 18
 
 
 def find_architecture(libraries: Iterable[Path]) -> str:
-    """Return the architecture of compiled libraries; ValueError if they have none, several or an unknown one."""
+    """Return the architecture of compiled libraries. Raise ValueError for none, several or an unknown one."""
     machines = set()
     for library in libraries:
         header = library.read_bytes()[: MACHINE_OFFSET + 2]
@@ -34,8 +34,8 @@ def find_architecture(libraries: Iterable[Path]) -> str:
 
 
 def read_stack(name: str, region: str) -> dict[str, str]:
-    """Return the parameters of a stack; none if it does not exist yet. The values of secret ones are masked."""
-    import boto3  # only where SAM is installed
+    """Return the parameters of a stack, empty if it does not exist yet. The values of secret ones are masked."""
+    import boto3  # installed only with the SAM command
     from botocore.exceptions import ClientError
 
     client = boto3.client("cloudformation", region_name=region or None)
@@ -51,7 +51,7 @@ def read_stack(name: str, region: str) -> dict[str, str]:
 def make_parameters(
     chosen: Mapping[str, str], present: Mapping[str, str], release: str, architecture: str
 ) -> dict[str, str]:
-    """Return the parameters to pass. ValueError if they ask for another architecture than the one that was built."""
+    """Return the parameters to pass. Raise ValueError if they name another architecture than that of the build."""
     if chosen.get(ARCHITECTURE, architecture) != architecture:
         raise ValueError(f"the build is for {architecture}: build with PARAMETERS=Architecture={chosen[ARCHITECTURE]}")
     passed = {**chosen, ARCHITECTURE: architecture}

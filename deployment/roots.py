@@ -1,8 +1,8 @@
-"""The certificates of the authorities that AWS's endpoints are certified by, taken from all that are trusted.
+"""The certificates of the authorities for AWS's endpoints, selected from the certificates in certifi.
 
 AWS names them: Amazon Trust Services, at https://www.amazontrust.com/repository/ (Amazon Root CA 1 to 4, and the
-Starfield Services root that stands behind them for older clients). Where they are renewed, the list of all
-(certifi, whose version the requirements say) has the new ones under these names, or the build fails.
+Starfield Services root for older clients). After a renewal, the version of certifi in the requirements has the new
+certificates under these names, or the build fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LABELLED = re.compile(
 
 
 def choose_roots(bundle: str) -> str:
-    """The roots of AWS out of certifi's bundle, in PEM; ValueError when one of them is not there."""
+    """Return the roots of AWS from certifi's bundle, in PEM. Raise ValueError if one of them is missing."""
     certificates = {match["name"]: match["pem"] for match in _LABELLED.finditer(bundle)}
     missing = [name for name in NAMES if name not in certificates]
     if missing:
@@ -33,7 +33,7 @@ def choose_roots(bundle: str) -> str:
 
 
 def write_roots(folder: Path) -> None:
-    """Put the roots where `mangrove.core.aws` reads them, if this layer has the package."""
+    """Write the roots to the path that `mangrove.core.aws` reads, if this layer has the package."""
     if (folder / "mangrove").is_dir():
         text = choose_roots((folder / "certifi" / "cacert.pem").read_text())
         (folder / "mangrove" / "core" / "aws-roots.pem").write_text(text)

@@ -1,6 +1,6 @@
 """Print the template as CloudFormation transforms it, as JSON: `python -m deployment.transform Name=value …`.
 
-Runs where the SAM command is installed, without a network. Arguments are parameters.
+It needs the SAM command and no network. Arguments are parameters.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 class NoPolicies:
-    """Managed policies by their names: the template names none."""
+    """The managed policies by name. The template does not use any."""
 
     def load(self) -> dict[str, str]:
-        """Their ARNs."""
+        """Return the ARNs of the policies."""
         return {}
 
 
 def transform(parameters: dict[str, str]) -> dict[str, Any]:
-    """The template without its macros; InvalidSamDocumentException."""
-    from samcli.lib.translate.sam_template_validator import SamTemplateValidator  # only where SAM is
+    """Return the template without its macros. Raise InvalidSamDocumentException."""
+    from samcli.lib.translate.sam_template_validator import SamTemplateValidator  # installed only with the SAM command
     from samcli.yamlhelper import yaml_parse
 
     text = (Path(__file__).resolve().parent.parent / "template.yaml").read_text()

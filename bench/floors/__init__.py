@@ -1,1 +1,1 @@
-"""The least that a function of this kind can be: the packages that all of them are built on, and one record read."""
+"""The smallest possible functions: they import the packages that all functions need, and read one record."""

@@ -24,14 +24,14 @@ app = FastAPI()
 
 @app.get("/{path:path}")
 async def get(path: str, page: int = Query(1)) -> dict[str, Any]:
-    """The answer to every request."""
+    """Return the answer to every request."""
     Logger().info("read")
     return {"found": read(), "page": page}
 
 
 @app.post("/{path:path}")
 async def post(path: str, body: Body) -> dict[str, Any]:
-    """The same, of a body."""
+    """Return the answer to every request with a body."""
     return body.model_dump()
 
 

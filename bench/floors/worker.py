@@ -22,12 +22,12 @@ class Row(Model):
 
 
 def read() -> bool:
-    """Ask for a row; whether it is there."""
+    """Return True if a row exists."""
     return next(iter(Row.batch_get(["site_title"])), None) is not None
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """The answer to an event."""
+    """Return the answer to an event."""
     record = read()
     Logger().info("read")
     return {"found": record}

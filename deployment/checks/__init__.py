@@ -1,7 +1,7 @@
 """Rules for the shape of the code, which `make check` runs as `python -m deployment.checks`.
 
-A rule is a function that takes the project and yields its violations. What a rule allows nevertheless stands in
-`exceptions.toml`, with the reason; an exception that nothing needs is a violation too.
+A rule is a function that takes the project and yields its violations. `exceptions.toml` lists the exceptions from rules
+with their reasons. An exception that is not needed is also a violation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def find_violations(project: Project) -> Iterator[str]:
-    """Yield each violation as a line: where it is, the rule and what is wrong."""
+    """Yield each violation as a line with its place, the rule and the reason."""
     for rule in RULES:
         for violation in rule(project):
             yield f"{violation.place}: {rule.__name__}: {violation.text}"

@@ -11,11 +11,11 @@ from deployment.checks.project import ROOT, Project, Source, Violation
 
 DECLARATIONS = "shared/mangrove/configuration/declared/"
 PAGE = "page/src"
-TRASH_PACKAGE = "mangrove.tree.trash"  # it reads the options of all drivers that have a trash
+TRASH_PACKAGE = "mangrove.tree.trash"  # this module reads the options of all drivers with a trash
 
 
 def settings_have_an_effect(project: Project) -> Iterator[Violation]:
-    """The service or the page reads each setting, unless saving it says that this version lacks what it is for."""
+    """The service or the page reads each setting, unless an attempt to save it reports that the feature is missing."""
     from mangrove.configuration.values import DECLARED
 
     words = read_words(source for source in project.product if not source.path.startswith(DECLARATIONS))

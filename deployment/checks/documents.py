@@ -1,4 +1,4 @@
-"""The documents name what exists, and a reader reaches each page of them by a link."""
+"""The documents name existing modules and paths, and each page can be reached by a link."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CITATION = re.compile(r"\bdocs/[\w/-]+\.md")
 
 
 def documents_name_what_exists(project: Project) -> Iterator[Violation]:
-    """A module or a path in a document exists, unless the page shows how to write it."""
+    """A module or a path in a document exists, unless the page explains how to add it."""
     for place, page, line in _iter_lines():
         new_files = TITLE.findall(page)
         new_modules = {_name_module(path) for path in new_files}

@@ -1,4 +1,4 @@
-"""A function of the cloud imports, before its first request, only what most of its requests need."""
+"""A Lambda function imports only the modules that most of its requests need before the first request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for module in json.loads(sys.argv[1]):
 
 
 def functions_import_only_what_they_need(project: Project) -> Iterator[Violation]:
-    """A process for each set of requirements imports its functions one after the other."""
+    """A Lambda function imports no slow module. One process for each set of requirements imports the functions."""
     from mangrove.drivers import registry
 
     slow_modules = [*SLOW_PACKAGES, *(f"mangrove.drivers.{entry.path}" for entry in registry.DRIVERS.values())]

@@ -11,7 +11,7 @@ CHANGING_METHODS = {
     "write", "makedirs", "rename", "move", "copy", "remove", "remove_unchanged", "remove_empty", "put_url", "finish",
     "copy_from", "discard", "set_aside",
 }  # fmt: skip
-"""The methods of a driver after which a folder holds something else."""
+"""The methods of a driver that change a folder."""
 
 DROPPING_METHODS = {"forget", "forget_below", "clear"}
 
@@ -25,7 +25,7 @@ def iter_method_calls(source: Source) -> Iterator[tuple[Function, ast.Attribute]
 
 
 def storage_changes_are_logged(project: Project) -> Iterator[Violation]:
-    """A function that changes a storage uses the journal, unless its callers do: those are the exceptions."""
+    """A function that changes a storage uses the journal. Functions whose callers use it are exceptions."""
     for source in project.product:
         if source.module.startswith("mangrove.drivers"):
             continue

@@ -21,7 +21,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Violation:
-    """A place, as file:line, and what is wrong there."""
+    """A place, as file:line, and the reason."""
 
     place: str
     text: str
@@ -120,7 +120,7 @@ def read_project(root: Path) -> Project:
 
 
 def list_targets(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what a statement assigns to or deletes."""
+    """Yield the targets of an assignment or a deletion."""
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign | ast.Delete):
         targets = list(node.targets)
@@ -131,5 +131,5 @@ def list_targets(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def get_last_word(node: ast.expr) -> str:
-    """Return the name of a function or method without what stands before it; "" for other expressions."""
+    """Return the name of a function or method without its qualifier; "" for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

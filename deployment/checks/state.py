@@ -1,4 +1,4 @@
-"""State has an owner: what changes while a process lives is in a slot of `mangrove.core.runtime`."""
+"""State has an owner: objects that change while a process lives are in slots of `mangrove.core.runtime`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from deployment.checks.project import Project, Violation, get_last_word, list_targets
 
-RUNTIME = "mangrove.core.runtime"  # the module that keeps the runtime itself
+RUNTIME = "mangrove.core.runtime"  # the module of the runtime
 MAX_SLOTS = 40
 CONTAINERS = (list, dict, set, bytearray, deque)
 MUTABLE = (
@@ -115,7 +115,7 @@ def no_assignment_to_other_modules(project: Project) -> Iterator[Violation]:
 
 
 def only_pure_functions_are_cached(project: Project) -> Iterator[Violation]:
-    """A cache lives as long as the process, so what it keeps may depend on the code alone."""
+    """A cache lives as long as the process, so its values may depend only on the code."""
     for source in project.product:
         for function in source.functions:
             decorators = [ast.unparse(decorator).split("(")[0] for decorator in function.decorator_list]
@@ -126,7 +126,7 @@ def only_pure_functions_are_cached(project: Project) -> Iterator[Violation]:
 
 
 def few_runtime_slots(project: Project) -> Iterator[Violation]:
-    """A class that is one more kind of state of the process is rarely needed."""
+    """The runtime has few slots, since a further class of process state is rarely needed."""
     slots: dict[str, Violation] = {}
     for source in project.product:
         for node in source.nodes:

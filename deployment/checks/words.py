@@ -1,4 +1,4 @@
-"""Names and docstrings use the words of the trade. `words.toml` has the words that are not used, and the exceptions.
+"""Names and docstrings use standard words. `words.toml` lists the forbidden words and the exceptions.
 
 These rules look at the paths that `words.toml` names as checked.
 """
@@ -61,7 +61,7 @@ def constants_name_what_they_bound(project: Project) -> Iterator[Violation]:
 
 
 def find_fragment(name: str, words: dict[str, list[str]]) -> str:
-    """Return the word of a constant's name that should not be there; "" for none."""
+    """Return the forbidden word in the name of a constant, "" for none."""
     if name in words["alone"]:
         return name
     return next((word for word in words["anywhere"] if re.search(rf"(^|_){word}(_|$)", name)), "")

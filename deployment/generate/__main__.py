@@ -1,4 +1,4 @@
-"""`python -m deployment.generate` writes what is derived; with `--check` it names what would change, and fails."""
+"""`python -m deployment.generate` writes all derived files. With `--check` it names outdated files, and fails."""
 
 from __future__ import annotations
 

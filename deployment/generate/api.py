@@ -19,7 +19,7 @@ def import_functions() -> None:
 
 
 def iter_routes() -> Iterator[tuple[str, str, GatedRoute | PublicRoute]]:
-    """Yield the group, the method and the route of everything that the functions answer."""
+    """Yield the group, the method and the route of each route of the functions."""
     for code in dict.fromkeys(spec.code for spec in template.read_routes()):
         for route in gateway.import_app(code).app.routes:
             if not isinstance(route, GatedRoute | PublicRoute):

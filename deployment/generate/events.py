@@ -32,12 +32,12 @@ class Sample:
 
     name: str  # group/request
     route: str = ""  # METHOD path; "" for a state of a state machine
-    method: str = ""  # where that of the route is ANY
-    path: str = ""  # where that of the route has parameters
+    method: str = ""  # if the method of the route is ANY
+    path: str = ""  # if the path of the route has parameters
     query: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     token: str = TOKEN
-    body: Any = None  # text, or anything else for JSON
+    body: Any = None  # a text, or a value that is sent as JSON
 
 
 def read_samples() -> list[Sample]:

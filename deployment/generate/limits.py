@@ -28,11 +28,11 @@ class Limit:
     protocol: str
     input: str
     constant: str  # `module:NAME`, below `mangrove`; `module:Class.field` for the default of a dataclass; `setting:key`
-    unit: str  # bytes, per second, seconds, characters, or what is counted
-    scope: str  # what has so many or so much
+    unit: str  # bytes, bytes per second, seconds, characters, or the counted items
+    scope: str  # the owner of the bound
 
     def read(self) -> int | float:
-        """Return the value; AttributeError when there is no such constant."""
+        """Return the value. Raise AttributeError if there is no such constant."""
         if self.constant.startswith(SETTING):
             return getattr(Settings({}), self.constant.removeprefix(SETTING))  # type: ignore[no-any-return]
         module, _, name = self.constant.partition(":")

@@ -1,4 +1,4 @@
-"""The forms of all drivers as they are committed, and what the documentation has of them: tables, list and menu."""
+"""The committed forms of all drivers, and the parts of the documentation about them: tables, list and menu."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_SENTENCE = re.compile(r"\A# [^\n]*\n\n(.+?\.)(?:\s|\Z)", re.DOTALL)
 
 
 def generate_forms() -> Files:
-    """Derive the file that shows each change of a form, with an item in each line: clients know the forms."""
+    """Derive the file with the forms of drivers, one item per line: clients know the forms, so reviews see changes."""
     first_names: dict[str, str] = {}  # of the driver that has these common items, as JSON
     lines: list[str] = []
     for name in registry.list_names():

@@ -1,4 +1,4 @@
-"""The files that follow from the declarations of machines: worker functions, and the retry rules of the definitions."""
+"""The files derived from the declarations of machines: worker functions, and the retry rules of the definitions."""
 
 from __future__ import annotations
 
