@@ -117,7 +117,7 @@ CALLBACK = {"code", "state", "iss", "error"}
 CREDENTIAL = {"id", "rawId", "type", "session", "response.clientDataJSON"}
 PAGES = {"page", "per_page"}
 UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
-SEARCHED = {"keywords", "password", "ext", "since", "until"}
+SEARCH_FIELDS = {"keywords", "password", "ext", "since", "until"}
 NOT_PATHS: dict[str, set[str]] = (
     {
         "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/standalone/test_page.py
@@ -159,8 +159,8 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/authn/delete_authn": {"id"},
         "GET /api/fs/archive/list": {"password", "archive_pass", "order_by", "order_direction"},
         "GET /api/fs/archive/meta": {"password", "archive_pass"},
-        "GET /api/fs/search": SEARCHED,
-        "POST /api/fs/search": SEARCHED,
+        "GET /api/fs/search": SEARCH_FIELDS,
+        "POST /api/fs/search": SEARCH_FIELDS,
         "POST /api/fs/add_offline_download": {"urls[]", "tool", "delete_policy"},
         "POST /api/fs/archive/compress": {"password"},
         "POST /api/fs/archive/decompress": {"archive_pass", "password"},

@@ -14,14 +14,14 @@ from tests.support import lambdas
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("instances")]  # one deployment of its own
 
-SECONDS = 2.0
-SLACK = 0.5
-LOAD = 10.0  # seconds that the calls themselves may take on a loaded machine
+SNAPSHOT_SECONDS = 2.0
+MARGIN_SECONDS = 0.5
+CALL_SECONDS = 10.0  # for the calls themselves on a loaded machine
 
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[lambdas.Cloud]:
-    with lambdas.deploy(snapshot_seconds=str(SECONDS)) as cloud:
+    with lambdas.deploy(snapshot_seconds=str(SNAPSHOT_SECONDS)) as cloud:
         assert cloud.run_setup()["Status"] == "SUCCESS"
         yield cloud
 
@@ -48,7 +48,7 @@ def refused_after(cloud: lambdas.Cloud, token: str) -> tuple[float, str]:
     """Seconds until the files function refuses the token, and its message."""
     began = time.monotonic()
     while (answer := call(cloud, "files/list", token, path="/"))["code"] == 200:
-        assert time.monotonic() - began < SECONDS + 2 * LOAD
+        assert time.monotonic() - began < SNAPSHOT_SECONDS + 2 * CALL_SECONDS
         time.sleep(0.05)
     return time.monotonic() - began, answer["message"]
 
@@ -57,27 +57,27 @@ def test_disabling_a_new_password_and_a_logout_reach_other_functions(cloud: lamb
     admin = login(cloud, "admin", lambdas.ADMIN_PASSWORD)
     user = {"username": "ann", "password": "a first password", "base_path": "/", "role": 0, "permission": 0}
     assert call(cloud, "users/create", admin, **user)["code"] == 200
-    time.sleep(SECONDS + SLACK)
+    time.sleep(SNAPSHOT_SECONDS + MARGIN_SECONDS)
     number = {"id": 3}
 
     token = login(cloud, "ann", user["password"])
     assert call(cloud, "files/list", token, path="/")["code"] == 200
     assert call(cloud, "users/update", admin, **(user | number | {"password": "another password"}))["code"] == 200
     seconds, message = refused_after(cloud, token)
-    assert (message, seconds < SECONDS + LOAD) == ("Password has been changed, login please", True)
+    assert (message, seconds < SNAPSHOT_SECONDS + CALL_SECONDS) == ("Password has been changed, login please", True)
 
     token = login(cloud, "ann", "another password")
     assert call(cloud, "files/list", token, path="/")["code"] == 200
     assert call(cloud, "auth/logout", token)["code"] == 200
     seconds, message = refused_after(cloud, token)
-    assert (message, seconds < SECONDS + LOAD) == ("token is invalidated", True)
+    assert (message, seconds < SNAPSHOT_SECONDS + CALL_SECONDS) == ("token is invalidated", True)
 
     token = login(cloud, "ann", "another password")
     assert call(cloud, "files/list", token, path="/")["code"] == 200
     disabled = user | number | {"password": "", "disabled": True}
     assert call(cloud, "users/update", admin, **disabled)["code"] == 200
     seconds, message = refused_after(cloud, token)
-    assert (message, seconds < SECONDS + LOAD) == ("Current user is disabled, replace please", True)
+    assert (message, seconds < SNAPSHOT_SECONDS + CALL_SECONDS) == ("Current user is disabled, replace please", True)
 
 
 def names(cloud: lambdas.Cloud, token: str, path: str) -> list[str]:
@@ -91,7 +91,7 @@ def test_what_one_function_stores_is_listed_by_another(cloud: lambdas.Cloud) -> 
     upload = json.loads((EVENTS / "uploads/put.json").read_text())
     upload["headers"] |= {"authorization": admin, "as-task": "false"}
     shown: list[list[str]] = []
-    for name, wait in (("first.txt", 0.0), ("second.txt", SECONDS + SLACK)):
+    for name, wait in (("first.txt", 0.0), ("second.txt", SNAPSHOT_SECONDS + MARGIN_SECONDS)):
         upload["headers"]["file-path"] = f"/files/instances/{name}"
         answer = json.loads(cloud.get_function_in("functions/api/uploads")(upload)["body"])
         assert answer["code"] == 200, answer

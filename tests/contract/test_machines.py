@@ -226,14 +226,14 @@ CHOICE = {
 }
 
 
-WHOLE, WRONG = ["A", "B", "W", "S"], ["A", "B", "W"]
+ALL_STATES, WRONG = ["A", "B", "W", "S"], ["A", "B", "W"]
 
 
 @pytest.mark.parametrize(
     ("answer", "visited", "waits"),
     [
-        (DONE, WHOLE, [0]),
-        (DONE | {"seconds": 9}, WHOLE, [9]),
+        (DONE, ALL_STATES, [0]),
+        (DONE | {"seconds": 9}, ALL_STATES, [9]),
         (NEXT_STEP, ["A", "B", "F"], []),
         ({"more": False}, WRONG, []),
         ({"more": False, "seconds": -1}, WRONG, []),
@@ -245,7 +245,7 @@ def test_the_other_states_that_the_runner_knows_run_as_in_step_functions(
 ) -> None:
     ours, theirs = both(there, CHOICE, {"Plan": [answer]})
     assert ours.visited == theirs.visited == visited
-    assert ours.output == theirs.output == (answer if visited == WHOLE else None)
+    assert ours.output == theirs.output == (answer if visited == ALL_STATES else None)
     assert ours.waits == theirs.waits == waits
 
 

@@ -38,9 +38,9 @@ PIECE = 64 << 10
 BODY = bytes(range(251)) * 1000
 SMALL = {f"tree/d{number % 2}/f{number}": b"%d" % number * 50 for number in range(6)}
 TREE = SMALL | {"tree/large.bin": LARGE}
-SECOND = {"transfer": "Move", "remove": "Remove", "download": "Poll", "decompress": "Extract"}
+SECOND_WORKERS = {"transfer": "Move", "remove": "Remove", "download": "Poll", "decompress": "Extract"}
 # steps of that worker; a tree begins with three folders
-MIDWAY = {
+INTERRUPTED_STEPS = {
     "transfer": 5,
     "remove": 5,
     "remove_empty_directory": 35,
@@ -170,7 +170,7 @@ class Tidying(Job):
 
 
 VERBS = ["copy", "move", "offline_download", "decompress"]
-TIDYING = ["remove", "remove_empty_directory", "recursive_move"]
+REMOVAL_VERBS = ["remove", "remove_empty_directory", "recursive_move"]
 machine_of = {verb: KINDS[verb].machine for verb in VERBS} | {
     "remove": "remove", "remove_empty_directory": "remove", "recursive_move": "transfer"
 }  # fmt: skip
@@ -192,7 +192,7 @@ def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tu
 
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
         ends: list[Ended] = []
-        job = (Tidying if verb in TIDYING else Job)(task_env, web, verb)
+        job = (Tidying if verb in REMOVAL_VERBS else Job)(task_env, web, verb)
         for interpreter in (run_here, there):
             ends.append(run_to_end(job, interpreter, before, opened))
             assert not job.target.unfinished()
@@ -224,7 +224,7 @@ def is_straight(path: list[str]) -> bool:
     return len(path) == len(set(path))
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
+@pytest.mark.parametrize("verb", [*VERBS, *REMOVAL_VERBS])
 def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, Ended]], verb: str) -> None:
     job, end = both(verb)
     assert end.files == job.expected_files
@@ -235,7 +235,7 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     assert verb in ("copy", "offline_download", "decompress") or not job.list_source()
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
+@pytest.mark.parametrize("verb", [*VERBS, *REMOVAL_VERBS])
 def test_a_machine_does_its_work_in_many_slices(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,13 +243,14 @@ def test_a_machine_does_its_work_in_many_slices(
     job, end = both(verb)
     assert end.files == job.expected_files
     assert set(end.states) == {SUCCEEDED}
-    worker = "Plan" if verb == "recursive_move" else SECOND[machine_of[verb]]  # a storage moves files as they are found
+    # a storage moves the files of a listing at once
+    worker = "Plan" if verb == "recursive_move" else SECOND_WORKERS[machine_of[verb]]
     assert end.paths[0].count(worker) >= 4
     assert verb in ("copy", "offline_download", "decompress") or not job.list_source()
     assert job.task_env.list_staged() == []
 
 
-TAKEN = "2 of 10 items failed: d0/f0: file exists; d1/f1: file exists"
+EXISTING_FILES = "2 of 10 items failed: d0/f0: file exists; d1/f1: file exists"
 
 
 @pytest.mark.parametrize("verb", ["copy", "move"])
@@ -262,7 +263,7 @@ def test_items_that_fail_are_named_and_the_others_arrive(both: Callable[..., tup
     job, end = both(verb, before)
     existing = {"tree/d0/f0": b"mine", "tree/d1/f1": b"mine"}
     assert end.files == TREE | existing
-    assert end.states == [(FAILED, TAKEN)]
+    assert end.states == [(FAILED, EXISTING_FILES)]
     assert job.list_source() == (TREE if verb == "copy" else {name: TREE[name] for name in existing})
 
 
@@ -294,7 +295,7 @@ def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
     def make(job: Job, task: Task) -> Before:
         def before(name: str, nth: int) -> None:
             machine = machine_of[job.verb]
-            if (name, nth) == (SECOND[machine], MIDWAY.get(job.verb, MIDWAY[machine])):
+            if (name, nth) == (SECOND_WORKERS[machine], INTERRUPTED_STEPS.get(job.verb, INTERRUPTED_STEPS[machine])):
                 act(job, task)
 
         return before
@@ -319,7 +320,7 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
     work_in_small_slices(monkeypatch)
     job, end = both(verb, midway(lambda job, task: queue.cancel(verb, task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
-    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    assert end.paths[0][-2:] == [SECOND_WORKERS[machine_of[verb]], "Settle"]
     check_whole_or_absent(job, end)
     if verb in ("offline_download", "decompress"):
         assert (end.files, job.task_env.list_staged()) == ({}, [])
@@ -352,7 +353,7 @@ def test_machine_fails_when_owner_loses_right(
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]
-    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    assert end.paths[0][-2:] == [SECOND_WORKERS[machine_of[verb]], "Settle"]
     check_whole_or_absent(job, end)
 
 
@@ -364,7 +365,7 @@ Death.__name__ = "Sandbox.Timedout"
 
 
 @pytest.mark.parametrize("saves", [0, 2])
-@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
+@pytest.mark.parametrize("verb", [*VERBS, *REMOVAL_VERBS])
 def test_worker_death_between_saves_is_continued_by_next(
     both: Callable[..., tuple[Job, Ended]], verb: str, saves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,7 +383,7 @@ def test_worker_death_between_saves_is_continued_by_next(
         deaths = iter([saves])
 
         def each(name: str, nth: int) -> None:
-            left[0] = next(deaths, 10**9) if name == SECOND[machine_of[verb]] else 10**9
+            left[0] = next(deaths, 10**9) if name == SECOND_WORKERS[machine_of[verb]] else 10**9
             job.task_env.restart_process()
 
         return each

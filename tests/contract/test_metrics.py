@@ -13,7 +13,7 @@ from mangrove.standalone import template
 Series = tuple[str, frozenset[str]]
 """A metric's name and the names of its dimensions."""
 
-SEARCHED = re.compile(rf"\{{{NAMESPACE},([\w,]+)}} .*MetricName=\"(\w+)\"")
+SEARCH_EXPRESSION = re.compile(rf"\{{{NAMESPACE},([\w,]+)}} .*MetricName=\"(\w+)\"")
 
 
 def read_alarms() -> Iterator[Series]:
@@ -32,7 +32,7 @@ def read_dashboards() -> Iterator[Series]:
 
 def read_row(row: list[Any]) -> Iterator[Series]:
     if isinstance(row[0], dict):
-        for dimensions, name in SEARCHED.findall(row[0]["expression"]):
+        for dimensions, name in SEARCH_EXPRESSION.findall(row[0]["expression"]):
             yield name, frozenset(dimensions.split(","))
     elif row[0] == NAMESPACE:
         dimensions = [part for part in row[2:] if isinstance(part, str)]

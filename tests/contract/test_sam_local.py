@@ -14,7 +14,7 @@ from tests.support import lambdas, sam_local
 from tests.support.policies import FUNCTIONS
 
 SAM = template.ROOT / ".venv-build" / "bin" / "python"
-TOLD = """
+ENVIRONMENT_SCRIPT = """
 import json, sys
 from samcli.lib.providers.sam_function_provider import SamFunctionProvider
 from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
@@ -41,7 +41,7 @@ def test_the_functions_are_told_where_the_services_and_their_resources_are(
     words = shlex.split(sam_local.make_command(cloud).replace("\\\n", " ").partition("The admin")[0])
     assert words[words.index("--env-vars") + 1] == ".aws-sam/local.json"
     parameters = words[words.index("--parameter-overrides") + 1 :]
-    command = [SAM, "-c", TOLD, template.ROOT / "template.yaml", tmp_path / "local.json", *parameters]
+    command = [SAM, "-c", ENVIRONMENT_SCRIPT, template.ROOT / "template.yaml", tmp_path / "local.json", *parameters]
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert told.keys() == FUNCTIONS.keys()
     for name, variables in told.items():

@@ -80,16 +80,16 @@ def test_tables_are_those_of_the_models(engine: str) -> None:
         importlib.import_module(f"mangrove.records.{module.name}")
     models = {model.Meta.table_name: model._get_schema() for model in find_tables(Record)}
     tables = {table["TableName"]: table for table in template.read_tables("mangrove")}
-    assert {name: get_keys(table, AWS) for name, table in tables.items()} == {
-        name: get_keys(model, OURS) for name, model in models.items()
+    assert {name: get_keys(table, TEMPLATE_ATTRIBUTES) for name, table in tables.items()} == {
+        name: get_keys(model, RECORD_ATTRIBUTES) for name, model in models.items()
     }
-    assert {name: get_indexes(table, AWS) for name, table in tables.items()} == {
-        name: get_indexes(model, OURS) for name, model in models.items()
+    assert {name: get_indexes(table, TEMPLATE_ATTRIBUTES) for name, table in tables.items()} == {
+        name: get_indexes(model, RECORD_ATTRIBUTES) for name, model in models.items()
     }
 
 
-AWS = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "IndexName", "Projection")
-OURS = ("attribute_definitions", "key_schema", "global_secondary_indexes", "index_name", "projection")
+TEMPLATE_ATTRIBUTES = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "IndexName", "Projection")
+RECORD_ATTRIBUTES = ("attribute_definitions", "key_schema", "global_secondary_indexes", "index_name", "projection")
 
 
 def find_tables(record: Any) -> Iterator[Any]:

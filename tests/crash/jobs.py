@@ -26,7 +26,15 @@ KINDS = (
 )  # a task comes before the one that it chains
 REQUESTED_KINDS = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
 SMALL_FILES = {"files": 120, "second": 120, "memory": 120, "bucket": 25}  # by the side they come from
-BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give
+# names that a server may give
+SERVER_FILE_NAMES = (
+    "plain.bin",
+    "a b",
+    "日本語",
+    "🎁 gift",
+    "semi;colon,comma",
+    "x.tar.gz",
+)
 
 
 class Broken(AssertionError):
@@ -177,7 +185,9 @@ def _make_any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
         return make_incoming(kind, backends[target], label, rng.choice(ODD), trees.content(rng, large=True))
     if kind == "offline_download":
         body = trees.content(rng, large=rng.random() < 0.8)
-        return make_incoming(kind, backends[target], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
+        return make_incoming(
+            kind, backends[target], label, rng.choice(SERVER_FILE_NAMES), body, ranges=rng.random() < 0.7
+        )
     if kind != "decompress" and rng.random() < 0.15:
         return make_transfer(
             kind, backends[origin], backends[target], label, rng.choice(ODD), {"": trees.content(rng, large=True)}

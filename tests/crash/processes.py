@@ -19,7 +19,7 @@ from tests.support.proc import find_server, is_gone
 from tests.support.service import Service
 
 PROCESSES = 3
-BACK_SECONDS = 30.0  # until one that died is there again
+RECOVERY_SECONDS = 30.0  # until one that died is there again
 MAX_CONNECTIONS = 60  # until each process has accepted one; one address may not have many more
 TROUBLES = (OSError, http.client.HTTPException)
 
@@ -53,7 +53,7 @@ class Family:
 
     def wait_until_whole(self) -> list[int]:
         """Until as many processes answer as were asked for, none of them killed; they."""
-        end = time.monotonic() + BACK_SECONDS
+        end = time.monotonic() + RECOVERY_SECONDS
         while True:
             pids = self.list_servers()
             if len(pids) == PROCESSES and not self.killed & set(pids):
@@ -63,7 +63,7 @@ class Family:
 
     def connect(self) -> Caller:
         """A new connection to whichever process accepts it."""
-        end = time.monotonic() + BACK_SECONDS
+        end = time.monotonic() + RECOVERY_SECONDS
         while True:
             with suppress(*TROUBLES):  # it waited for a process that was killed
                 return Caller(self)
@@ -192,7 +192,7 @@ class Work(threading.Thread):
             raise self.problem
 
 
-def wait_until_gone(pids: list[int], seconds: float = BACK_SECONDS) -> None:
+def wait_until_gone(pids: list[int], seconds: float = RECOVERY_SECONDS) -> None:
     """Until all of these processes ended."""
     end = time.monotonic() + seconds
     while left := [pid for pid in pids if not is_gone(pid)]:

@@ -19,7 +19,7 @@ from tests.crash.jobs import Job, make_decompress, make_incoming, make_transfer
 pytestmark = pytest.mark.xdist_group("checkpoints")  # one world
 
 LARGE = 24 << 20  # bytes; several parts, also within one machine
-EVERY = "SEEDS" in os.environ  # scene of a checkpoint; in `make test` one of each is enough
+RUNS_ALL_SCENES = "SEEDS" in os.environ  # else one scene of each checkpoint, as in `make test`
 TREE = {"": None, "empty": None, "a/b/c/d.txt": b"d", "a/x.bin": b"x" * 5000, "zero": b""}
 
 Scene = Callable[[World, str], Job]
@@ -132,13 +132,13 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "settle.cleaned": ALL,
     "settle.done": ALL,
 }
-USUAL = (  # those that `make test` has
+DEFAULT_CHECKPOINTS = (  # those that `make test` has
     "queue.opened", "copy.part", "move.removed", "download.part", "extract.member",
 )  # fmt: skip
 CASES = [
-    pytest.param(name, scene, marks=() if name in USUAL else pytest.mark.long)
+    pytest.param(name, scene, marks=() if name in DEFAULT_CHECKPOINTS else pytest.mark.long)
     for number, (name, fixtures) in enumerate(SCENES.items())
-    for scene in (fixtures if EVERY else [fixtures[number % len(fixtures)]])
+    for scene in (fixtures if RUNS_ALL_SCENES else [fixtures[number % len(fixtures)]])
 ]
 _labels = itertools.count()
 

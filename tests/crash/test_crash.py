@@ -1,7 +1,7 @@
 """Kill the service at seeded instants, restart it, and compare with the model.
 
-`SEEDS=1000 make crash` runs so many; the seeds of a PACK share a service and its kills. One that broke tells how to
-run it again.
+`SEEDS=1000 make crash` runs so many. A pack is SEEDS_PER_PACK seeds, which share a service and its kills. A failure
+tells how to run it again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from tests.crash.harness import Report, World
 
 pytestmark = pytest.mark.xdist_group("crash")  # two concurrent services are enough
 
-PACKS = 17  # in one test
-PACK = 3
+PACKS_PER_TEST = 17
+SEEDS_PER_PACK = 3
 LANES = 2  # concurrent services, each with packs of its own
 COUNT = int(os.environ.get("SEEDS", "4"))
-ONLY = [int(seed) for seed in os.environ.get("SEED", "").split(",") if seed]
+SELECTED_SEEDS = [int(seed) for seed in os.environ.get("SEED", "").split(",") if seed]
 
 Pack = list[int]
 
 
 def groups() -> list[list[Pack]]:
     seeds = list(range(COUNT))
-    packs = [ONLY] if ONLY else [seeds[first : first + PACK] for first in range(0, COUNT, PACK)]
-    return [packs[first : first + PACKS] for first in range(0, len(packs), PACKS)]
+    packs = (
+        [SELECTED_SEEDS]
+        if SELECTED_SEEDS
+        else [seeds[first : first + SEEDS_PER_PACK] for first in range(0, COUNT, SEEDS_PER_PACK)]
+    )
+    return [packs[first : first + PACKS_PER_TEST] for first in range(0, len(packs), PACKS_PER_TEST)]
 
 
 @pytest.fixture(scope="module")
@@ -75,4 +79,4 @@ def test_killed_at_any_instant_the_work_ends_whole(packs: list[Pack], tmp_path: 
     )
     print(f"{seeds} seeds, {jobs} jobs: {kills} kills, {met} met work, {seconds:.0f} s")
     assert seeds == sum(map(len, packs))
-    assert met or len(packs) < PACKS, "no kill met work under way"
+    assert met or len(packs) < PACKS_PER_TEST, "no kill met work under way"

@@ -24,7 +24,7 @@ from tests.support.service import Client, Service, start_service
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("index checkpoints")]  # one service
 
 SEEDS = int(os.environ.get("SEEDS", "0"))
-SECONDS = 30.0
+WAIT_SECONDS = 30.0
 NAMES = ("a", "b", "c", "ünï", "日本", "x y", "deep")
 STORAGE = 1  # the one that a service begins with
 
@@ -45,7 +45,7 @@ class World:
 
     def wait_for_death(self) -> None:
         with suppress(TimeoutExpired):
-            self.service.process.wait(SECONDS)
+            self.service.process.wait(WAIT_SECONDS)
         assert self.service.process.poll() is not None, "the run never came there"
 
     def restart(self) -> None:
@@ -56,7 +56,7 @@ class World:
 
     def settle(self) -> None:
         """Until no run is under way."""
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while not (progress := self.client.get("/api/admin/index/progress")["data"])["is_done"]:
             assert time.monotonic() < end, progress
             time.sleep(0.02)

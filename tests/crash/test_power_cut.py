@@ -26,7 +26,7 @@ pytestmark = [
 
 FILES = 1001
 LARGE = 12 << 20  # bytes; stored in parts
-SECONDS = 60.0
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def mount(client: Client, path: str, root: Path) -> Disk:
 
 
 def wait_until_done(client: Client, verb: str) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while client.get(f"/openlist/api/task/{verb}/undone")["data"]:
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -23,7 +23,7 @@ ROUNDS = 6 if "SEEDS" in os.environ else 1
 FILES = 24
 LARGE = 10 << 20  # bytes; stored in parts
 WRITERS = 4
-ENDS = [("files", "second"), ("files", "bucket"), ("bucket", "second")]
+STORAGE_PAIRS = [("files", "second"), ("files", "bucket"), ("bucket", "second")]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def rewrite(client: Client, mount: str, names: list[str], last: dict[str, Fact],
             last[name] = fact(body)
 
 
-@pytest.mark.parametrize(("origin", "target_name"), ENDS)
+@pytest.mark.parametrize(("origin", "target_name"), STORAGE_PAIRS)
 def test_last_put_survives_at_source_or_target_of_move(world: World, origin: str, target_name: str) -> None:
     source, target = world.backends[origin], world.backends[target_name]
     for number in range(ROUNDS):

@@ -19,7 +19,7 @@ from tests.support.service import ADMIN_PASSWORD, Client
 TROUBLES = (httpx.HTTPError, OSError, asyncssh.Error, AssertionError, TimeoutError, EOFError)
 USER = "crash"  # of WebDAV and SFTP
 SUCCEEDED = 2  # the state of a task
-SECONDS = 20.0  # that one change may take
+CHANGE_SECONDS = 20.0  # that one change may take
 PAUSE_SECONDS = 0.02  # between two changes
 
 
@@ -118,7 +118,7 @@ class ApiWriter(Writer):
     def client(self) -> Client:
         if self._client is None:
             self._client = Client(self._address, self._token)
-            self._client.http.timeout = httpx.Timeout(SECONDS)
+            self._client.http.timeout = httpx.Timeout(CHANGE_SECONDS)
         return self._client
 
     def put(self, name: str, content: bytes) -> None:
@@ -157,7 +157,7 @@ class MultipartWriter(ApiWriter):
             self._wait_for_task(task["id"])
 
     def _wait_for_task(self, id: str) -> None:
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + CHANGE_SECONDS
         while self.client.ok("/openlist/api/task/upload/info", params={"tid": id})["state"] != SUCCEEDED:
             if time.monotonic() > end:
                 raise TimeoutError
@@ -186,7 +186,7 @@ class DavWriter(Writer):
 
     def _ask(self, method: str, name: str, content: bytes = b"", **headers: str) -> None:
         if self._client is None:
-            self._client = httpx.Client(base_url=self._address, auth=(USER, ADMIN_PASSWORD), timeout=SECONDS)
+            self._client = httpx.Client(base_url=self._address, auth=(USER, ADMIN_PASSWORD), timeout=CHANGE_SECONDS)
         answer = self._client.request(method, self._get_path(name), content=content, headers=headers)
         assert answer.status_code in (200, 201, 204), (method, answer.status_code, answer.text)
 
@@ -217,7 +217,7 @@ class SftpWriter(Writer):
 
     def _run(self, work: Callable[[Any], Any]) -> None:
         async def run() -> None:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(CHANGE_SECONDS):
                 how: dict[str, Any] = {"known_hosts": None, "config": None, "agent_path": None, "client_keys": None}
                 connecting = asyncssh.connect("127.0.0.1", self._port, username=USER, password=ADMIN_PASSWORD, **how)
                 async with connecting as connection, connection.start_sftp_client() as client:

@@ -16,9 +16,9 @@ import pytest
 from tests.support.disks import mount_small
 from tests.support.service import ADMIN_PASSWORD, Client, run_service
 
-SECONDS = 20.0
+WAIT_SECONDS = 20.0
 FILL_ATTEMPTS = 20
-FULL = "the data disk is full"
+DISK_FULL = "the data disk is full"
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_service_on_a_full_data_disk_reads_and_writes_elsewhere(small: Path, tmp
             assert client.put(f"/other/{number}", b"new")["code"] == 200
             client.ok("/api/fs/mkdir", path=f"/other/folder{number}")
             refusal = client.put("/files/new", b"new")
-            assert (refusal["code"], refusal["message"]) == (500, f"failed to store [new]: {FULL}")
+            assert (refusal["code"], refusal["message"]) == (500, f"failed to store [new]: {DISK_FULL}")
         assert client.names("/files") == ["old"]
         assert client.http.get("/health").status_code == 503
         client.ok("/api/fs/remove", dir="/files", names=["old"])
@@ -83,7 +83,7 @@ def test_copy_between_other_storages_ends_on_a_full_data_disk(small: Path, tmp_p
         fill(small / "filler")
         wait_for_size(small / "data" / ".reserve", 0)
         client.ok("/api/fs/copy", src_dir="/one", dst_dir="/two", names=["tree"])
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while client.get("/api/task/copy/undone")["data"]:
             assert time.monotonic() < end
             time.sleep(0.1)
@@ -94,7 +94,7 @@ def test_copy_between_other_storages_ends_on_a_full_data_disk(small: Path, tmp_p
 
 
 def wait_for_size(file: Path, size: int) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while True:
         with suppress(FileNotFoundError):
             if file.stat().st_size == size:

@@ -20,7 +20,7 @@ from tests.servers import dav, ftp, smb, ssh
 from tests.support.service import Client
 
 DONE_STATES = {2, 4, 7}
-SECONDS = 60.0  # for a task to end, on a loaded machine
+TASK_SECONDS = 60.0  # for a task to end, on a loaded machine
 APACHE = dav.find_program("apache2")
 PROXIED = {"web_proxy": True, "webdav_policy": "native_proxy", "cache_expiration": 0}  # fields of a storage
 Options = dict[str, Any]
@@ -197,7 +197,7 @@ def own_names(*names: str) -> dict[str, bytes | None]:
 
 def wait_for_task(client: Client, kind: str, id: str, state: int = 2) -> dict[str, Any]:
     """The record of a task that ended, in the state it has to have."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + TASK_SECONDS
     while True:
         row: dict[str, Any] = client.ok(f"/openlist/api/task/{kind}/info", params={"tid": id})
         if row["state"] in DONE_STATES and row["end_time"] is not None:
@@ -210,7 +210,7 @@ def wait_for_task(client: Client, kind: str, id: str, state: int = 2) -> dict[st
 def wait_for_all(place: Place, kind: str) -> list[dict[str, Any]]:
     """The records of all ended tasks of a kind that stored something in a place, when none is left undone."""
     client, folders = place.admin, [path.rpartition("/")[2] for path in (place.folder, place.beside)]
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + TASK_SECONDS
     while client.get(f"/openlist/api/task/{kind}/undone")["data"]:
         assert time.monotonic() < end, kind
         time.sleep(0.01)

@@ -31,9 +31,9 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2"),
     pytest.mark.xdist_group("aria2"),  # one aria2c
 ]
-HERE = AddressPolicy.parse("127.0.0.1")
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(300_000)
-SECONDS = 30.0
+WAIT_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 @pytest.fixture
 def tool(running: servers.Aria2) -> Aria2:
-    return Aria2(running.uri, running.secret, HERE)
+    return Aria2(running.uri, running.secret, LOOPBACK_POLICY)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def web() -> Iterator[Origin]:
 
 async def wait_until_ended(tool: Aria2, token: str) -> Status:
     """The status in which a download stays."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while True:
         status = await tool.get_status(token)
         token = status.token
@@ -91,15 +91,15 @@ def test_the_version_is_told(tool: Aria2) -> None:
 
 def test_a_wrong_secret_is_told_without_it(running: servers.Aria2) -> None:
     with pytest.raises(Problem, match=r"^failed get aria2 version: Unauthorized$"):
-        asyncio.run(Aria2(running.uri, "wrong secret", HERE).get_version())
+        asyncio.run(Aria2(running.uri, "wrong secret", LOOPBACK_POLICY).get_version())
 
 
 def test_the_address_of_its_websocket_will_do(running: servers.Aria2) -> None:
-    assert asyncio.run(Aria2(running.uri.replace("http:", "ws:"), running.secret, HERE).get_version())
+    assert asyncio.run(Aria2(running.uri.replace("http:", "ws:"), running.secret, LOOPBACK_POLICY).get_version())
 
 
 def test_an_aria2_that_is_gone_is_worth_asking_again() -> None:
-    gone = Aria2(f"http://127.0.0.1:{servers.free_port()}/jsonrpc", "", HERE)
+    gone = Aria2(f"http://127.0.0.1:{servers.free_port()}/jsonrpc", "", LOOPBACK_POLICY)
     with pytest.raises(Unreachable, match=r"^failed get aria2 version: no connection$"):
         asyncio.run(gone.get_version())
     with pytest.raises(Unreachable):
@@ -160,7 +160,7 @@ def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
 
     async def stop() -> str:
         token = await tool.add(url, str(tmp_path), uuid4().hex)
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while not (status := await tool.get_status(token)).downloaded:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
@@ -198,7 +198,7 @@ def test_a_torrent_file_larger_than_aria2_takes_in_one_call_is_told(
         asyncio.run(tool.add(web.at("/large.torrent", origin.file(described)), str(tmp_path), "key"))
     with servers.aria2("--rpc-max-request-size=8M") as patient:
         url = web.at("/large.torrent", origin.file(described))
-        assert asyncio.run(Aria2(patient.uri, patient.secret, HERE).add(url, str(tmp_path), "key"))
+        assert asyncio.run(Aria2(patient.uri, patient.secret, LOOPBACK_POLICY).add(url, str(tmp_path), "key"))
 
 
 def send_range(request: Request) -> None:
@@ -221,12 +221,12 @@ def test_a_download_goes_on_through_the_proxy_of_the_next_process(
     def begin_slowly(request: Request) -> None:
         request.head(200, {"content-length": len(CONTENT), "accept-ranges": "bytes"})
         request.wfile.write(CONTENT[:100_000])
-        assert cut.wait(SECONDS)
+        assert cut.wait(WAIT_SECONDS)
 
     url, key = web.at("/long.bin", begin_slowly), uuid4().hex
 
     async def begin() -> str:
-        token, end = await tool.add(url, str(tmp_path), key), time.monotonic() + SECONDS
+        token, end = await tool.add(url, str(tmp_path), key), time.monotonic() + WAIT_SECONDS
         while not (status := await tool.get_status(token)).downloaded:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
@@ -294,7 +294,7 @@ def test_every_protocol_goes_through_the_guard(
 
         async def go() -> Status:
             token = await tool.add(f"{scheme}://only-here.example:{port}/f", str(tmp_path), uuid4().hex)
-            public.settimeout(SECONDS)
+            public.settimeout(WAIT_SECONDS)
             (await asyncio.to_thread(public.accept))[0].close()
             await tool.remove(token)
             return await wait_until_ended(

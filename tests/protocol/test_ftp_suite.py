@@ -32,7 +32,7 @@ NOT_ON: dict[str, set[str]] = {
     "vsftpd": {"a_time_is_that_of_the_sender_or_of_the_storage"},
     "pyftpdlib without MLSD": {"a_time_is_that_of_the_sender_or_of_the_storage"},
 }
-ONLY = {"pyftpdlib that does not replace": ("replace", "overwrit", "rename", "move", "write")}  # words of cases
+CASE_WORDS = {"pyftpdlib that does not replace": ("replace", "overwrit", "rename", "move", "write")}  # words of cases
 DEFAULT_SERVERS = ("pyftpdlib", "pyftpdlib that does not replace", "vsftpd")  # the others: `make crash`
 
 
@@ -68,7 +68,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Running]:
 
 @pytest.mark.parametrize("case", suite.list_cases("FTP"))
 def test_contract(running: Running, case: str) -> None:
-    if case in NOT_ON.get(running.name, set()) or not any(word in case for word in ONLY.get(running.name, ("",))):
+    if case in NOT_ON.get(running.name, set()) or not any(word in case for word in CASE_WORDS.get(running.name, ("",))):
         pytest.skip(f"{running.name} cannot")
     folder = running.server.make_folder()
 

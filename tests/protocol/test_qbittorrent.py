@@ -30,8 +30,8 @@ pytestmark = [
     ),
     pytest.mark.xdist_group("qbittorrent"),  # one qbittorrent-nox
 ]
-HERE = AddressPolicy.parse("127.0.0.1")
-SECONDS = 40.0
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.1")
+WAIT_SECONDS = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def call_api(running: str, path: str, **form: str) -> httpx.Response:
 
 async def wait_until_ended(tool: QBittorrent, token: str) -> Status:
     """The status in which a download stays."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while True:
         status = await tool.get_status(token)
         if status.done or status.error:
@@ -83,7 +83,7 @@ async def download_torrent(tool: QBittorrent, url: str, folder: Path) -> Status:
 
 
 def test_the_version_is_told(running: str) -> None:
-    assert asyncio.run(QBittorrent(running, 0, HERE).get_version()).startswith("v")
+    assert asyncio.run(QBittorrent(running, 0, LOOPBACK_POLICY).get_version()).startswith("v")
 
 
 @pytest.mark.parametrize("wrong", ["me:wrong", "you:hush%20hush", ""])
@@ -91,12 +91,12 @@ def test_a_wrong_password_is_told_without_it(running: str, wrong: str) -> None:
     base = f"http://{running.rpartition('@')[2]}"
     url = base.replace("http://", f"http://{wrong}@") if wrong else base
     with pytest.raises(Problem) as refused:
-        asyncio.run(QBittorrent(url, 0, HERE).get_version())
+        asyncio.run(QBittorrent(url, 0, LOOPBACK_POLICY).get_version())
     assert refused.value.message == f"failed to login into qBittorrent webui with url: {base.rstrip('/')}"
 
 
 def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
-    gone = QBittorrent(f"http://me:hush@127.0.0.1:{servers.free_port()}/", 0, HERE)
+    gone = QBittorrent(f"http://me:hush@127.0.0.1:{servers.free_port()}/", 0, LOOPBACK_POLICY)
     with pytest.raises(Unreachable, match=r"^qBittorrent does not answer: no connection$"):
         asyncio.run(gone.get_version())
     with pytest.raises(Unreachable):
@@ -104,7 +104,7 @@ def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
 
 
 def test_a_session_that_ended_is_renewed(running: str) -> None:
-    tool = QBittorrent(running, 0, HERE)
+    tool = QBittorrent(running, 0, LOOPBACK_POLICY)
     asyncio.run(tool.get_version())
     SESSIONS.open().put(running, {"SID": "stale"})
     assert asyncio.run(tool.get_status("mangrove-nothing")).error == "qBittorrent does not know this download any more"
@@ -113,7 +113,7 @@ def test_a_session_that_ended_is_renewed(running: str) -> None:
 def test_torrent_is_stored_once_and_removed_without_files(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
-    tool, (url, name, content), key = QBittorrent(running, 0, HERE), torrent, uuid4().hex
+    tool, (url, name, content), key = QBittorrent(running, 0, LOOPBACK_POLICY), torrent, uuid4().hex
 
     async def download() -> Status:
         tokens = {await tool.add(url, str(tmp_path), key) for _ in range(2)}
@@ -133,15 +133,15 @@ def test_torrent_is_stored_once_and_removed_without_files(
 
 
 def test_for_the_time_that_is_set_it_seeds(running: str, torrent: tuple[str, str, bytes], tmp_path: Path) -> None:
-    tool = QBittorrent(running, 1, HERE)
+    tool = QBittorrent(running, 1, LOOPBACK_POLICY)
     status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
     assert (status.done, status.seeding, status.seeds_forever) == (True, True, False)
-    assert asyncio.run(QBittorrent(running, 0, HERE).get_status(status.token)).seeding is False
+    assert asyncio.run(QBittorrent(running, 0, LOOPBACK_POLICY).get_status(status.token)).seeding is False
     (row,) = [row for row in list_torrents(running) if row["name"] == torrent[1]]
     assert row["seeding_time_limit"] == row["max_seeding_time"] == 1
     for verb in ("pause", "stop"):  # before version 5 and since
         call_api(running, f"torrents/{verb}", hashes=row["hash"])
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while (status := asyncio.run(tool.get_status(status.token))).seeding:
         assert time.monotonic() < end
     assert status.done
@@ -153,7 +153,7 @@ def test_for_the_time_that_is_set_it_seeds(running: str, torrent: tuple[str, str
 def test_without_an_end_it_seeds_for_ever_and_is_never_removed(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
-    tool = QBittorrent(running, -1, HERE)
+    tool = QBittorrent(running, -1, LOOPBACK_POLICY)
     status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
     assert (status.done, status.seeding, status.seeds_forever) == (True, False, True)
     asyncio.run(tool.remove_completed(status.token))
@@ -164,7 +164,7 @@ def test_without_an_end_it_seeds_for_ever_and_is_never_removed(
 
 
 def test_a_magnet_link_waits_for_its_description_and_can_be_stopped(running: str, tmp_path: Path) -> None:
-    tool, number = QBittorrent(running, 0, HERE), uuid4().hex + "00000000"
+    tool, number = QBittorrent(running, 0, LOOPBACK_POLICY), uuid4().hex + "00000000"
 
     async def download() -> tuple[Status, str]:
         token = await tool.add(f"magnet:?xt=urn:btih:{number}&dn=nothing", str(tmp_path), uuid4().hex)
@@ -182,7 +182,7 @@ def test_a_magnet_link_waits_for_its_description_and_can_be_stopped(running: str
 def test_the_same_torrent_for_another_task_is_told(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
-    tool = QBittorrent(running, -1, HERE)
+    tool = QBittorrent(running, -1, LOOPBACK_POLICY)
 
     async def twice() -> None:
         token = await tool.add(torrent[0], str(tmp_path), uuid4().hex)
@@ -196,7 +196,7 @@ def test_the_same_torrent_for_another_task_is_told(
 
 
 def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -> None:
-    tool = QBittorrent(running, 0, HERE)
+    tool = QBittorrent(running, 0, LOOPBACK_POLICY)
 
     def refusal(url: str) -> str:
         with pytest.raises(Problem) as refused:
@@ -235,7 +235,7 @@ def test_redirect_to_private_address_is_refused_before_qbittorrent(running: str,
         url = public.at("/a.torrent", origin.redirect(running.replace("me:hush%20hush@", "") + "api/v2/app/shutdown"))
         with pytest.raises(ForbiddenAddress):
             asyncio.run(QBittorrent(running, 0, AddressPolicy.parse("127.0.0.2")).add(url, str(tmp_path), uuid4().hex))
-    assert asyncio.run(QBittorrent(running, 0, HERE).get_version()), "it was not shut down"
+    assert asyncio.run(QBittorrent(running, 0, LOOPBACK_POLICY).get_version()), "it was not shut down"
 
 
 @pytest.mark.parametrize("key", ["tracker", "seed"])
@@ -249,7 +249,7 @@ def test_a_torrent_file_that_names_a_private_server_is_not_handed_on(running: st
 
 
 def test_qbittorrent_following_private_redirects_is_refused(running: str) -> None:
-    tool = QBittorrent(running, 0, HERE)
+    tool = QBittorrent(running, 0, LOOPBACK_POLICY)
     try:
         call_api(running, "app/setPreferences", json='{"ssrf_mitigation": false}').raise_for_status()
         with pytest.raises(Problem, match="Server-side request forgery mitigation"):

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.long
 CALLERS = 50
 ANSWER_SECONDS = 35.0  # to say that a server does not answer: the wait for a connection and for the server
 MAX_ANSWER_SECONDS = 2.0  # far below that, on a loaded machine too
-BACK_SECONDS = 60.0
+RECOVERY_SECONDS = 60.0
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def check_dead(service: Service, mount: str, secret: str) -> None:
 
 
 def wait_until_back(client: Client, mount: str) -> None:
-    wait_until(lambda: client.post("/api/fs/list", path=mount, refresh=True)["code"] == 200, BACK_SECONDS)
+    wait_until(lambda: client.post("/api/fs/list", path=mount, refresh=True)["code"] == 200, RECOVERY_SECONDS)
 
 
 def replace_port(options: Options, make: Callable[[int], int]) -> Options:
@@ -181,6 +181,6 @@ def test_status_of_a_storage_follows_its_server(admin: Client) -> None:
             assert get_status(path) == "work"
             way.stop()
             assert admin.post("/api/fs/list", path=path, refresh=True)["code"] == 500
-            wait_until(lambda: "WebDAV server" in get_status(path), BACK_SECONDS)
+            wait_until(lambda: "WebDAV server" in get_status(path), RECOVERY_SECONDS)
             way.start()
-            wait_until(lambda: get_status(path) == "work", BACK_SECONDS)  # although no client uses it
+            wait_until(lambda: get_status(path) == "work", RECOVERY_SECONDS)  # although no client uses it

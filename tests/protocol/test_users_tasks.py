@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("allow_loopback")]
 
 LARGE = b"".join(number.to_bytes(4) + bytes(1020) for number in range(9 * 1024 + 3))  # of more than one part
 WITH_FOLDERS = own_names(*FILES)
-HELD = {name: content if content is None else FILES[name] for name, content in WITH_FOLDERS.items()}
+EXPECTED_CONTENTS = {name: content if content is None else FILES[name] for name, content in WITH_FOLDERS.items()}
 
 
 @pytest.mark.parametrize("verb", ["copy", "move"])
@@ -78,7 +78,7 @@ def test_archives_are_looked_into_and_unpacked(place: Place, name: str, archive:
         (task,) = place.admin.ok("/openlist/api/fs/archive/decompress", **body)["task"]
         wait_for_task(place.admin, "decompress", task["id"])
         assert {row["error"] for row in wait_for_all(place, "decompress_upload")} == {""}
-        assert place.read(f"{target}/x") == HELD
+        assert place.read(f"{target}/x") == EXPECTED_CONTENTS
 
 
 def test_an_archive_of_another_storage_is_unpacked_into_this_one(place: Place) -> None:
@@ -87,4 +87,4 @@ def test_an_archive_of_another_storage_is_unpacked_into_this_one(place: Place) -
     (task,) = place.admin.ok("/openlist/api/fs/archive/decompress", **body)["task"]
     wait_for_task(place.admin, "decompress", task["id"])
     assert {row["error"] for row in wait_for_all(place, "decompress_upload")} == {""}
-    assert place.read(f"{place.folder}/x") == HELD
+    assert place.read(f"{place.folder}/x") == EXPECTED_CONTENTS

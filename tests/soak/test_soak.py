@@ -31,7 +31,7 @@ from tests.servers import make_bucket, moto_s3, s3_options
 from tests.support.proc import get_pss
 from tests.support.service import Client, Service, run_service
 
-SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
+SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 REST_SECONDS = float(os.environ.get("SOAK_REST_SECONDS", "0"))
 SAMPLES = 20  # lines that are printed
 TASK_SECONDS = 120.0
@@ -180,7 +180,7 @@ def start_soak(folder: Path) -> Iterator[Soak]:
                 web_proxy=True,
                 **common,
             )
-        yield Soak(service, folder, time.monotonic() + SECONDS)
+        yield Soak(service, folder, time.monotonic() + SOAK_SECONDS)
 
 
 def work(soak: Soak, kind: str) -> None:
@@ -196,7 +196,7 @@ def work(soak: Soak, kind: str) -> None:
 def watch_memory(soak: Soak, ended: threading.Event) -> None:
     """Print what the service weighs, now and then."""
     began = time.monotonic()
-    while not ended.wait(max(SECONDS, REST_SECONDS) / SAMPLES):
+    while not ended.wait(max(SOAK_SECONDS, REST_SECONDS) / SAMPLES):
         megabytes = sum(map(get_pss, soak.service.list_servers())) / 1e6
         print(f"{time.monotonic() - began:6.0f} s  {megabytes:6.0f} MB  {dict(soak.done)}", flush=True)
 

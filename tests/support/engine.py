@@ -26,7 +26,7 @@ from tests import servers
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = 5  # that are tried
-SECONDS = 60.0  # that an engine may take to start
+START_SECONDS = 60.0  # that an engine may take to start
 BATCH_ROWS = 25  # of one BatchWriteItem
 FETCH = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/dynamodb_local/pom.xml"), "dependency:copy-dependencies"]
 OPTIONS = ["-inMemory", "-sharedDb"]  # else every pair of credentials would have tables of its own
@@ -87,7 +87,7 @@ def _find_port() -> int:
 
 def _is_open(host: str, port: int, child: subprocess.Popen[bytes]) -> bool:
     """Return True if the engine takes connections; False when it has ended."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + START_SECONDS
     while child.poll() is None:
         try:
             socket.create_connection((host, port), 1).close()
@@ -151,7 +151,7 @@ class Tables:
 
         address = urlsplit(endpoint)
         assert address.hostname
-        self._connection = http.client.HTTPConnection(address.hostname, address.port, timeout=SECONDS)
+        self._connection = http.client.HTTPConnection(address.hostname, address.port, timeout=START_SECONDS)
         self._keys = {
             table["TableName"]: [key["AttributeName"] for key in table["KeySchema"]]
             for table in read_tables(config().tables)

@@ -20,7 +20,7 @@ import pytest
 from mangrove.standalone.machines import ExecutionFailed, Machine
 from tests.support.task_env import Work
 
-SECONDS = 120.0  # that an execution may take
+EXECUTION_SECONDS = 120.0  # that an execution may take
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
 
 
@@ -55,7 +55,7 @@ def run_here(definition: dict[str, Any], input: dict[str, Any], work: Work) -> E
         execution.waits.append(float(seconds))
 
     async def run() -> None:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(EXECUTION_SECONDS):
             execution.output = await Machine(definition).run(input, run_in_thread, execution.visited, note_wait)
 
     with suppress(ExecutionFailed):
@@ -103,7 +103,7 @@ def _execute(definition: dict[str, Any], input: dict[str, Any], execution: Execu
     text = json.dumps(definition).replace("${", "arn:aws:lambda:us-east-1:123456789012:function:").replace('}"', '"')
     machine = backend.create_state_machine(f"m{uuid4().hex}", text, "arn:aws:iam::123456789012:role/any")
     run = backend.start_execution(machine.arn, uuid4().hex, json.dumps(input))
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + EXECUTION_SECONDS
     while run.exec_status == "RUNNING":
         if time.monotonic() > end:
             run.stop(datetime.now(UTC), None, None)

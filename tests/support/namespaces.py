@@ -12,8 +12,8 @@ import pytest
 from mangrove.standalone.namespace import Namespace, NamespaceRefused
 
 # a user namespace in which no further network namespace can be made, by the kernel's own limit
-WITHOUT = ["unshare", "--user", "--map-root-user", "sh", "-c"]
-WITHOUT_SCRIPT = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
+NAMESPACE_COMMAND = ["unshare", "--user", "--map-root-user", "sh", "-c"]
+NAMESPACE_SCRIPT = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
 
 
 def _has_namespaces() -> bool:
@@ -28,7 +28,12 @@ def _has_namespaces() -> bool:
 def _can_be_without() -> bool:
     if shutil.which("unshare") is None:
         return False
-    return subprocess.run([*WITHOUT, WITHOUT_SCRIPT, "sh", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [*NAMESPACE_COMMAND, NAMESPACE_SCRIPT, "sh", "true"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 needs_namespaces = pytest.mark.skipif(not _has_namespaces(), reason="the kernel has no network namespace for us")
@@ -37,4 +42,4 @@ needs_refusal = pytest.mark.skipif(not _can_be_without(), reason="the kernel has
 
 def without_namespaces(command: list[str]) -> list[str]:
     """A command as it runs where the kernel refuses a network namespace."""
-    return [*WITHOUT, WITHOUT_SCRIPT, "sh", *command]
+    return [*NAMESPACE_COMMAND, NAMESPACE_SCRIPT, "sh", *command]

@@ -14,8 +14,8 @@ from tests.support import lambdas
 from tests.support.policies import FUNCTIONS
 from tests.support.runtime_api import ROOT
 
-WRITTEN = ROOT / ".aws-sam" / "local.json"
-OWN = "MANGROVE_"  # how the names of its variables begin
+ENVIRONMENT_FILE = ROOT / ".aws-sam" / "local.json"
+VARIABLE_PREFIX = "MANGROVE_"  # how the names of its variables begin
 COMMAND = """
 AWS_ACCESS_KEY_ID=role AWS_SECRET_ACCESS_KEY=role .venv-build/bin/sam local start-api --region {region} \\
   --docker-network host --env-vars {written} --parameter-overrides \\
@@ -28,7 +28,9 @@ The administrator's password is "{password}". Ctrl-C ends the services and what 
 def write_environment(cloud: lambdas.Cloud, path: Path) -> None:
     """Write the environment that the deployment gives each function, as `sam local` reads it."""
     told = {
-        name: {key: value for key, value in cloud.get_function(name).environment.items() if key.startswith(OWN)}
+        name: {
+            key: value for key, value in cloud.get_function(name).environment.items() if key.startswith(VARIABLE_PREFIX)
+        }
         for name in FUNCTIONS
     }
     del told["SiteFunction"]["MANGROVE_PAGE"]  # which is in the function
@@ -40,7 +42,7 @@ def make_command(cloud: lambdas.Cloud) -> str:
     """Return the command to run beside this."""
     records, services = cloud.aws
     return COMMAND.format(
-        region=lambdas.REGION, written=WRITTEN.relative_to(ROOT), services=services, records=records,
+        region=lambdas.REGION, written=ENVIRONMENT_FILE.relative_to(ROOT), services=services, records=records,
         password=lambdas.ADMIN_PASSWORD,
     )  # fmt: skip
 
@@ -49,7 +51,7 @@ def main() -> None:
     """Serve until interrupted."""
     with lambdas.deploy("2") as cloud:
         cloud.run_setup()
-        write_environment(cloud, WRITTEN)
+        write_environment(cloud, ENVIRONMENT_FILE)
         print(make_command(cloud), flush=True)
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
 

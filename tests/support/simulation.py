@@ -11,8 +11,8 @@ from mangrove.standalone.machines import ExecutionFailed, load_machine
 from mangrove.tasks.core.leases import NoSlot
 
 THROTTLE = type("Lambda.TooManyRequestsException", (Exception,), {})
-SECONDS = {"Plan": 2.0, "Move": 20.0, "Settle": 1.0}  # that a call takes
-WORK = ("Plan", "Move")  # what takes a slot
+CALL_SECONDS = {"Plan": 2.0, "Move": 20.0, "Settle": 1.0}  # of each state
+WORK_STATES = ("Plan", "Move")  # what takes a slot
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
@@ -85,8 +85,8 @@ class Account:
             self.ended[value.get("failure", {}).get("Error", "")] += 1
 
     async def _do(self, name: str) -> None:
-        if name not in WORK:
-            await asyncio.sleep(SECONDS[name])
+        if name not in WORK_STATES:
+            await asyncio.sleep(CALL_SECONDS[name])
             return
         if self._working >= self.slots:
             self.refused["no slot"] += 1
@@ -94,6 +94,6 @@ class Account:
             raise NoSlot
         self._working += 1
         try:
-            await asyncio.sleep(SECONDS[name])
+            await asyncio.sleep(CALL_SECONDS[name])
         finally:
             self._working -= 1

@@ -23,7 +23,7 @@ from tests import servers
 from tests.support.platforms import use_dispatcher
 
 ALL_RIGHTS = 0xFFFF
-SECONDS = 30.0  # that a test waits for anything
+WAIT_SECONDS = 30.0  # that a test waits for anything
 PART = ".mangrove-"  # what names of unfinished files begin with
 Before = Callable[[str, int], None]
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ class TaskEnv:
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run asynchronous work where the drivers live."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_SECONDS)
 
     def set(self, **values: str) -> None:
         from mangrove.records import settings
@@ -231,7 +231,7 @@ class TaskEnv:
             return await asyncio.to_thread(work, name, value)
 
         async def whole() -> None:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await machine.run({"tid": task.id}, threaded, visited)
 
         with at_once(), pytest.MonkeyPatch.context() as patched:
@@ -270,7 +270,7 @@ class TaskEnv:
         self.do(mounts.close())
         self.do(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(SECONDS)
+        self._thread.join(WAIT_SECONDS)
         self.loop.close()
 
 

@@ -36,14 +36,14 @@ class Whole(Base):
     must: str
 
 
-WHOLE = Whole(
+SAMPLE = Whole(
     must="m", inner=Inner(name="n", places=[Place(1, 2.5), Place(None, 0.0)]), sums={"a": 1}, flag=True, share=0.5
 )
 
 
 def test_what_is_stored_is_read_back() -> None:
-    assert parse(Whole, dump(WHOLE)) == WHOLE
-    assert unstructure(WHOLE) == {
+    assert parse(Whole, dump(SAMPLE)) == SAMPLE
+    assert unstructure(SAMPLE) == {
         "version": 1, "inner": {"name": "n", "places": [[1, 2.5], [None, 0.0]]}, "sums": {"a": 1}, "flag": True,
         "share": 0.5, "must": "m",
     }  # fmt: skip

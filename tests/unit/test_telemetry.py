@@ -93,7 +93,7 @@ def test_lines_of_a_function_name_its_invocation() -> None:
     assert "function" not in named({}, None)
 
 
-TRACED = """
+TRACE_SCRIPT = """
 from types import SimpleNamespace
 import boto3
 from mangrove.core.telemetry import name_invocation
@@ -123,7 +123,7 @@ def test_traced_calls_are_reported_to_xray_without_answer(switch: str, s3: Calla
             "LAMBDA_TASK_ROOT": str(tmp_path),
             "MANGROVE_TRACING": switch,
         }
-        subprocess.run([sys.executable, "-c", TRACED], env=os.environ | environment, check=True)
+        subprocess.run([sys.executable, "-c", TRACE_SCRIPT], env=os.environ | environment, check=True)
         told = b""
         with suppress(BlockingIOError):  # all of it was sent before the process ended
             while True:

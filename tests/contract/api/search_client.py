@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tests.contract.api.accounts import get_data
 from tests.support.service import Client
 
-SECONDS = 60.0  # that a test waits for the index
+WAIT_SECONDS = 60.0  # that a test waits for the index
 EVERYTHING = "*"  # matches every name
 
 
@@ -73,7 +73,7 @@ def walk(client: Client, top: str, base: str = "", password: str = "") -> set[Ro
 
 def wait_for_index(admin: Client) -> None:
     """Until no run is under way."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while not get_data(admin.get("/api/admin/index/progress"))["is_done"]:
         assert time.monotonic() < end
         time.sleep(0.02)

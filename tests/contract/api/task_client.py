@@ -13,14 +13,14 @@ from tests.contract.api import fixtures
 from tests.support.service import Client, Service
 
 DONE_STATES = {2, 4, 7}
-SECONDS = 20.0  # for a task to end
+TASK_SECONDS = 20.0  # for a task to end
 OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13
 KINDS = ("offline_download", "offline_download_transfer", "decompress", "decompress_upload")
 
 Row = dict[str, Any]
 
 
-def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
+def wait_until(holds: Callable[[], Any], seconds: float = TASK_SECONDS) -> Any:
     """Return the result of `holds` as soon as it is true."""
     begun = time.monotonic()
     while not (result := holds()):
@@ -63,7 +63,7 @@ class TaskClient:
         """Cancel, retry or delete."""
         assert self.client.ok(f"/openlist/api/task/{kind}/{verb}", params={"tid": id}) is None
 
-    def wait_for(self, kind: str, id: str, seconds: float = SECONDS) -> Row:
+    def wait_for(self, kind: str, id: str, seconds: float = TASK_SECONDS) -> Row:
         """The task's record when it is done."""
 
         def done() -> Row | None:
@@ -73,7 +73,7 @@ class TaskClient:
         row: Row = wait_until(done, seconds)
         return row
 
-    def wait_for_all(self, kind: str, seconds: float = SECONDS) -> list[Row]:
+    def wait_for_all(self, kind: str, seconds: float = TASK_SECONDS) -> list[Row]:
         """All tasks of a kind, the oldest first, when none is left undone."""
         wait_until(lambda: not self.client.get(f"/openlist/api/task/{kind}/undone")["data"], seconds)
         rows: list[Row] = self.client.get(f"/openlist/api/task/{kind}/done")["data"]

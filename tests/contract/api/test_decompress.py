@@ -23,7 +23,7 @@ NOON = 1_589_710_830.0  # the time of all members in `zipped`
 CREATED = {"id", "name", "state", "status", "progress", "error"}
 FIELDS = CREATED | {"creator", "creator_role", "start_time", "end_time", "total_bytes"}
 TAR = tarred(FILES)
-MADE = {
+ARCHIVES_BY_EXTENSION = {
     ".zip": zipped(FILES),
     ".7z": seven(),
     ".tar": TAR,
@@ -45,14 +45,18 @@ SINGLES = (".gz", ".bz2", ".xz", ".zst")
 
 def test_every_format_that_is_offered_is_unpacked_whole(owner: TaskClient, service: Service) -> None:
     assert (
-        set(MADE) == set(archives.EXTENSIONS) == set(service.anonymous().get("/api/public/archive_extensions")["data"])
+        set(ARCHIVES_BY_EXTENSION)
+        == set(archives.EXTENSIONS)
+        == set(service.anonymous().get("/api/public/archive_extensions")["data"])
     )
-    names = {extension: f"n{number}{extension}" for number, extension in enumerate(MADE)}
+    names = {extension: f"n{number}{extension}" for number, extension in enumerate(ARCHIVES_BY_EXTENSION)}
     for extension, name in names.items():
-        write_file(owner, name, MADE[extension])
+        write_file(owner, name, ARCHIVES_BY_EXTENSION[extension])
     made = owner.unpack(*names.values(), put_into_new_dir=True)
-    assert [(row["state"], row["error"]) for row in owner.wait_for_all(KIND)] == [(2, "")] * len(MADE)
-    assert [(row["state"], row["error"]) for row in owner.wait_for_all(UPLOAD)] == [(2, "")] * len(MADE)
+    assert [(row["state"], row["error"]) for row in owner.wait_for_all(KIND)] == [(2, "")] * len(ARCHIVES_BY_EXTENSION)
+    assert [(row["state"], row["error"]) for row in owner.wait_for_all(UPLOAD)] == [(2, "")] * len(
+        ARCHIVES_BY_EXTENSION
+    )
     for extension, name in names.items():
         base = name.removesuffix(extension)
         expected = {base: b"single"} if extension in SINGLES else FILES

@@ -127,7 +127,8 @@ def bodies(folder: str) -> dict[str, tuple[int, dict[str, Any]]]:
     }
 
 
-ELSEWHERE = {  # what they need beside the right, `test_multipart.py`, `test_trash.py` and `test_versions.py` give them
+# They need more than the right; `test_multipart.py`, `test_trash.py` and `test_versions.py` test them.
+ROUTES_OF_OTHER_TESTS = {
     "/api/fs/get_direct_upload_info",
     *(f"/api/fs/trash/{verb}" for verb in ("restore", "delete", "empty")),
     "/api/fs/versions/restore",
@@ -150,7 +151,7 @@ def try_route(client: Client, path: str, body: dict[str, Any], folder: str) -> t
 def test_each_changing_route_needs_exactly_its_own_right(admin: Client, accounts: People, folder: str) -> None:
     table = bodies(folder)
     gated = {path for _, path, gate in operations(admin) if ":" in gate and path.startswith("/api/fs/")}
-    assert gated - ELSEWHERE == set(table), "a route that spends a right must be in this test"
+    assert gated - ROUTES_OF_OTHER_TESTS == set(table), "a route that spends a right must be in this test"
     clients: dict[int, tuple[Client, Client]] = {}
     for bit in {bit for bit, _ in table.values()}:
         clients[bit] = accounts.new(permission=0xFFFF & ~bit).client, accounts.new(permission=bit).client

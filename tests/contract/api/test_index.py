@@ -12,7 +12,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.support.service import Client, Service, run_service
 
-SECONDS = 30.0
+WAIT_SECONDS = 30.0
 ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "clear"), ("GET", "progress"))
 
 
@@ -20,7 +20,7 @@ ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "cle
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service on a new data directory, without other clients."""
     with run_service(tmp_path_factory.mktemp("index") / "data") as service:
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while progress(service.client())["last_done_time"] is None:  # the first build opens soon after the start
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -39,7 +39,7 @@ def progress(client: Client) -> dict[str, Any]:
 
 def wait(client: Client) -> dict[str, Any]:
     """The progress when no run is under way."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while not (state := progress(client))["is_done"]:
         assert time.monotonic() < end, state
         time.sleep(0.02)
@@ -58,7 +58,7 @@ def test_who_never_asked_has_an_index_from_the_first_start_on(own: Service, clie
     assert (settings["search_index"], settings["auto_update_index"]) == ("database", "true")
     assert '"is_done":true' in settings["index_progress"]
     assert client.put("/files/a letter.txt", b"")["code"] == 200
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while find(client, "letter") != ["a letter.txt"]:  # a busy machine may need longer than a search waits
         assert time.monotonic() < end
 

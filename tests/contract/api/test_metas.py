@@ -18,7 +18,7 @@ from tests.contract.api.meta_client import (
 from tests.support.service import Client
 
 UNKNOWN = (500, "failed get old meta: record not found")
-TAKEN = (500, "the path has a rule already")
+PATH_TAKEN = (500, "the path has a rule already")
 EMPTY: dict[str, Any] = {
     "read_users": None, "read_users_sub": False, "write_users": None, "write_users_sub": False, "password": "",
     "p_sub": False, "write": False, "w_sub": False, "hide": "", "h_sub": False, "readme": "", "r_sub": False,
@@ -58,9 +58,11 @@ def test_only_the_path_of_a_rule_is_required_and_it_is_cleaned(admin: Client, fo
 def test_a_path_has_one_rule(admin: Client, folder: str) -> None:
     with fixtures.meta(admin, folder), fixtures.meta(admin, f"{folder}/x"):
         for spelling in (folder, f"{folder}/", f"/{folder}", folder.replace("/", "\\")):
-            assert get_refusal(admin.post("/api/admin/meta/create", path=spelling)) == TAKEN
+            assert get_refusal(admin.post("/api/admin/meta/create", path=spelling)) == PATH_TAKEN
         other = find_meta(admin, f"{folder}/x")
-        assert get_refusal(admin.post("/api/admin/meta/update", **(other | {"path": folder, "readme": "x"}))) == TAKEN
+        assert (
+            get_refusal(admin.post("/api/admin/meta/update", **(other | {"path": folder, "readme": "x"}))) == PATH_TAKEN
+        )
         assert find_meta(admin, f"{folder}/x") == other
         get_data(admin.post("/api/admin/meta/update", **other))
 

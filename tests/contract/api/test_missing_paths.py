@@ -78,7 +78,7 @@ READING = {
     "ae": _download("ae"),
 }
 WRITING = {"put": _put, "form": _send_form, "mkdir": _post("mkdir", path="{path}/deeper")}
-SAYING = ("list", "get", "rename", "copy", "archive/meta", "d", "p")  # routes that always say what is missing
+PRECISE_ROUTES = ("list", "get", "rename", "copy", "archive/meta", "d", "p")  # routes that always say what is missing
 
 
 @pytest.mark.parametrize("route", [*READING, *WRITING])
@@ -96,7 +96,7 @@ def test_c6_message_for_a_missing_path_names_no_internals(
     assert message
     for internal in (*INTERNALS, str(service.data).lower()):
         assert internal not in message.lower(), message
-    if route in SAYING:
+    if route in PRECISE_ROUTES:
         assert (NOT_MOUNTED if "mount" in missing else NOTHING_THERE) in message
 
 

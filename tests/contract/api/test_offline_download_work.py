@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("allow_loopback")
 MIB = 1 << 20
 PART = 16 * MIB
 LARGE = os.urandom(1 << 20) * 40
-CUT = 36 * MIB  # bytes of LARGE: two parts, and some of the third
+CUT_BYTES = 36 * MIB  # bytes of LARGE: two parts, and some of the third
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,7 +86,7 @@ def download_in_vain(owner: TaskClient, url: str, **more: str) -> str:
     return str(row["error"])
 
 
-STAYS = {
+FILES_LEFT_BY_POLICY = {
     "": (True, True),
     "delete_never": (True, True),
     "delete_always": (False, False),
@@ -97,7 +97,7 @@ STAYS = {
 }  # whether the temporary file is there after a transfer that succeeded, and after one that failed
 
 
-@pytest.mark.parametrize("policy", STAYS)
+@pytest.mark.parametrize("policy", FILES_LEFT_BY_POLICY)
 def test_the_delete_policy_says_what_becomes_of_the_temporary_file(owner: TaskClient, web: Origin, policy: str) -> None:
     (owner.disk / "bad/in the way").mkdir(parents=True)
     more = {"delete_policy": policy} if policy else {}
@@ -107,13 +107,13 @@ def test_the_delete_policy_says_what_becomes_of_the_temporary_file(owner: TaskCl
     assert [ends["good"]["state"], ends["bad"]["state"]] == [2, 7]
     assert "bad: file exists" in ends["bad"]["error"]
     stays = tuple(f"{id}.0/body/{name}" in owner.list_staged() for id, name in ((good, "good"), (bad, "bad")))
-    assert stays == STAYS[policy]
+    assert stays == FILES_LEFT_BY_POLICY[policy]
     assert (owner.disk / "good").read_bytes() == b"good"
     (owner.disk / "bad/in the way").rmdir()
     (owner.disk / "bad").rmdir()
     owner.ask("retry", TRANSFER, ends["bad"]["id"])
     again = owner.wait_for(TRANSFER, ends["bad"]["id"])
-    if STAYS[policy][1]:
+    if FILES_LEFT_BY_POLICY[policy][1]:
         assert (again["state"], (owner.disk / "bad").read_bytes()) == (2, b"bad")
     else:
         assert (again["state"], "object not found" in again["error"]) == (7, True)
@@ -181,7 +181,7 @@ def test_more_than_the_setting_allows_is_not_stored(owner: TaskClient, admin: Cl
 
 
 def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, web: Origin) -> None:
-    page = serve_in_turn(origin.file(LARGE, cut=CUT), origin.file(LARGE))
+    page = serve_in_turn(origin.file(LARGE, cut=CUT_BYTES), origin.file(LARGE))
     seen = len(web.requests)
     assert download_files(owner, web.at("/cut.bin", page)) == {"cut.bin": LARGE}
     requested_ranges = [request.headers.get("range") for request in web.requests[seen:] if request.path == "/cut.bin"]
@@ -198,18 +198,18 @@ def test_download_from_failing_server_retries_while_bytes_arrive(owner: TaskClie
 
 
 def test_a_server_that_cannot_go_on_is_asked_for_all_again(owner: TaskClient, web: Origin) -> None:
-    page = serve_in_turn(origin.file(LARGE, ranges=False, cut=CUT), origin.file(LARGE, ranges=False))
+    page = serve_in_turn(origin.file(LARGE, ranges=False, cut=CUT_BYTES), origin.file(LARGE, ranges=False))
     assert download_files(owner, web.at("/whole.bin", page)) == {"whole.bin": LARGE}
 
 
 def test_a_file_that_changes_on_the_way_is_the_new_one_whole(owner: TaskClient, web: Origin) -> None:
     new = LARGE[::-1] + b"new"
-    page = serve_in_turn(origin.file(LARGE, cut=CUT), origin.file(new))
+    page = serve_in_turn(origin.file(LARGE, cut=CUT_BYTES), origin.file(new))
     assert download_files(owner, web.at("/changed.bin", page)) == {"changed.bin": new}
 
 
 def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: TaskClient, web: Origin) -> None:
-    page = Halting(LARGE, CUT)
+    page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
     assert page.halted.wait(20)
     wait_until(lambda: owner.info(KIND, id)["progress"] > 0)
@@ -228,7 +228,7 @@ def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: Tas
 
 
 def test_a_download_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, web: Origin) -> None:
-    page = Halting(LARGE, CUT)
+    page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
     assert page.halted.wait(20)
     owner.ask("delete", KIND, id)
@@ -343,7 +343,7 @@ def test_aria2_brings_no_more_than_the_setting_allows_either(owner: TaskClient, 
 
 
 def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin) -> None:
-    page = Halting(LARGE, CUT)
+    page = Halting(LARGE, CUT_BYTES)
     url = web.at("/killed.bin", page)
     with run_service(tmp_path / "data") as service:
         admin = service.client()

@@ -22,7 +22,7 @@ RENAMES = 60  # rounds of the race that destroyed most files
 ROUNDS = 20
 SLOW_ROUNDS = 6
 CLIENTS = 8
-TAKEN = {"file exists", "file [x] exists"}
+EXISTS_MESSAGES = {"file exists", "file [x] exists"}
 Envelope = dict[str, Any]
 
 
@@ -138,7 +138,7 @@ def race(racers: Racers, rounds: int, first: Any, other: Any) -> None:
         )
         assert sorted(answer["code"] for answer in answers) == [200, 403], answers
         refused = next(answer for answer in answers if answer["code"] == 403)
-        assert refused["message"] in TAKEN
+        assert refused["message"] in EXISTS_MESSAGES
         winner, loser = names if answers[0]["code"] == 200 else reversed(names)
         assert racers.read(f"{round}/to/x") == winner.encode()
         assert racers.read(f"{round}/to/{loser}") == racers.read(f"{round}/{loser}/x") == loser.encode()

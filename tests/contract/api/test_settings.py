@@ -142,12 +142,12 @@ TABLE: list[tuple[str, str, str, str | None, int, int]] = [
     ("transmission_uri", "string", "", "http://localhost:9091/transmission/rpc", 5, 1),
 ]
 KNOWN = {key for key, *_ in TABLE}
-OWN: list[tuple[str, str, str, str | None, int, int]] = [  # what only our own clients know: as declared
+OWN_SETTINGS: list[tuple[str, str, str, str | None, int, int]] = [  # what only our own clients know: as declared
     (key, setting.type, setting.options, setting.default, int(setting.group), int(setting.flag))
     for key, setting in DECLARED.items()
     if key not in KNOWN
 ]
-OURS = {key for key, *_ in OWN}
+OWN_KEYS = {key for key, *_ in OWN_SETTINGS}
 NAMED_BY_THE_DOCUMENT = """
     allow_indexed allow_mounted announcement audio_autoplay audio_cover auto_update_index default_page_size
     external_previews favicon filename_char_mapping forward_direct_link_params hide_files home_container home_icon
@@ -163,10 +163,10 @@ def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) 
     got = [
         (setting["key"], setting["type"], setting["options"], setting["group"], setting["flag"]) for setting in known
     ]
-    table, own = ([(*row[:3], *row[4:]) for row in rows] for rows in (TABLE, OWN))
-    assert [row for row in got if row[0] not in OURS] == table
-    assert {row for row in got if row[0] in OURS} == set(own)
-    assert [setting["index"] for setting in known] == list(range(len(TABLE) + len(OWN)))
+    table, own = ([(*row[:3], *row[4:]) for row in rows] for rows in (TABLE, OWN_SETTINGS))
+    assert [row for row in got if row[0] not in OWN_KEYS] == table
+    assert {row for row in got if row[0] in OWN_KEYS} == set(own)
+    assert [setting["index"] for setting in known] == list(range(len(TABLE) + len(OWN_SETTINGS)))
     assert [setting["key"] for setting in known if not setting["help"]] == []
     assert all(isinstance(setting["value"], str) for setting in known)
 
@@ -174,8 +174,8 @@ def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) 
 def test_the_defaults_are_those_clients_know(admin: Client) -> None:
     rows = get_data(admin.post("/api/admin/setting/default"))
     got = {setting["key"]: setting["value"] for setting in rows}
-    assert [key for key in got if key not in OURS] == [key for key, *_ in TABLE]
-    expected = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN] if default is not None}
+    assert [key for key in got if key not in OWN_KEYS] == [key for key, *_ in TABLE]
+    expected = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN_SETTINGS] if default is not None}
     assert {key: got[key] for key in expected} == expected
 
 
@@ -195,9 +195,9 @@ def test_the_default_token_is_a_new_one_each_time_and_never_the_real_one(admin: 
 def test_defaults_and_lists_are_given_by_group(admin: Client) -> None:
     for group in range(12):
         keys = [key for key, _, _, _, place, _ in TABLE if place == group]
-        own = {key for key, _, _, _, place, _ in OWN if place == group}
+        own = {key for key, _, _, _, place, _ in OWN_SETTINGS if place == group}
         known = [setting["key"] for setting in list_settings(admin, group=group) if setting["flag"] != DEPRECATED]
-        assert [key for key in known if key not in OURS] == keys
+        assert [key for key in known if key not in OWN_KEYS] == keys
         assert set(known) - set(keys) == own
         defaults = get_data(admin.post("/api/admin/setting/default", params={"group": group}))
         assert [setting["key"] for setting in defaults] == known
@@ -230,7 +230,7 @@ def test_one_or_several_settings_are_asked_by_key(admin: Client) -> None:
 # The public
 def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service: Service) -> None:
     shown = get_data(stranger(service).get("/api/public/settings"))
-    assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN] if flag in (PUBLIC, READONLY)}
+    assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN_SETTINGS] if flag in (PUBLIC, READONLY)}
     assert set(NAMED_BY_THE_DOCUMENT.split()) <= set(shown)
     assert all(isinstance(value, str) for value in shown.values())
 

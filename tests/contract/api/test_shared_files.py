@@ -17,7 +17,7 @@ from tests.contract.api.accounts import guest
 from tests.contract.attacks.scene import add_rule
 from tests.support.service import Client, Service
 
-ENDED = (500, "the share has expired or is no longer valid")
+SHARE_EXPIRED = (500, "the share has expired or is no longer valid")
 UNKNOWN = (500, "the share does not exist")
 WRONG_PASSWORD = (403, "password is incorrect or you have no permission")
 NOT_SHARED = ("/..", "/../..", "/%2e%2e", "/..\\..", "/sub/../../secret.txt", "/secret.txt", "/sub/x/../../..")
@@ -153,18 +153,18 @@ def test_members_of_a_shared_archive_follow_the_setting(shares: Shares) -> None:
 
 def test_share_link_ends_with_its_end_its_switch_and_its_visits(shares: Shares) -> None:
     id = shares.create(expires="2020-01-01T00:00:00Z")
-    assert shares.refuse(id) == ENDED and shares.get(id)["message"] == ENDED[1]
+    assert shares.refuse(id) == SHARE_EXPIRED and shares.get(id)["message"] == SHARE_EXPIRED[1]
     assert shares.visitor.http.get(f"/sd/{id}/a.txt").status_code == 404
     shares.update(id, expires="2040-01-01T00:00:00Z")
     assert shares.names(id)
     shares.owner.ok("/api/share/disable", params={"id": id})
-    assert shares.refuse(id) == ENDED
+    assert shares.refuse(id) == SHARE_EXPIRED
     shares.owner.ok("/api/share/delete", params={"id": id})
     assert shares.refuse(id) == UNKNOWN == shares.refuse("?") == shares.refuse("x" * 500)
     assert shares.visitor.http.get(f"/sd/{id}/a.txt").status_code == 404
     assert shares.refuse("")[0] == 400
     full = shares.create(max_accessed=1, accessed=1)
-    assert shares.refuse(full) == ENDED
+    assert shares.refuse(full) == SHARE_EXPIRED
     shares.update(full, accessed=0)
     assert shares.names(full) and shares.names(full) and shares.visitor.http.get(f"/sd/{full}/a.txt").text == "letters"
     assert shares.owner.get("/api/share/get", id=full)["data"]["accessed"] == 1
@@ -178,7 +178,7 @@ def test_share_link_ends_with_the_rights_of_its_owner(shares: Shares, service: S
         {"permission": fixtures.ALL_RIGHTS & ~(1 << 14)}, {"disabled": True}, {"base_path": "/files/elsewhere"},
     ):  # fmt: skip
         shares.change_owner(**fields)
-        assert shares.refuse(id) == ENDED and shares.visitor.http.get(url).status_code == 404
+        assert shares.refuse(id) == SHARE_EXPIRED and shares.visitor.http.get(url).status_code == 404
         shares.change_owner(permission=fixtures.ALL_RIGHTS, disabled=False, base_path="/")
         assert shares.names(id)
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as other:
@@ -191,9 +191,9 @@ def test_rule_that_locks_the_shared_folder_ends_the_share(shares: Shares) -> Non
     shares.change_owner(permission=fixtures.ALL_RIGHTS & ~0b11)
     id = shares.create()
     with add_rule(shares.admin, shares.folder, password="locked", p_sub=True):
-        assert shares.refuse(id) == ENDED and shares.refuse(id, "locked") == ENDED
+        assert shares.refuse(id) == SHARE_EXPIRED and shares.refuse(id, "locked") == SHARE_EXPIRED
     with add_rule(shares.admin, shares.folder, read_users=[10**6], read_users_sub=True):
-        assert shares.refuse(id) == ENDED
+        assert shares.refuse(id) == SHARE_EXPIRED
     assert shares.names(id)
 
 

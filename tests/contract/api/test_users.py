@@ -20,7 +20,7 @@ from tests.contract.api.accounts import (
 )
 from tests.support.service import Client, Service
 
-TAKEN = (500, "the username is taken")
+NAME_TAKEN = (500, "the username is taken")
 UNKNOWN = (500, "failed get old user: record not found")
 NO_NAME = (400, "username is required")
 FIELDS = {"id", "username", "password", "base_path", "role", "disabled", "permission", "sso_id", "allow_ldap"}
@@ -91,11 +91,11 @@ def test_a_user_name_is_required_and_unique(admin: Client, accounts: People) -> 
     person, other = accounts.new(), accounts.new()
     assert get_refusal(admin.post("/api/admin/user/create", password="x")) == NO_NAME
     assert get_refusal(admin.post("/api/admin/user/create", username="")) == NO_NAME
-    assert get_refusal(admin.post("/api/admin/user/create", username=person.name)) == TAKEN
-    assert get_refusal(admin.post("/api/admin/user/create", username="admin")) == TAKEN
+    assert get_refusal(admin.post("/api/admin/user/create", username=person.name)) == NAME_TAKEN
+    assert get_refusal(admin.post("/api/admin/user/create", username="admin")) == NAME_TAKEN
     row = person.row(admin)
     assert get_refusal(admin.post("/api/admin/user/update", **(row | {"username": ""}))) == NO_NAME
-    assert get_refusal(admin.post("/api/admin/user/update", **(row | {"username": other.name}))) == TAKEN
+    assert get_refusal(admin.post("/api/admin/user/update", **(row | {"username": other.name}))) == NAME_TAKEN
     assert person.row(admin) == row
     assert get_data(other.client.get("/api/me"))["username"] == other.name
 

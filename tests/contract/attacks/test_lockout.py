@@ -31,7 +31,7 @@ from tests.support.service import Client, Service
 SIGN_INS = 300  # at the same time, from one address
 STORM = 70  # sign-ins at the same time, each from an address of its own
 REFUSED_SIGN_INS = SIGN_INS - SIGN_IN_CONCURRENCY - MAX_WAITING_SIGN_INS
-HOME, ABROAD = "192.0.2.1", "198.51.100.1"
+OWN_ADDRESS, OTHER_ADDRESS = "192.0.2.1", "198.51.100.1"
 
 
 def sign_in(password: str, *sources: str) -> list[int]:
@@ -60,12 +60,12 @@ def ann(records: None) -> None:
 
 def test_sign_ins_from_many_addresses_do_not_lock_out_known_source(ann: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockout, "MAX_FAILURES_PER_SUBJECT", 20)
-    assert sign_in("secret", HOME) == [200]
+    assert sign_in("secret", OWN_ADDRESS) == [200]
     codes = sign_in("wrong", *(f"10.0.0.{number}" for number in range(21)))
     assert codes == [401] * 20 + [429], "what strangers may try is bounded over all addresses"
-    assert sign_in("secret", ABROAD) == [429]
-    assert sign_in("secret", HOME) == [200]
-    assert sign_in("wrong", *[HOME] * 6) == [401] * 5 + [429], "the known place has its own bound"
+    assert sign_in("secret", OTHER_ADDRESS) == [429]
+    assert sign_in("secret", OWN_ADDRESS) == [200]
+    assert sign_in("wrong", *[OWN_ADDRESS] * 6) == [401] * 5 + [429], "the known place has its own bound"
 
 
 def test_the_addresses_of_one_ipv6_network_are_one_attacker(ann: None) -> None:

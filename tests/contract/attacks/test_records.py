@@ -24,7 +24,7 @@ from tests.support.service import ADMIN_PASSWORD, Client, Service, start_service
 
 pytestmark = pytest.mark.xdist_group("exposed")  # one service for all of them
 PASSWORD = "wrong horse battery"
-SECONDS = 20.0
+WAIT_SECONDS = 20.0
 KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "s", "region_name": "us-east-1"}
 Item = dict[str, dict[str, Any]]
 
@@ -72,7 +72,7 @@ class Attacker:
         """Have the service read what was written, as its next start does: it names the records, and nothing else is
         to be seen."""
         self._have_read_anew()
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while not is_in_effect() and not all(name in self.refusals() for name in names):
             assert time.monotonic() < end, (names, self.refusals())
             time.sleep(0.02)
@@ -175,7 +175,7 @@ def test_moved_password_hash_signs_nobody_in(strikes: Attacker, boss: Client) ->
     assert not signs_in(strikes.service, "admin", ADMIN_PASSWORD), "the whole record is refused"
     assert person.client.get("/api/me")["code"] == 200
     strikes.undo()
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while boss.get("/api/me")["code"] != 200:
         assert time.monotonic() < end
         time.sleep(0.02)

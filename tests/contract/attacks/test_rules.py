@@ -13,14 +13,14 @@ from tests.contract.attacks.scene import EVERYTHING, Scene, add_rule, check_answ
 from tests.support.service import Client
 
 NOBODY = [10**9]  # a list of users that names none of ours
-DROPS: list[dict[str, Any]] = [
+RULES: list[dict[str, Any]] = [
     {"password": "sesame", "p_sub": True},
     {"read_users": NOBODY, "read_users_sub": True},
     {"hide": ".", "h_sub": True},
 ]
 
 
-@pytest.fixture(params=DROPS, ids=["password", "readers", "hidden"])
+@pytest.fixture(params=RULES, ids=["password", "readers", "hidden"])
 def drop(fresh: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """`/sub` is a drop folder: it holds `taken.txt` and `box/`, and the user may write there but not look."""
     (fresh.disk / "sub" / "taken.txt").write_text("theirs")

@@ -22,8 +22,8 @@ from tests.contract.api.accounts import (
 )
 from tests.support.service import Client, Service
 
-NEEDED = (401, "a present code of the second factor is needed, in the header Otp-Code")
-ENDED = (401, "Password has been changed, login please")
+CODE_REQUIRED = (401, "a present code of the second factor is needed, in the header Otp-Code")
+SESSION_ENDED = (401, "Password has been changed, login please")
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_stolen_session_cannot_replace_second_factor(service: Service, accounts:
     old, new = enrol(person), pyotp.random_base32(32)
     spent = make_code(old)
     thief = another_session(service, person, spent)
-    assert get_refusal(verify(thief, new, make_code(new))) == NEEDED
-    assert get_refusal(verify(thief, new, make_code(new), make_wrong_code(old))) == NEEDED
-    assert get_refusal(verify(thief, new, make_code(new), spent)) == NEEDED, "a spent code is none"
+    assert get_refusal(verify(thief, new, make_code(new))) == CODE_REQUIRED
+    assert get_refusal(verify(thief, new, make_code(new), make_wrong_code(old))) == CODE_REQUIRED
+    assert get_refusal(verify(thief, new, make_code(new), spent)) == CODE_REQUIRED, "a spent code is none"
     assert get_data(person.login(service, otp_code=make_code(old, 1)))["token"], "the old factor is still on"
 
 
@@ -83,11 +83,11 @@ def test_the_other_sessions_end_when_a_second_factor_is_set_or_replaced(service:
     person = accounts.new()
     stolen = another_session(service, person)
     old, new = enrol(person), pyotp.random_base32(32)
-    assert get_refusal(stolen.get("/api/me")) == ENDED
+    assert get_refusal(stolen.get("/api/me")) == SESSION_ENDED
     assert get_data(person.client.get("/api/me"))["otp"] is True
     stolen = another_session(service, person, make_code(old))
     get_data(verify(person.client, new, make_code(new), make_code(old, 1)))
-    assert get_refusal(stolen.get("/api/me")) == ENDED
+    assert get_refusal(stolen.get("/api/me")) == SESSION_ENDED
     assert get_data(person.client.get("/api/me"))["otp"] is True
     get_data(person.client.get("/api/auth/logout"))
     assert get_refusal(person.client.get("/api/me")) == INVALIDATED
@@ -99,7 +99,7 @@ def test_all_sessions_end_when_the_administrator_removes_the_second_factor(
     person = accounts.new()
     enrol(person)
     get_data(admin.post("/api/admin/user/cancel_2fa", params={"id": person.id}))
-    assert get_refusal(person.client.get("/api/me")) == ENDED
+    assert get_refusal(person.client.get("/api/me")) == SESSION_ENDED
     assert get_data(person.login(service))["token"]
     assert get_data(admin.get("/api/me"))["otp"] is False
 
@@ -110,7 +110,7 @@ def test_stolen_admin_session_cannot_remove_own_second_factor(service: Service, 
     secret = pyotp.random_base32(32)
     get_data(verify(admin, secret, make_code(secret, -1)))
     try:
-        assert get_refusal(admin.post("/api/admin/user/cancel_2fa", params=own)) == NEEDED
+        assert get_refusal(admin.post("/api/admin/user/cancel_2fa", params=own)) == CODE_REQUIRED
         assert get_data(admin.get("/api/me"))["otp"] is True
         code = {"code": make_code(secret)}
         assert get_data(admin.post("/api/admin/user/cancel_2fa", params=own | code)) is None
@@ -123,9 +123,9 @@ def test_a_new_password_of_ones_own_ends_all_sessions_and_the_log_says_so(servic
     person = accounts.new()
     stolen = another_session(service, person)
     get_data(person.client.post("/api/me/update", username=person.name, password="another one"))
-    assert get_refusal(stolen.get("/api/me")) == ENDED
+    assert get_refusal(stolen.get("/api/me")) == SESSION_ENDED
     assert get_data(person.login(service, "another one"))["token"]
     lines = service.data.with_name(f"{service.data.name}.log").read_text().splitlines()
     told = [line for line in lines if person.name in line and "the sessions of a user ended" in line]
     assert len(told) == 1 and "another password" in told[0]
-    assert get_refusal(get_me(service, stolen.token)) == ENDED
+    assert get_refusal(get_me(service, stolen.token)) == SESSION_ENDED

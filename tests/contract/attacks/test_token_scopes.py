@@ -26,7 +26,7 @@ from tests.support.service import Client, Service
 
 OF_TRASH = {f"POST /api/fs/trash/{verb}" for verb in ("delete", "empty", "restore")}  # each entry is refused by itself
 NEEDS_SESSION = (403, "this request needs a session: a token cannot make it")
-OUTSIDE = ("../b", "/../b/notes.txt", "..\\b", "sub/../../b", "%2e%2e/b")
+OUTSIDE_PATHS = ("../b", "/../b/notes.txt", "..\\b", "sub/../../b", "%2e%2e/b")
 GATED = [name for name, operation in operations().items() if operation["x-gate"] != "anyone"]
 ACCOUNT = [
     name
@@ -34,7 +34,7 @@ ACCOUNT = [
     if name.split(" ")[1].startswith(("/api/me/", "/api/auth/", "/api/authn/"))
     and operations()[name]["x-gate"] == "visitor"
 ]
-CHANGING = [
+WRITE_ROUTES = [
     name
     for name in FILES
     if Right[operations()[name]["x-gate"].partition(":")[2].upper() or "READ"] & CHANGES
@@ -101,7 +101,7 @@ def writer(scene: Scene) -> Client:
     return make_token(scene.user, scene.service, mode="write")
 
 
-@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("name", WRITE_ROUTES)
 def test_token_for_reading_changes_nothing(scene: Scene, reader: Client, name: str) -> None:
     scene.reset("/archive/" in name)
     before = scene.scan_own()
@@ -111,7 +111,7 @@ def test_token_for_reading_changes_nothing(scene: Scene, reader: Client, name: s
     assert scene.scan_own() == before
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in CHANGING])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in WRITE_ROUTES])
 def test_token_for_writing_reads_nothing(scene: Scene, writer: Client, name: str) -> None:
     scene.reset("/archive/" in name)
     client = writer
@@ -128,7 +128,7 @@ def test_token_does_not_leave_its_folder(scene: Scene, confined: Client, name: s
     packed = "/archive/" in name
     scene.reset(packed)
     before, good = scene.scan_outside(), FILES[name][1]
-    for attack in OUTSIDE:
+    for attack in OUTSIDE_PATHS:
         answer = send(client, name, attack if isinstance(good, str) else replace_text(good, text, attack))
         envelope = check_answer(answer)
         scene.check_unseen(attack, answer)

@@ -163,7 +163,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "remove": {"dir": "/closed", "names": ["kept.txt"]},
     "remove_empty_directory": {"src_dir": "/closed"},
 }
-TAKING: dict[str, dict[str, Any]] = {
+TRANSFERS: dict[str, dict[str, Any]] = {
     "move": {"src_dir": "/closed", "dst_dir": "/empty", "names": ["kept.txt"]},
     "recursive_move": {"src_dir": "/closed", "dst_dir": "/empty"},
 }
@@ -180,7 +180,7 @@ def test_folder_writable_by_others_is_unchanged_by_any_verb(fresh: Scene, admin:
     _check_closed(fresh)
     before = fresh.scan_own()
     with add_rule(admin, f"{fresh.base}/closed", write_users=NOBODY, write_users_sub=sub):
-        for verb, body in [*CHANGES.items(), *TAKING.items()]:
+        for verb, body in [*CHANGES.items(), *TRANSFERS.items()]:
             assert fresh.user.post(f"/api/fs/{verb}", **body)["code"] == 403, verb
             assert admin.post(f"/api/fs/{verb}", **_below(fresh.base, body))["code"] == 403, verb
         for route in ("put", "form"):
@@ -208,7 +208,7 @@ def test_a_rule_that_opens_writing_opens_nothing_else(fresh: Scene, admin: Clien
     before = fresh.scan_own()
     reader = fresh.make_user(uuid4().hex, fresh.base, 0)
     with add_rule(admin, f"{fresh.base}/closed", write=True, w_sub=True):
-        for verb, body in [*CHANGES.items(), *TAKING.items()]:
+        for verb, body in [*CHANGES.items(), *TRANSFERS.items()]:
             assert verb == "mkdir" or reader.post(f"/api/fs/{verb}", **body)["code"] == 403, verb
         assert reader.put("/new.txt", b"x")["code"] == 403
         assert reader.post("/api/fs/mkdir", path="/new")["code"] == 403

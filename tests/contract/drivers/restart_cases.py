@@ -18,7 +18,7 @@ from tests.contract.drivers.write_cases import HeldBody
 
 P = TreePath
 PIECE = 5 << 20  # bytes
-BACK_SECONDS = 20.0  # within which a driver works again
+RECOVERY_SECONDS = 20.0  # within which a driver works again
 Result = TypeVar("Result")
 
 
@@ -29,7 +29,7 @@ async def restart(server: Server) -> None:
 
 async def until_it_works(call: Callable[[], Awaitable[Result]]) -> Result:
     """Return the result of a call once the driver works again; until then it may fail with a StorageProblem only."""
-    end = time.monotonic() + BACK_SECONDS
+    end = time.monotonic() + RECOVERY_SECONDS
     while True:
         try:
             return await call()

@@ -98,7 +98,7 @@ SCENES: dict[str, Callable[[Tree, Path, Any], Awaitable[None]]] = {
 
 # the other ways to encrypt names are tried where names matter
 ABOUT_NAMES = ("name_cases", "folder_cases", "change_cases", "existing_cases")
-WHOLE = ("Crypt-Local", "Crypt-Local-plain-folders", "Crypt-S3", "Crypt-Crypt", "Alias-Crypt", "Alias-two-Crypts")
+FULL_SCENES = ("Crypt-Local", "Crypt-Local-plain-folders", "Crypt-S3", "Crypt-Crypt", "Alias-Crypt", "Alias-two-Crypts")
 SHORT = ("Crypt-Local", "Alias-Crypt")  # those that every run tries whole; of the others it tries one family of cases
 SHORT_CASES = "folder_cases"
 MISSING = {
@@ -112,7 +112,7 @@ def list_runs() -> Iterator[Any]:
         driver, _, below = scene.partition("-")
         for name in suite.list_cases(driver, MISSING.get(scene, ())):
             module = suite.CASES[name].function.__module__.rpartition(".")[2]
-            if scene in WHOLE or module in ABOUT_NAMES:
+            if scene in FULL_SCENES or module in ABOUT_NAMES:
                 marks = [pytest.mark.driver(driver, f"over {below}")]
                 if scene not in SHORT and module != SHORT_CASES:
                     marks.append(pytest.mark.long)

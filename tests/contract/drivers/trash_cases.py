@@ -14,17 +14,17 @@ from tests.contract.drivers.actions import check_file, exists, fails, make_tree,
 from tests.contract.drivers.cases import needs
 
 P = TreePath
-HELD = TRASH_FOLDER / "0123456789abcdef"
+ENTRY_FOLDER = TRASH_FOLDER / "0123456789abcdef"
 
 
 @needs("set_aside", "write", "makedirs", "remove")
 async def a_folder_goes_into_the_trash_and_back_with_all_it_holds(driver: Any) -> None:
     await make_tree(driver, ["/d/empty", "/d/sub", "/e"], ["/d/f", "/d/sub/g", "/e/h"])
-    await driver.makedirs(HELD)
-    assert not await driver.set_aside(P("/d"), HELD / "d")
+    await driver.makedirs(ENTRY_FOLDER)
+    assert not await driver.set_aside(P("/d"), ENTRY_FOLDER / "d")
     assert await read_tree(driver) == ["/e/", "/e/h"]
-    await check_file(driver, str(HELD / "d/sub/g"), b"/d/sub/g")
-    await driver.move(HELD / "d", P("/e/back"), overwrite=False)
+    await check_file(driver, str(ENTRY_FOLDER / "d/sub/g"), b"/d/sub/g")
+    await driver.move(ENTRY_FOLDER / "d", P("/e/back"), overwrite=False)
     assert await read_tree(driver) == sorted(
         ["/e/", "/e/h", "/e/back/", "/e/back/empty/", "/e/back/f", "/e/back/sub/", "/e/back/sub/g"]
     )
@@ -34,30 +34,30 @@ async def a_folder_goes_into_the_trash_and_back_with_all_it_holds(driver: Any) -
 @needs("set_aside", "write", "makedirs", "remove")
 async def no_listing_shows_the_folder_of_the_trash(driver: Any) -> None:
     await put(driver, "/f", b"f")
-    await driver.makedirs(HELD)
-    await driver.set_aside(P("/f"), HELD / "f")
+    await driver.makedirs(ENTRY_FOLDER)
+    await driver.set_aside(P("/f"), ENTRY_FOLDER / "f")
     assert await names(driver, "/") == []
     assert TRASH not in await names(driver, "/")
-    await driver.remove(HELD)
-    assert not await exists(driver, str(HELD / "f"))
+    await driver.remove(ENTRY_FOLDER)
+    assert not await exists(driver, str(ENTRY_FOLDER / "f"))
 
 
 @needs("set_aside", "write", "makedirs", "remove")
 async def a_file_that_is_kept_outlives_the_one_that_replaces_it(driver: Any) -> None:
     await put(driver, "/f", b"old")
-    await driver.makedirs(HELD)
-    has_both_paths = await driver.set_aside(P("/f"), HELD / "f", keep=True)
+    await driver.makedirs(ENTRY_FOLDER)
+    has_both_paths = await driver.set_aside(P("/f"), ENTRY_FOLDER / "f", keep=True)
     assert await exists(driver, "/f") == has_both_paths
     await driver.write(P("/f"), stream(b"newer"), Upload(5, time.time()))
-    await check_file(driver, str(HELD / "f"), b"old")
+    await check_file(driver, str(ENTRY_FOLDER / "f"), b"old")
     await check_file(driver, "/f", b"newer")
 
 
 @needs("set_aside", "write", "makedirs", "remove")
 async def what_is_missing_does_not_go_into_the_trash(driver: Any) -> None:
-    await driver.makedirs(HELD)
-    await fails(driver.set_aside(P("/missing"), HELD / "missing"), EntryNotFound)
-    await fails(driver.set_aside(P("/missing"), HELD / "missing", keep=True), EntryNotFound)
+    await driver.makedirs(ENTRY_FOLDER)
+    await fails(driver.set_aside(P("/missing"), ENTRY_FOLDER / "missing"), EntryNotFound)
+    await fails(driver.set_aside(P("/missing"), ENTRY_FOLDER / "missing", keep=True), EntryNotFound)
 
 
 async def keep_versions(driver: Any) -> None:

@@ -18,12 +18,13 @@ AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {"wide": (1280, 800), "phone": (390, 844)}
 
 
-USUAL = (
+# in `make test`; all others are in `make crash`
+DEFAULT_MODULES = (
     "test_journey",
     "test_changes",
     "test_uploads",
     "test_hostile",
-)  # in `make test`; all others are in `make crash`
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.path).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.xdist_group(f"page {item.path.stem}"))
-            if item.path.stem not in USUAL or ("phone" in item.name and item.path.stem != USUAL[0]):
+            if item.path.stem not in DEFAULT_MODULES or ("phone" in item.name and item.path.stem != DEFAULT_MODULES[0]):
                 item.add_marker(pytest.mark.long)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -46,7 +46,7 @@ READS: dict[str, Verb] = {
     "readlink": lambda client, path: client.readlink(path),
     "statvfs": lambda client, path: client.statvfs(path),
 }
-OUTSIDE = ["/../secret", "/../secret/file", "../../secret/file", "/./../secret/file", "/mine/../../secret/file",
+OUTSIDE_PATHS = ["/../secret", "/../secret/file", "../../secret/file", "/./../secret/file", "/mine/../../secret/file",
            "/disk/secret/file", "//../secret//file"]  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_no_verb_leads_out_of_the_base_path(home: Place, verb: str) -> None:
 
     async def main() -> None:
         async with await home.connect("lea") as connection, connection.start_sftp_client() as client:
-            for path in OUTSIDE:
+            for path in OUTSIDE_PATHS:
                 try:
                     result = await (CHANGES | READS)[verb](client, path)
                 except asyncssh.SFTPError:

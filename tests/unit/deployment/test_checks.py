@@ -28,7 +28,7 @@ BROKEN = {
     words.constants_name_what_they_bound: "MOST_TASKS = 1\n",
     words.docstrings_open_with_a_verb_or_noun: 'def f():\n    """What it does."""\n',
 }
-FINE = '''"""A module."""
+VALID_MODULE = '''"""A module."""
 MAX_TASKS, ALMOST = 1, 2
 def f(driver, tasks):
     """Remove the tasks."""
@@ -56,7 +56,7 @@ def describe(violations: Iterator[Violation]) -> list[str]:
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
 def test_rule_finds_what_breaks_it(rule: Any) -> None:
     assert len(list(rule(make_project(BROKEN[rule])))) == 1
-    assert list(rule(make_project(FINE))) == []
+    assert list(rule(make_project(VALID_MODULE))) == []
 
 
 def test_rule_says_where_it_is_broken() -> None:

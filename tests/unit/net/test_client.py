@@ -21,7 +21,7 @@ from tests.support import origin
 from tests.support.origin import Origin
 from tests.unit.net.conftest import Names
 
-HERE = AddressPolicy.parse("127.0.0.2")
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.2")
 SPELLINGS = """
     127.0.0.1 127.1 127.0.1 2130706433 0x7f000001 0x7f.0.0.1 0x7f.1 017700000001 localhost LOCALHOST 0 0.0.0.0 00
     [::1] [::] [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1] [::ffff:7f00:1] [64:ff9b::7f00:1] [2002:7f00:1::]
@@ -29,7 +29,7 @@ SPELLINGS = """
 """
 
 
-def fetch(url: str, policy: AddressPolicy = HERE) -> bytes:
+def fetch(url: str, policy: AddressPolicy = LOOPBACK_POLICY) -> bytes:
     async def read() -> bytes:
         async with http.fetch(url, policy) as response:
             return b"".join([block async for block in response.iter_blocks()])

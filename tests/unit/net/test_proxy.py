@@ -15,7 +15,7 @@ from tests.support import origin
 from tests.support.origin import Origin
 from tests.unit.net.conftest import Names
 
-HERE = AddressPolicy.parse("127.0.0.2")
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.2")
 
 
 @pytest.fixture
@@ -63,26 +63,28 @@ def find_target(web: Origin) -> str:
 
 
 def test_what_the_policy_permits_is_reached(proxy: GuardedProxy, web: Origin) -> None:
-    answer = get(proxy.open(HERE), find_target(web))
+    answer = get(proxy.open(LOOPBACK_POLICY), find_target(web))
     assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 ") and answer.endswith(b"public")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "169.254.169.254", "10.0.0.1"])
 def test_nothing_else_is_reached(proxy: GuardedProxy, both: tuple[Origin, Origin], host: str) -> None:
     web, inside = both
-    assert get(proxy.open(HERE), f"{host}:{find_target(web).rpartition(':')[2]}").startswith(b"HTTP/1.1 403 ")
+    assert get(proxy.open(LOOPBACK_POLICY), f"{host}:{find_target(web).rpartition(':')[2]}").startswith(
+        b"HTTP/1.1 403 "
+    )
     assert inside.requests == []
 
 
 def test_a_name_is_resolved_once_and_anew_each_time(proxy: GuardedProxy, web: Origin, names: Names) -> None:
     port = find_target(web).rpartition(":")[2]
     names.answers["rebound.example"] = [["127.0.0.2"], ["127.0.0.1"]]
-    assert get(proxy.open(HERE), f"rebound.example:{port}").endswith(b"public")
-    assert get(proxy.open(HERE), f"rebound.example:{port}").startswith(b"HTTP/1.1 403 ")
+    assert get(proxy.open(LOOPBACK_POLICY), f"rebound.example:{port}").endswith(b"public")
+    assert get(proxy.open(LOOPBACK_POLICY), f"rebound.example:{port}").startswith(b"HTTP/1.1 403 ")
 
 
 def test_the_policy_of_the_last_call_counts(proxy: GuardedProxy, web: Origin) -> None:
-    access = proxy.open(HERE)
+    access = proxy.open(LOOPBACK_POLICY)
     assert proxy.open(AddressPolicy()) == access
     assert get(access, find_target(web)).startswith(b"HTTP/1.1 403 ")
 
@@ -90,9 +92,9 @@ def test_the_policy_of_the_last_call_counts(proxy: GuardedProxy, web: Origin) ->
 @pytest.mark.parametrize("password", ["", "wrong", "\u00e9"])
 def test_who_does_not_know_the_secret_reaches_nothing(proxy: GuardedProxy, web: Origin, password: str) -> None:
     request = f"CONNECT {find_target(web)} HTTP/1.1"
-    assert send(proxy.open(HERE), request, password=password).startswith(b"HTTP/1.1 407 ")
+    assert send(proxy.open(LOOPBACK_POLICY), request, password=password).startswith(b"HTTP/1.1 407 ")
     assert web.requests == []
-    host, port = proxy.open(HERE).url.removeprefix("http://").split(":")
+    host, port = proxy.open(LOOPBACK_POLICY).url.removeprefix("http://").split(":")
     for line in ("", "Proxy-Authorization: Bearer x\r\n", "Proxy-Authorization: Basic !!!\r\n"):
         with socket.create_connection((host, int(port)), 10) as connection:
             connection.sendall(f"{request}\r\n{line}\r\n".encode())
@@ -107,17 +109,17 @@ def test_who_does_not_know_the_secret_reaches_nothing(proxy: GuardedProxy, web: 
     ],
 )  # fmt: skip
 def test_it_connects_and_does_nothing_else(proxy: GuardedProxy, request_line: str) -> None:
-    assert send(proxy.open(HERE), request_line).startswith(b"HTTP/1.1 405 ")
+    assert send(proxy.open(LOOPBACK_POLICY), request_line).startswith(b"HTTP/1.1 405 ")
 
 
 def test_what_does_not_answer_is_told(proxy: GuardedProxy) -> None:
-    access = proxy.open(HERE)
+    access = proxy.open(LOOPBACK_POLICY)
     assert get(access, "127.0.0.2:1").startswith(b"HTTP/1.1 502 ")
     assert get(access, "nowhere.invalid:80").startswith(b"HTTP/1.1 502 ")
 
 
 def test_it_ends_with_the_process(proxy: GuardedProxy) -> None:
-    host, port = proxy.open(HERE).url.removeprefix("http://").split(":")
+    host, port = proxy.open(LOOPBACK_POLICY).url.removeprefix("http://").split(":")
     proxy.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), 10)

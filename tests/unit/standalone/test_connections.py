@@ -28,8 +28,8 @@ from mangrove.standalone.connections import (
 )
 from tests.support.sharing import share_memory
 
-SECONDS = 20.0  # that a fact may take to come true
-QUICK = {"head_seconds": 0.3, "window": 0.3}
+WAIT_SECONDS = 20.0  # that a fact may take to come true
+SHORT_LIMITS = {"head_seconds": 0.3, "window": 0.3}
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 UPLOAD = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
 
@@ -75,7 +75,7 @@ class Server:
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
         """A connection from an address of this machine."""
-        return socket.create_connection(self.listener.getsockname(), SECONDS, (address, 0))
+        return socket.create_connection(self.listener.getsockname(), WAIT_SECONDS, (address, 0))
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def send_slowly(connection: socket.socket, data: bytes) -> float:
     """Send `data` again and again, until the other side closes; how long that took."""
     began = time.monotonic()
     connection.settimeout(0.05)
-    while time.monotonic() < began + SECONDS:
+    while time.monotonic() < began + WAIT_SECONDS:
         try:
             connection.sendall(data)
             if not connection.recv(1, socket.MSG_PEEK):
@@ -115,7 +115,7 @@ def send_slowly(connection: socket.socket, data: bytes) -> float:
             continue
         except OSError:
             break
-    connection.settimeout(SECONDS)
+    connection.settimeout(WAIT_SECONDS)
     return time.monotonic() - began
 
 
@@ -241,9 +241,9 @@ def test_uvicorn_has_the_names_that_connections_rely_on() -> None:
 
 
 def test_a_head_that_trickles_is_cut_with_408() -> None:
-    with serve(**QUICK) as server, server.connect() as connection:
+    with serve(**SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
-        assert send_slowly(connection, b"x: y\r\n") < SECONDS
+        assert send_slowly(connection, b"x: y\r\n") < WAIT_SECONDS
         answer = read_all(connection)
         assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
         assert b'{"code":408,' in answer
@@ -251,7 +251,7 @@ def test_a_head_that_trickles_is_cut_with_408() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", HEAD])
 def test_a_connection_that_asks_nothing_is_closed(sent: bytes) -> None:
-    with serve(**QUICK) as server, server.connect() as connection:
+    with serve(**SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(sent)
         answer = read_all(connection)
         assert answer.startswith(b"HTTP/1.1 200") if sent == HEAD else not answer
@@ -299,23 +299,23 @@ def test_trailers_without_end_are_cut() -> None:
     app = Small()
     with serve(app) as server, server.connect() as connection:
         connection.sendall(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n")
-        assert send_slowly(connection, b"x: " + b"y" * 60_000 + b"\r\n") < SECONDS
+        assert send_slowly(connection, b"x: " + b"y" * 60_000 + b"\r\n") < WAIT_SECONDS
         read_all(connection)
     assert app.outcomes[0] == "http.disconnect"
 
 
 def test_a_body_that_trickles_is_cut_with_408_and_the_application_knows() -> None:
     app = Small()
-    with serve(app, **QUICK) as server, server.connect() as connection:
+    with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD)
-        assert send_slowly(connection, b"x") < SECONDS
+        assert send_slowly(connection, b"x") < WAIT_SECONDS
         assert read_all(connection).startswith(b"HTTP/1.1 408")
     assert app.outcomes[0] == "http.disconnect"
 
 
 def test_a_slow_body_above_the_bound_is_taken_whole() -> None:
     app = Small()
-    with serve(app, slowest=1000, **QUICK) as server, server.connect() as connection:
+    with serve(app, slowest=1000, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD)
         for _ in range(20):
             connection.sendall(b"x" * 5000)
@@ -331,7 +331,7 @@ def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
         await asyncio.to_thread(release.wait)
         await Small()(scope, receive, send)
 
-    with serve(app, **QUICK) as server, server.connect() as connection:
+    with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD.replace(b"Host", b"Expect: 100-continue\r\nHost"))
         time.sleep(1)  # three windows during which the service computes
         release.set()
@@ -343,17 +343,17 @@ def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
 @pytest.mark.parametrize("size", [1 << 16, 64 << 20])
 def test_a_client_that_does_not_read_its_answer_is_cut(size: int) -> None:
     app = Small(size)
-    with serve(app, **QUICK) as server, server.connect() as connection:
+    with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(HEAD)
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while server.server.server_state.connections or not app.outcomes:
             assert time.monotonic() < end
             time.sleep(0.01)
 
 
 def test_a_slow_reader_above_the_bound_gets_all() -> None:
-    with serve(Small(1 << 20), slowest=10_000, **QUICK) as server, server.connect() as connection:
+    with serve(Small(1 << 20), slowest=10_000, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         connection.sendall(HEAD.replace(b"Host", b"Connection: close\r\nHost"))
         size = 0
@@ -377,7 +377,7 @@ def test_connections_over_limit_of_address_are_refused_with_503() -> None:
         busy = [server.connect() for _ in range(3)]
         for connection in busy:
             connection.sendall(UPLOAD)
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while len(server.server.server_state.tasks) < 3:
             assert time.monotonic() < end
             time.sleep(0.01)

@@ -21,7 +21,7 @@ from mangrove.standalone.template import ROOT
 from mangrove.web.page import Page
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-OURS = """<html><head><!-- customize head --><meta name="theme-color" content="#1890ff" /><title>Mangrove</title>
+PAGE_HTML = """<html><head><!-- customize head --><meta name="theme-color" content="#1890ff" /><title>Mangrove</title>
 <script type="module" src="/@assets/app-1.js"></script></head><body><!-- customize body --></body></html>"""
 FAMILY = """<head><!-- customize head --><link href="https://res.oplist.org/logo/logo.svg"><title>Loading...</title>
 <img src="https://res.oplist.org/logo/logo.png"><script>window.CONFIG = {cdn: undefined, base_path: undefined,
@@ -51,7 +51,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    folder = make_front_end(tmp_path / "dist", OURS)
+    folder = make_front_end(tmp_path / "dist", PAGE_HTML)
     (folder / "@assets").mkdir()
     (folder / "@assets" / "app-1.js").write_text("plain")
     (folder / "@assets" / "app-1.js.br").write_text("brotli")
@@ -147,7 +147,7 @@ def test_a_page_that_is_built_anew_is_taken_up(settings: Settings, ours: Page, t
     built = tmp_path / "dist"
     (built / "@assets" / "app-2.js").write_text("newer")
     assert is_no_route(send(ours, "/@assets/app-2.js", headers={}))
-    (built / "index.html").write_text(OURS.replace("app-1", "app-2"))
+    (built / "index.html").write_text(PAGE_HTML.replace("app-1", "app-2"))
     assert "app-2" in send(ours, "/").text
     assert send(ours, "/@assets/app-2.js", headers={}).text == "newer"
     (built / "index.html").unlink()

@@ -26,7 +26,7 @@ from mangrove.tasks.core.model import State
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import Disk, TaskEnv
 
-SECONDS = 10.0
+WAIT_SECONDS = 10.0
 Handler = Callable[[dict[str, Any], Any], Any]
 
 
@@ -66,7 +66,7 @@ class Machinery:
                 if state == "Plan":
                     self.started.append(event["tid"])
             try:
-                assert self.go_on.wait(SECONDS)
+                assert self.go_on.wait(WAIT_SECONDS)
                 return handler(event, context)
             finally:
                 with self._lock:
@@ -112,7 +112,7 @@ def copies(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int) -> list[Task]
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)

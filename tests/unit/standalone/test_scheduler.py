@@ -12,7 +12,7 @@ import pytest
 from mangrove.standalone import scheduler
 from tests.support.task_env import TaskEnv
 
-SECONDS = 10.0
+WAIT_SECONDS = 10.0
 
 
 def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPatch, task_env: TaskEnv) -> None:
@@ -43,7 +43,7 @@ def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.Monk
         running.cancel()
         await asyncio.wait([running])
 
-    asyncio.run(asyncio.wait_for(some_time(), SECONDS))
+    asyncio.run(asyncio.wait_for(some_time(), WAIT_SECONDS))
     assert all(later - earlier >= 0.02 for earlier, later in pairwise(called))
 
 

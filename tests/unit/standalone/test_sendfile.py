@@ -22,12 +22,12 @@ from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
 from mangrove.web.serving import MIN_SENDFILE_BYTES, serve_file
 from tests.support.waiting import wait_until
-from tests.unit.standalone.test_connections import SECONDS, Server, read_all, serve
+from tests.unit.standalone.test_connections import WAIT_SECONDS, Server, read_all, serve
 from tests.unit.web.configs import configure
 
 CONTENT = os.urandom(1 << 20) * 12  # more than the kernel keeps for a connection at both ends
 GET = b"GET /f HTTP/1.1\r\nHost: x\r\n\r\n"
-LAST = b"GET /f HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+LAST_REQUEST = b"GET /f HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Files:
@@ -87,7 +87,7 @@ def fetch(server: Server, *requests: bytes) -> list[tuple[bytes, bytes]]:
 
 def test_a_file_is_sent_whole_by_the_kernel(files: Files) -> None:
     with serve(files) as server:
-        ((head, body),) = fetch(server, LAST)
+        ((head, body),) = fetch(server, LAST_REQUEST)
     assert (head.split(b"\r\n")[0], body == CONTENT) == (b"HTTP/1.1 200 OK", True)
     assert sum(files.sent) == len(CONTENT)
 
@@ -96,7 +96,7 @@ def test_answers_of_one_connection_stay_in_order(files: Files) -> None:
     part = b"GET /f HTTP/1.1\r\nHost: x\r\nRange: bytes=1000001-4000000\r\n\r\n"
     small, head = GET.replace(b"/f", b"/small"), GET.replace(b"GET", b"HEAD")
     with serve(files) as server:
-        answers = fetch(server, GET, part, small, head, part, LAST)
+        answers = fetch(server, GET, part, small, head, part, LAST_REQUEST)
     bodies = [CONTENT, CONTENT[1_000_001:4_000_001], b"small", b"", CONTENT[1_000_001:4_000_001], CONTENT]
     assert [body == expected for (_, body), expected in zip(answers, bodies, strict=True)] == [True] * 6
     assert [head.split()[1] for head, _ in answers] == [b"200", b"206", b"200", b"200", b"206", b"200"]
@@ -106,21 +106,21 @@ def test_answers_of_one_connection_stay_in_order(files: Files) -> None:
 def test_few_bytes_and_limited_ones_pass_through_the_process(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     few = f"GET /f HTTP/1.1\r\nHost: x\r\nRange: bytes=0-{MIN_SENDFILE_BYTES - 2}\r\n\r\n".encode()
     with serve(files) as server:
-        assert [len(body) for _, body in fetch(server, few, LAST.replace(b"/f", b"/small"))] == [
+        assert [len(body) for _, body in fetch(server, few, LAST_REQUEST.replace(b"/f", b"/small"))] == [
             MIN_SENDFILE_BYTES - 1,
             5,
         ]
         monkeypatch.setattr(throttle, "limits_client_downloads", lambda: True)
-        ((_, body),) = fetch(server, LAST)
+        ((_, body),) = fetch(server, LAST_REQUEST)
     assert (body == CONTENT, files.sent) == (True, [])
 
 
 def test_a_client_that_reads_slowly_gets_all_and_stops_nobody(files: Files) -> None:
     with serve(files) as server, server.connect() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        slow.sendall(LAST)
+        slow.sendall(LAST_REQUEST)
         wait_until(lambda: bool(files.sent))
-        ((_, body),) = fetch(server, LAST)
+        ((_, body),) = fetch(server, LAST_REQUEST)
         assert body == CONTENT
         assert files.outcomes == ["sent"]  # the other one's
         assert read_all(slow).endswith(CONTENT)
@@ -128,7 +128,7 @@ def test_a_client_that_reads_slowly_gets_all_and_stops_nobody(files: Files) -> N
 
 def test_a_client_that_reads_nothing_is_cut(files: Files) -> None:
     with serve(files, window=0.3) as server, server.connect() as connection:
-        connection.sendall(LAST)
+        connection.sendall(LAST_REQUEST)
         wait_until(lambda: bool(files.outcomes))
         assert files.outcomes == ["ClientDisconnect"]
         assert sum(files.sent) < len(CONTENT)
@@ -136,7 +136,7 @@ def test_a_client_that_reads_nothing_is_cut(files: Files) -> None:
 
 def test_clients_that_leave_leave_no_descriptor(files: Files) -> None:
     with serve(files) as server:
-        fetch(server, LAST.replace(b"/f", b"/small"))
+        fetch(server, LAST_REQUEST.replace(b"/f", b"/small"))
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(8):
             with server.connect() as connection:
@@ -157,7 +157,7 @@ def test_a_file_that_becomes_shorter_breaks_the_answer_off(files: Files, tmp_pat
 
     files.before_send = cut
     with serve(files) as server, server.connect() as connection:
-        connection.sendall(LAST)
+        connection.sendall(LAST_REQUEST)
         answer = read_all(connection)
     assert len(answer.partition(b"\r\n\r\n")[2]) < len(CONTENT)
     assert files.outcomes == ["EntryChanged"]
@@ -169,6 +169,6 @@ def test_an_error_of_the_disk_breaks_the_answer_off(files: Files, monkeypatch: p
 
     monkeypatch.setattr(blocks.os, "sendfile", fail)
     with serve(files) as server, server.connect() as connection:
-        connection.settimeout(SECONDS)
-        connection.sendall(LAST)
+        connection.settimeout(WAIT_SECONDS)
+        connection.sendall(LAST_REQUEST)
         assert read_all(connection).endswith(b"\r\n\r\n")  # a head, and no byte

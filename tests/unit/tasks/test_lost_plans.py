@@ -18,7 +18,7 @@ from tests.unit.tasks.copying import SUCCEEDED, Death
 pytestmark = pytest.mark.long
 
 
-LOST = "the list of the entries to copy is lost; a retry makes it again"
+PLAN_LOST = "the list of the entries to copy is lost; a retry makes it again"
 FILES = {f"tree/d{number % 3}/f{number}": b"%d" % number for number in range(20)}
 
 
@@ -64,7 +64,7 @@ def test_lost_list_fails_step_and_retry_plans_again(
     task = getattr(task_env, verb)(source.mount, target.mount, "tree")
     stage = task_env.folder / "staging" / task.id
     task_env.run(task, lambda state, nth: damage(stage / name) if (state, nth) == ("Move", 0) else None)
-    assert task_env.view(task) == (State.FAILED, LOST)
+    assert task_env.view(task) == (State.FAILED, PLAN_LOST)
     assert 0 < len(target.files()) < len(FILES)
     queue.retry(verb, task.id, task_env.caller())
     task_env.run(task)
@@ -105,7 +105,7 @@ def test_a_move_whose_list_of_folders_is_lost_ends_in_its_retry(task_env: TaskEn
             (task_env.folder / "staging" / task.id / "folders-000000").unlink(missing_ok=True)
 
     task_env.run(task, before)
-    assert task_env.view(task) == (State.FAILED, LOST)
+    assert task_env.view(task) == (State.FAILED, PLAN_LOST)
     queue.retry("move", task.id, task_env.caller())
     task_env.run(task)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)

@@ -29,7 +29,7 @@ LARGE_CASES = [pytest.param(verb, 10_000, marks=pytest.mark.long) for verb in ("
 def test_bucket_names_are_listed_and_copied_by_one_task(
     task_env: TaskEnv, proxy: Proxy, verb: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "SECONDS", 300)
+    monkeypatch.setattr(waiting, "WAIT_SECONDS", 300)
     target, names = task_env.disk(), [f"{number:07}" for number in range(count)]
     bucket = servers.make_bucket(proxy.endpoint)
     httpx.get(f"{proxy.endpoint}/{bucket}", params={"fill": "d/", "count": count}).raise_for_status()

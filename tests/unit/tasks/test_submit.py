@@ -27,7 +27,7 @@ from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.plans import TransferRequest
 from tests.support.platforms import use_dispatcher
-from tests.support.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, WAIT_SECONDS, RecordingDispatcher, TaskEnv
 
 
 async def send(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -185,7 +185,7 @@ def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
         opened.append(user.id)
         if user.id == owner.id:
             is_open.set()
-            assert may_go_on.wait(SECONDS)
+            assert may_go_on.wait(WAIT_SECONDS)
         return enqueue_many(kind, user, requests, token)
 
     monkeypatch.setattr(queue, "enqueue_many", hold_owner)
@@ -195,7 +195,7 @@ def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
         asyncio.run_coroutine_threadsafe(submit.transfer(TransferRequest(Right.COPY, *ends, ["f"])), task_env.loop)
         for _ in range(40)
     ]
-    assert is_open.wait(SECONDS)
+    assert is_open.wait(WAIT_SECONDS)
     while not opened:
         time.sleep(0.01)
     other = users.create(username=uuid4().hex, password_hash="x", role=0, permission=ALL_RIGHTS)
@@ -203,4 +203,4 @@ def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
     task_env.copy(source.mount, target.mount, "f")
     assert (opened.count(owner.id), opened.count(other.id)) == (1, 1)
     may_go_on.set()
-    assert [len(request.result(SECONDS)) for request in requests] == [1] * 40
+    assert [len(request.result(WAIT_SECONDS)) for request in requests] == [1] * 40

@@ -18,7 +18,7 @@ from tests.unit.tasks.copying import LARGE, SUCCEEDED
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 
-DIFFER = "1 of 1 items failed: f: the target's bytes differ from the source's"
+CONTENT_DIFFERS = "1 of 1 items failed: f: the target's bytes differ from the source's"
 SMALL = b"content"
 
 
@@ -79,7 +79,7 @@ def test_damaged_move_fails_by_name_and_keeps_source(
     damage(task_env, target.mount)
     task = task_env.move(source.mount, target.mount, "f")
     task_env.run(task)
-    assert task_env.view(task) == (State.FAILED, DIFFER)
+    assert task_env.view(task) == (State.FAILED, CONTENT_DIFFERS)
     assert (source.files(), target.files(), target.unfinished()) == ({"f": content}, {}, [])
 
 
@@ -136,7 +136,7 @@ def test_ranges_of_object_are_compared_with_target(task_env: TaskEnv, monkeypatc
     monkeypatch.setattr(S3, "read", read_damaged)
     task = task_env.move(source.mount, target.mount, "f")
     task_env.run(task)
-    assert task_env.view(task) == (State.FAILED, DIFFER)
+    assert task_env.view(task) == (State.FAILED, CONTENT_DIFFERS)
     assert (source.files(), target.files()) == ({"f": LARGE}, {})
 
 

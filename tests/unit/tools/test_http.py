@@ -19,9 +19,9 @@ from mangrove.tools import content_encoding, http, urls
 from tests.support import origin
 from tests.support.origin import Origin, file
 
-HERE = AddressPolicy.parse("127.0.0.1")
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(3 << 20)
-AGO = origin.date(time.time() - 3600)
+MODIFIED_DATE = origin.date(time.time() - 3600)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ class FetchedFile:
 
 def fetch_file(url: str, offset: int = 0, validator: str = "") -> FetchedFile:
     async def fetch() -> FetchedFile:
-        async with http.fetch(url, HERE, offset, validator) as answer:
+        async with http.fetch(url, LOOPBACK_POLICY, offset, validator) as answer:
             fetched, blocks = FetchedFile(answer), []
             try:
                 async for block in answer.iter_blocks():
@@ -108,7 +108,7 @@ def test_a_server_that_is_not_there_is_unreachable(web: Origin) -> None:
 # Continuing
 
 
-@pytest.mark.parametrize("headers", [{}, {"etag": "", "last_modified": AGO}])
+@pytest.mark.parametrize("headers", [{}, {"etag": "", "last_modified": MODIFIED_DATE}])
 def test_a_file_is_continued_where_it_was_cut_off(web: Origin, headers: dict[str, str]) -> None:
     url = web.at("/cut", file(CONTENT, cut=1_000_000, **headers))
     first = fetch_file(url)
@@ -242,7 +242,7 @@ def test_what_is_no_http_is_unreachable(web: Origin, page: bytes) -> None:
 
 def test_an_endless_body_is_left_as_soon_as_nobody_wants_more(web: Origin) -> None:
     async def some() -> int:
-        async with http.fetch(web.at("/endless", origin.endless()), HERE) as answer:
+        async with http.fetch(web.at("/endless", origin.endless()), LOOPBACK_POLICY) as answer:
             assert (answer.size, answer.resumable) == (None, False)
             taken = 0
             async for block in answer.iter_blocks():
@@ -272,7 +272,7 @@ def test_the_time_a_slow_reader_takes_is_not_the_servers(web: Origin, monkeypatc
 
     async def slowly() -> int:
         taken = 0
-        async with http.fetch(web.at("/patient", file(CONTENT)), HERE) as answer:
+        async with http.fetch(web.at("/patient", file(CONTENT)), LOOPBACK_POLICY) as answer:
             async for block in answer.iter_blocks():
                 taken += len(block)
                 await asyncio.sleep(0.1)

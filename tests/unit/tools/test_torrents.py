@@ -13,7 +13,7 @@ from mangrove.tools.torrents import BrokenTorrent, list_servers
 from tests.support import origin
 from tests.support.torrents import torrent
 
-HERE = AddressPolicy.parse("127.0.0.2")
+LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.2")
 
 
 def test_every_server_that_a_torrent_names_is_listed() -> None:
@@ -50,17 +50,20 @@ def test_a_torrent_of_very_many_values_is_broken() -> None:
 def test_a_torrent_that_names_a_server_of_this_machine_is_refused(key: str, server: str) -> None:
     described, _ = torrent("f", b"x", **{key: server})
     with origin.origin("127.0.0.2") as web, pytest.raises(ForbiddenAddress):
-        asyncio.run(torrents.fetch_torrent(web.at("/a", origin.file(described)), HERE, "aria2"))
+        asyncio.run(torrents.fetch_torrent(web.at("/a", origin.file(described)), LOOPBACK_POLICY, "aria2"))
 
 
 def test_a_torrent_that_names_no_more_than_it_may_is_fetched() -> None:
     described, _ = torrent("f", b"x", tracker="http://127.0.0.2/announce", seed="http://nowhere.invalid/f")
     with origin.origin("127.0.0.2") as web:
-        assert asyncio.run(torrents.fetch_torrent(web.at("/a", origin.file(described)), HERE, "aria2")) == described
+        assert (
+            asyncio.run(torrents.fetch_torrent(web.at("/a", origin.file(described)), LOOPBACK_POLICY, "aria2"))
+            == described
+        )
         with pytest.raises(Problem, match=r"^aria2 takes torrents only: there is none at this address$"):
-            asyncio.run(torrents.fetch_torrent(web.at("/b", origin.file(b"<html>")), HERE, "aria2"))
+            asyncio.run(torrents.fetch_torrent(web.at("/b", origin.file(b"<html>")), LOOPBACK_POLICY, "aria2"))
 
 
 def test_a_torrent_of_very_many_servers_is_refused() -> None:
     with pytest.raises(urls.InvalidUrl, match="more than 100 servers"):
-        asyncio.run(urls.check_servers([f"udp://127.0.0.2:{port}" for port in range(101)], HERE))
+        asyncio.run(urls.check_servers([f"udp://127.0.0.2:{port}" for port in range(101)], LOOPBACK_POLICY))

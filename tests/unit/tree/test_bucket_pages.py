@@ -25,8 +25,8 @@ FILES = [f"{number:04}.txt" for number in range(250)]
 FOLDERS = ["0099.d", "0150.d"]
 STORED = sorted([*FILES, *FOLDERS])
 ALL = [name for at in range(0, 300, 100) for name in sorted(STORED[at : at + 100], key=lambda name: name in FILES)]
-ALIKE = [f"a-{number:03}" for number in range(120)]
-THOUSANDS = [f"{number:04}.txt" for number in range(2500)]
+PREFIX_NAMES = [f"a-{number:03}" for number in range(120)]
+LARGE_FOLDER_NAMES = [f"{number:04}.txt" for number in range(2500)]
 
 
 class Counter:
@@ -53,7 +53,7 @@ def filled() -> Iterator[Bucket]:
         bucket = Bucket(endpoint)
         bucket.put(*(f"many/{name}" for name in FILES), *(f"many/{name}/deep/x" for name in FOLDERS))
         bucket.put(*(f"flat/{name}" for name in FILES[:120]), "few/a", "few/b")
-        bucket.put(*(f"alike/{name}" for name in ALIKE), "alike/a.txt", "alike/b.txt", "alike/b.txt/deep")
+        bucket.put(*(f"alike/{name}" for name in PREFIX_NAMES), "alike/a.txt", "alike/b.txt", "alike/b.txt/deep")
         yield bucket
 
 
@@ -74,13 +74,13 @@ def mount(tree: TreeEnv, bucket: Bucket, proxy: Proxy, path: str = "/s3", versio
 def test_pages_of_a_folder_of_thousands_cost_two_listings_at_most(tree: TreeEnv) -> None:
     with servers.moto_s3() as endpoint, proxied(endpoint) as proxy:
         bucket, lists, seen = Bucket(endpoint), Counter(proxy), []
-        bucket.put(*(f"large/{name}" for name in THOUSANDS))
+        bucket.put(*(f"large/{name}" for name in LARGE_FOLDER_NAMES))
         mount(tree, bucket, proxy)
         for page in range(1, 5):
             answer = list_folder(tree, "/s3/large", PageRequest(page, 800))
             assert lists.take() <= 2
             seen += [row["name"] for row in answer["content"]]
-        assert seen == THOUSANDS
+        assert seen == LARGE_FOLDER_NAMES
         assert answer["total"] == 2500
 
 

@@ -22,7 +22,7 @@ def part(name: str, content: bytes, *headers: str) -> bytes:
     return "\r\n".join(["--bound", disposition, *headers, "", ""]).encode() + content + b"\r\n"
 
 
-WHOLE = (
+REQUEST_BYTES = (
     part("note", b"text before") + part("file", FILE, "content-TYPE: text/x-mine", "X-More: 1")
     + part("file", b"second") + part("after", b"text after") + b"--bound--\r\n"
 )  # fmt: skip
@@ -44,22 +44,22 @@ def read(*chunks: bytes, boundary: bytes = b"bound") -> tuple[str, bytes]:
     return asyncio.run(go())
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, len(WHOLE)])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, len(REQUEST_BYTES)])
 def test_the_part_is_the_same_in_chunks_of_any_size(size: int) -> None:
-    chunks = [WHOLE[start : start + size] for start in range(0, len(WHOLE), size)]
+    chunks = [REQUEST_BYTES[start : start + size] for start in range(0, len(REQUEST_BYTES), size)]
     assert read(*chunks) == ("text/x-mine", FILE)
 
 
 def test_the_part_is_the_same_wherever_the_form_is_cut_in_two() -> None:
-    results = {read(WHOLE[:cut], WHOLE[cut:]) for cut in range(len(WHOLE) + 1)}
+    results = {read(REQUEST_BYTES[:cut], REQUEST_BYTES[cut:]) for cut in range(len(REQUEST_BYTES) + 1)}
     assert results == {("text/x-mine", FILE)}
 
 
 def test_a_form_that_ends_early_never_looks_whole() -> None:
-    end = len(WHOLE) - len(b"--\r\n")
+    end = len(REQUEST_BYTES) - len(b"--\r\n")
     for cut in range(end):
         with pytest.raises(Problem, match="the form is cut off"):
-            read(WHOLE[:cut])
+            read(REQUEST_BYTES[:cut])
 
 
 @pytest.mark.parametrize(

@@ -53,18 +53,18 @@ def list_modes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): f"{path.stat().st_mode & 0o777:o}" for path in folder.rglob("*")}
 
 
-MADE = {"folder": 0o755, "folder/below": 0o755, "copied": 0o755, "folder/file": 0o644, "folder/copy": 0o644}
-MADE |= {"parts": 0o644}
+EXPECTED_MODES = {"folder": 0o755, "folder/below": 0o755, "copied": 0o755, "folder/file": 0o644, "folder/copy": 0o644}
+EXPECTED_MODES |= {"parts": 0o644}
 
 
 def test_files_outside_data_directory_are_readable_by_others(tmp_path: Path) -> None:
     asyncio.run(make_all(mount(tmp_path / "media")))
-    assert list_modes(tmp_path / "media") == {name: f"{mode:o}" for name, mode in MADE.items()}
+    assert list_modes(tmp_path / "media") == {name: f"{mode:o}" for name, mode in EXPECTED_MODES.items()}
 
 
 def test_what_is_made_in_the_data_directory_is_for_the_owner_alone(data: Path) -> None:
     asyncio.run(make_all(mount(data / "files")))
-    assert list_modes(data / "files") == {name: f"{mode & 0o700:o}" for name, mode in MADE.items()}
+    assert list_modes(data / "files") == {name: f"{mode & 0o700:o}" for name, mode in EXPECTED_MODES.items()}
 
 
 def test_file_moved_out_of_data_directory_becomes_readable(data: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.unit.drivers.s3 import damage
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, many, run_on_driver
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, flip
 
-SENDING = ("put_object", "upload_part")
+UPLOAD_OPERATIONS = ("put_object", "upload_part")
 
 
 def verify(exchange: Exchange) -> None:
@@ -54,7 +54,7 @@ def test_bytes_damaged_on_the_way_are_noticed(
     assert bucket_behind.dangling() == 0
 
 
-@pytest.mark.parametrize("operation", SENDING)
+@pytest.mark.parametrize("operation", UPLOAD_OPERATIONS)
 def test_what_is_damaged_once_is_sent_again(proxy: Proxy, bucket_behind: Bucket, operation: str) -> None:
     written = os.urandom(9 * MIB if operation == "upload_part" else 9)
     proxy.once(operation, damage.damage_body)
@@ -135,7 +135,7 @@ def test_every_put_and_part_carries_a_checksum_in_a_plain_header(
     proxy: Proxy, bucket_behind: Bucket, size: int
 ) -> None:
     run_on_driver(bucket_behind.options(), lambda driver: driver.write(P("/f"), many(size), Upload(None, 0.0)))
-    sent = [exchange for exchange in proxy.seen if exchange.operation in SENDING]
+    sent = [exchange for exchange in proxy.seen if exchange.operation in UPLOAD_OPERATIONS]
     assert sent
     for exchange in sent:
         verify(exchange)
