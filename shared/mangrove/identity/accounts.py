@@ -124,7 +124,7 @@ def _authenticate(user: User | None, username: str, static_hash: str, otp_code: 
 
 
 def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -> None:
-    key = f"otp\n{user.username}"  # a name that no account can have
+    key = f"otp\n{user.username}"  # no account can have this name
     lockout.ACCOUNTS.check(key, source)
     if not code:
         raise refusal
@@ -135,7 +135,7 @@ def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -
 
 
 def set_second_factor(id: int, session: str, code: str, secret: str, present_code: str, source: str) -> None:
-    """Switch the second factor of a user on, or replace it, which needs a code of the present one.
+    """Switch the second factor of a user on, or replace it. Replacing it needs a code of the current factor.
 
     The sessions of the user end, except `session`, which is the text of a token. Raise BadRequest unless `code` fits
     `secret`, or Unauthorized, or TooMany.
@@ -151,8 +151,8 @@ def set_second_factor(id: int, session: str, code: str, secret: str, present_cod
 def cancel_second_factor(id: int, own_session: str, present_code: str, source: str) -> None:
     """Switch the second factor of a user off. The sessions of the user end.
 
-    `own_session` is the text of the token of a user who does so. That session does not end, and a code of the factor is
-    required. Raise Unauthorized or TooMany.
+    `own_session` is the text of the session token if the user makes the request. That session does not end, and a code
+    of the factor is required. Raise Unauthorized or TooMany.
     """
     user = get(id)
     if not user.otp_secret:
@@ -280,6 +280,6 @@ def _clean(fields: UserFields) -> dict[str, Any]:
 
 
 def _check_username(user: User, username: str) -> None:
-    """Raise BadRequest if the new name is not allowed. The present name stays allowed."""
+    """Raise BadRequest if the new name is not allowed. The current name is always allowed."""
     if username != user.username:
         names.check(username)

@@ -1,7 +1,8 @@
-"""Tokens of users for programs: named, shown once, with a scope. Each was an application password in earlier versions.
+"""Tokens of users for programs: named, shown once, with a scope. Earlier versions called them application passwords.
 
-Each has 160 random bits, which cannot be guessed. A plain SHA-256 of it is stored: a slow hash would protect nothing
-and cost 30 ms for each request of a WebDAV client. The text has the id of its user, so that a token is found in memory.
+A token has 160 random bits, which cannot be guessed. The records store a plain SHA-256 of it: a slow hash would not
+increase the protection and would cost 30 ms for each request of a WebDAV client. The text contains the id of the user,
+so that a token is looked up in memory.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from mangrove.records.credentials import OLD_PROTOCOLS, AppPassword, app_passwor
 from mangrove.records.store.base import NameTaken
 
 RANDOM_BYTES = 20
-PREFIX = "mgv-"  # by which people and scanners for secrets recognize it
+PREFIX = "mgv-"  # lets people and secret scanners recognize a token
 MAX_TITLE_LENGTH = 255
 MAX_APP_PASSWORDS_PER_USER = 50
-USE_INTERVAL_SECONDS = 60  # at least, between two records of the last use
+USE_INTERVAL_SECONDS = 60  # minimum between two writes of the last use
 _FORM = re.compile(PREFIX + "(?:([0-9]{1,16})-)?[a-z2-7]{32}")
 
 
@@ -70,7 +71,7 @@ def is_app_password(text: str) -> bool:
 
 
 def read_user_id(text: str) -> int | None:
-    """Return the id of the user in the text of a token; None if there is none, as in those of earlier versions."""
+    """Return the id of the user in the text of a token; None if the text has none, as in earlier versions."""
     match = _FORM.fullmatch(text)
     return int(match[1]) if match and match[1] else None
 
@@ -100,19 +101,19 @@ def make_digest(text: str) -> str:
 
 
 def find_id(text: str, tokens: Mapping[int, AppPassword]) -> int | None:
-    """Return the id of the token of a text. All digests are compared, so that the time does not depend on the match."""
+    """Return the id of the token with this text. Compare all digests, so that the time does not depend on the match."""
     own = make_digest(text)
     return next(iter([id for id, token in tokens.items() if compare_digest(token.digest, own)]), None)
 
 
 def note_use(id: int) -> None:
-    """Record the time of the last use of a token, at most once in USE_INTERVAL_SECONDS."""
+    """Record the time of the last use of a token, at most once in each USE_INTERVAL_SECONDS."""
     now = datetime.now(UTC)
     try:
         if now - app_passwords.get(id).last_used >= timedelta(seconds=USE_INTERVAL_SECONDS):
             app_passwords.change(id, last_used=now)
     except RecordNotFound:
-        pass  # removed meanwhile
+        pass  # deleted meanwhile
 
 
 def delete_own(user_id: int, id: int) -> None:
@@ -127,8 +128,8 @@ def delete_own(user_id: int, id: int) -> None:
 
 
 def delete(id: int) -> None:
-    """Delete a token, if there is one of this id."""
+    """Delete the token with this id, if it exists."""
     try:
         app_passwords.delete(id)
     except RecordNotFound:
-        pass  # already gone
+        pass  # already deleted

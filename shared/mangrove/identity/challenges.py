@@ -1,4 +1,4 @@
-"""Challenges of sign-ins, of which one client can create a bounded number."""
+"""Challenges of sign-ins. The number of challenges that one client can create is bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mangrove.records import login_challenges
 from mangrove.records.store import counters
 
 CHALLENGE_WINDOW_SECONDS = 600
-MAX_CHALLENGES_PER_CLIENT = 300  # in a window; a whole office may have one address
+MAX_CHALLENGES_PER_CLIENT = 300  # in a time window; the users of an office may share an address
 
 
 def issue(purpose: str, data: Mapping[str, Any], seconds: int, source: str) -> str:

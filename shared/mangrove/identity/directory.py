@@ -1,7 +1,7 @@
 """Sign-in with a name and password of an LDAP directory.
 
-A user is searched by the name and then proves the password by a bind. Accounts are found by name, which is why an
-account has to allow it (`allow_ldap`), and why an administrator never signs in so.
+The service searches for a user by name, and then checks the password by a bind. Accounts are found by name. Therefore
+an account has to allow this sign-in (`allow_ldap`), and an administrator cannot use it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mangrove.identity.rights import NORMAL
 from mangrove.records import users
 from mangrove.records.users import User
 
-DIRECTORY_TIMEOUT_SECONDS = 5  # of a connection, and of an answer
-MAX_DIRECTORY_ENTRIES = 2  # that are read: one is the user, two are an ambiguous name
+DIRECTORY_TIMEOUT_SECONDS = 5  # for a connection, and for an answer
+MAX_DIRECTORY_ENTRIES = 2  # of a search result; two entries mean an ambiguous name
 PORTS = {"ldap": 389, "ldaps": 636}
 
 
@@ -57,7 +57,7 @@ class LdapSettings(Protocol):
 def login(settings: LdapSettings, username: str, password: str, otp_code: str, source: str) -> str:
     """Return a session token. Raise Unauthorized, SecondFactorRequired, AccessDenied, TooMany, Unreachable or Problem.
 
-    A user with a second factor needs a code. A name without an account gets one.
+    A user with a second factor needs a code. An account is created for a name without one.
     """
     lockout.ACCOUNTS.check(username, source)
     if len(password) > passwords.MAX_PASSWORD_LENGTH:
@@ -85,7 +85,7 @@ def _register(settings: LdapSettings, username: str) -> User:
 def is_valid(settings: LdapSettings, username: str, password: str) -> bool:
     """True if the directory has exactly one user of the name, who has the password. Raise Unreachable or Problem."""
     if not username or not password:
-        return False  # a bind without a password succeeds as nobody
+        return False  # a bind without a password succeeds anonymously
     if "%s" not in settings.ldap_user_search_filter:
         raise Problem("ldap_user_search_filter has no %s for the name")
     with _translate_errors():
@@ -97,7 +97,7 @@ def is_valid(settings: LdapSettings, username: str, password: str) -> bool:
 
 
 def _find_user(settings: LdapSettings, username: str) -> str | None:
-    """Return the distinguished name of a user, None unless there is exactly one."""
+    """Return the distinguished name of a user, None unless the search finds exactly one entry."""
     from ldap3 import SUBTREE
     from ldap3.utils.conv import escape_filter_chars
 
@@ -121,7 +121,7 @@ def _find_user(settings: LdapSettings, username: str) -> str | None:
 
 @contextmanager
 def _open(settings: LdapSettings) -> Iterator[Any]:
-    """Open a connection that nobody is signed in at. It has TLS, except to this computer by `ldap://`."""
+    """Open an anonymous connection. It uses TLS, except for `ldap://` to this computer."""
     import certifi
     from ldap3 import ANONYMOUS, NONE, Connection, Server, Tls
 
@@ -161,7 +161,7 @@ def _parse_server(text: str) -> tuple[str, str, int]:
 
 
 def _resolve(host: str, port: int) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Return the first address of the directory that may be reached: any but that of a metadata service."""
+    """Return the first address of the directory that is not the address of a metadata service."""
     from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 
     try:

@@ -1,4 +1,4 @@
-"""Membership of groups that an identity provider decides: a claim lists values, and settings map them to groups."""
+"""Memberships that an identity provider decides: a claim lists values, and settings map the values to groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mangrove.identity.groups import MAX_MEMBERS_PER_GROUP
 from mangrove.records import groups as records
 from mangrove.records.users import User
 
-MAX_GROUP_CLAIM_VALUES = 1000  # that are looked at
+MAX_GROUP_CLAIM_VALUES = 1000  # of a claim that are read
 
 
 def parse_mapping(text: str) -> dict[str, set[str]]:
@@ -34,7 +34,7 @@ def read_values(claim: Any) -> set[str]:
 def apply(user: User, claims: Mapping[str, Any], claim: str, mapping_text: str) -> None:
     """Make a user a member of the groups that the claim names, and of no other group of the mapping.
 
-    Groups that the mapping does not name stay as they are. A claim that is missing names none.
+    Memberships in groups outside of the mapping do not change. A missing claim counts as an empty list.
     """
     mapping, values = parse_mapping(mapping_text), read_values(claims.get(claim))
     managed = set().union(*mapping.values())

@@ -22,7 +22,7 @@ MAX_PERMISSION = 0xFFFF
 PROTOCOL_RIGHTS = (
     Right.WEBDAV_READ | Right.WEBDAV_MANAGE | Right.FTP_READ | Right.FTP_MANAGE | Right.CUSTOM_SHARE_ID
 )  # fmt: skip
-"""The rights that are about no path, and so cannot be given for a folder."""
+"""The rights that do not refer to a path and therefore cannot be given for a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def update(id: int, fields: GroupFields) -> Group:
 
 
 def delete(id: int) -> None:
-    """Delete a group. A rule that names it keeps it, and nobody is a member any more."""
+    """Delete a group. Rules keep its id, but it has no members any more."""
     get(id)
     records.delete(id)
 

@@ -1,8 +1,8 @@
 """Identity providers: their endpoints and keys, and the claims about a user that they sign.
 
-A provider speaks OpenID Connect and is discovered from its issuer. GitHub has OAuth 2 alone and is a platform of its
-own. Connections go through the guard of outgoing connections: to public addresses, and to the host of the issuer
-wherever an administrator has it, but to no metadata service of a cloud.
+A provider speaks OpenID Connect and is discovered from its issuer. GitHub has only OAuth 2 and is a separate
+platform. Connections pass the guard on outgoing connections. It allows public addresses and the host of the issuer,
+which may be private because an administrator sets it. It refuses metadata services of clouds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,22 @@ from mangrove.core.telemetry import log_warning
 
 GITHUB = "https://github.com"
 PLATFORMS = ("OIDC", "Google", "Microsoft", "Github")
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")  # with public keys alone
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+)  # only those with public keys
 KEY_TYPES = ("RSA", "EC")
 PROVIDER_TIMEOUT_SECONDS = 15.0  # of one request, with the connection
 METADATA_SECONDS = 3600  # for which endpoints are cached
-KEYS_SECONDS = 600  # for which keys are cached: a key that the provider removed is refused then
-MIN_KEYS_SECONDS = 10  # between two requests for the keys because of an unknown one
+KEYS_SECONDS = 600  # for which keys are cached; a key that the provider removed is valid until then
+MIN_KEYS_SECONDS = 10  # between two requests for keys because of an unknown key
 MAX_PROVIDER_ANSWER_BYTES = 1 << 20
 MAX_PROVIDER_KEYS = 100
 MAX_SUBJECT_LENGTH = 255  # characters, by the standard
@@ -114,7 +124,7 @@ class Identity:
 
     @property
     def sso_id(self) -> str:
-        """The text that stands for the pair; an issuer has no `#`."""
+        """The pair as a text, joined by `#`, which an issuer cannot contain."""
         return f"{self.issuer}#{self.subject}"
 
 
@@ -240,7 +250,7 @@ async def exchange(provider: Provider, settings: SsoSettings, code: str, verifie
 
 
 async def identify(provider: Provider, tokens: Mapping[str, Any], client_id: str, nonce: str) -> Identity:
-    """Return the user of the tokens. Raise Unauthorized unless the provider signed it for this site and sign-in."""
+    """Return the user of the tokens. Raise Unauthorized unless the provider signed them for this site and sign-in."""
     if not provider.jwks_uri:
         claims: Mapping[str, Any] = await read_userinfo(provider, tokens)
         id = claims.get("id")
@@ -305,7 +315,7 @@ def _decode(text: str, keys: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
 
 
 def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str) -> None:
-    """Raise Unauthorized unless the claims are about a sign-in at this site, now, that began with `nonce`."""
+    """Raise Unauthorized unless the claims are for a current sign-in at this site that began with `nonce`."""
     now, audience = time.time(), claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     subject, party = claims.get("sub"), claims.get("azp")

@@ -59,8 +59,8 @@ def delete_own(user_id: int, id: int) -> None:
 
 
 def delete(id: int) -> None:
-    """Delete a key, if there is one of this id."""
+    """Delete the key with this id, if it exists."""
     try:
         ssh_keys.delete(id)
     except RecordNotFound:
-        pass  # already gone
+        pass  # already deleted

@@ -1,9 +1,9 @@
-"""Failed attempts with a password, counted in a table with expiry: restarts and other instances have the same counts.
+"""Failed attempts with a password, counted in a table with expiry, so that all instances share counts across restarts.
 
 A pair of subject (an account, a folder) and source is locked after MAX_FAILURES_PER_PAIR failures. The wider counts
-limit an attacker who uses one source for many subjects, or many sources for one subject. They lock strangers only: a
-source that has succeeded with the subject before has only the count of its own pair, so that an attacker cannot lock it
-out.
+limit an attacker who uses one source for many subjects, or many sources for one subject. They apply only to unknown
+sources. A source that has succeeded with the subject before has only the count of its pair, so that an attacker cannot
+lock it out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mangrove.records.store import counters
 
 LOCK_SECONDS = 300
 MAX_FAILURES_PER_PAIR = 5
-MAX_FAILURES_PER_SOURCE = 50  # of accounts
+MAX_FAILURES_PER_SOURCE = 50  # for accounts
 MAX_FOLDER_FAILURES_PER_SOURCE = 400
 MAX_FAILURES_PER_SUBJECT = 500
-KNOWN_SECONDS = 90 * 86_400  # for which a source that succeeded is remembered
+KNOWN_SECONDS = 90 * 86_400  # for which a successful source is known
 MAX_SUBJECT_LENGTH = 256  # characters; no account has so many, and a key may have 2,048 bytes
 
 
@@ -28,12 +28,12 @@ MAX_SUBJECT_LENGTH = 256  # characters; no account has so many, and a key may ha
 class Lockout:
     """The counts of one kind of subject."""
 
-    prefix: str  # of its keys
-    message: str | None  # of TooMany, None for its own
+    prefix: str  # of the keys of its records
+    message: str | None  # of TooMany, None for the default
     max_failures_per_source: int
 
     def check(self, subject: str, source: str) -> None:
-        """Raise TooMany during a lockout. An attempt while the pair is locked restarts its time."""
+        """Raise TooMany during a lockout. An attempt while the pair is locked restarts the time of the lockout."""
         for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source)).items():
             if count >= limit:
                 if limit == MAX_FAILURES_PER_PAIR:
@@ -59,7 +59,7 @@ class Lockout:
             raise self._make_refusal()
 
     def _read(self, subject: str, source: str) -> dict[str, tuple[int, int]]:
-        """Return the keys that count for an attempt, each with its failures and its limit; the pair is the first."""
+        """Return the keys that apply to an attempt, each with its failures and its limit. The pair is the first."""
         limits = {
             self._make_pair_key(subject, source): MAX_FAILURES_PER_PAIR,
             f"{self.prefix}source#{source}": self.max_failures_per_source,

@@ -39,7 +39,7 @@ SCRIPTS = frozenset(
         "THAI",
         "TIBETAN",
     ]
-)  # recommended by UAX 31; the names of their letters begin so
+)  # recommended by UAX 31; the Unicode names of letters begin with these words
 WRITTEN_TOGETHER = (
     frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA"}),
     frozenset({"LATIN", "CJK", "HANGUL"}),

@@ -17,7 +17,7 @@ from mangrove.records.users import User
 
 ISSUER = "Mangrove"
 PERIOD_SECONDS = 30
-WINDOW = 1  # steps before and after now
+WINDOW = 1  # accepted time steps before and after the current one
 
 
 def generate(username: str) -> tuple[str, str]:

@@ -128,14 +128,15 @@ def begin_login(party: RelyingParty, source: str) -> tuple[dict[str, Any], str]:
 def finish_login(party: RelyingParty, session: str, credential: Mapping[str, Any], username: str, source: str) -> str:
     """Return a session token of the user of a passkey. Raise BadRequest, Unauthorized or TooMany.
 
-    `username` is the name that the client began with, "" for none. A passkey of another user is refused then.
+    `username` is the name from the beginning of the sign-in, "" for none. With a name, a passkey of another user is
+    refused.
     """
     challenge = login_challenges.use(LOGIN, session)
     if challenge is None:
         raise BadRequest(EXPIRED)
     passkey = records.find_by_credential(str(credential.get("id", "")))
     user = None if passkey is None else users.find_by_id(passkey.user_id)
-    subject = f"passkey\n{user.username if user else ''}"  # a name that no account can have
+    subject = f"passkey\n{user.username if user else ''}"  # no account can have this name
     lockout.ACCOUNTS.check(subject, source)
     try:
         if passkey is None or user is None or username not in ("", user.username):
@@ -190,7 +191,7 @@ def _delete(id: int) -> None:
     try:
         records.passkeys.delete(id)
     except RecordNotFound:
-        pass  # already gone
+        pass  # already deleted
 
 
 def _check_count(own: list[Passkey]) -> None:
@@ -226,7 +227,7 @@ def _encode(value: bytes) -> str:
 
 
 def _decode(text: str) -> bytes:
-    """Return the bytes of Base64url without padding; b"" for a text that is none."""
+    """Return the bytes of Base64url without padding; b"" for any other text."""
     try:
         return base64.urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}")
     except (binascii.Error, ValueError):

@@ -86,7 +86,7 @@ def strengthen(stored_hash: str, static_hash: str) -> str | None:
 
 
 def verify(stored_hash: str | None, static_hash: str) -> bool:
-    """True if they belong together. None (an unknown user) and "" take the same time and never match."""
+    """True if the stored hash fits. None (an unknown user) and "" take the same time and never match."""
     hasher = _hasher()
     return hasher.verify(stored_hash or hasher.get_dummy(), static_hash) and bool(stored_hash)
 
@@ -94,7 +94,7 @@ def verify(stored_hash: str | None, static_hash: str) -> bool:
 async def run_in_turn(source: str, call: Callable[[], Result]) -> Result:
     """Return the result of a call that hashes passwords. A few run at a time, and addresses take turns.
 
-    If too many calls wait, the last call of the address with the most of them raises TooMany.
+    If too many calls wait, the last call of the address with the most waiting calls raises TooMany.
     """
     async with limits().sign_ins.hold(find_client(source)):
         return await compute_pools().passwords.run(call)

@@ -49,11 +49,11 @@ SHARE_VISITOR = User(
     id=0, username="", password_hash="", base_path="/", role=GUEST, permission=0, disabled=True, sso_id="",
     allow_ldap=False, otp_secret="", pwd_ts=0,
 )  # fmt: skip
-"""Stands for a stranger while the guest is disabled: share links alone are open."""
+"""The user of a request without a token while the guest is disabled: only share links are open."""
 
 
 class GuestDisabled(Unauthorized):
-    """A stranger asks for more than a share link while the guest is disabled."""
+    """A request without a token, for more than a share link, while the guest is disabled."""
 
     text = "Guest user is disabled, login please"
 
@@ -66,9 +66,9 @@ class Caller:
     """
 
     user: User
-    declared_right: Right = Right.READ  # by the route; `tree.access` requires that right and no other
+    declared_right: Right = Right.READ  # declared by the route; `tree.access` requires exactly this right
     source: str = field(default="", compare=False)  # the client's address; "" for work without a client
-    scope: TokenScope | None = None  # None for a session, which has no narrower rights than its user
+    scope: TokenScope | None = None  # None for a session, which has all rights of its user
     groups: GroupPermissions | None = None  # None for a user without groups
 
     def has(self, right: Right, path: TreePath | None = None) -> bool:
@@ -104,7 +104,7 @@ class Caller:
     def permission(self) -> int:
         """The permission of the user and the groups for the whole tree, as bits, within the scope.
 
-        That of an administrator is the stored number.
+        For an administrator it is the stored number.
         """
         permission = self.user.permission
         if self.groups is not None and self.user.role != ADMIN:
@@ -133,7 +133,7 @@ class Caller:
 
     @property
     def is_admin(self) -> bool:
-        """True for an administrator; for their token if it is for administration."""
+        """True for an administrator, and for a token of an administrator that is for administration."""
         return self.user.role == ADMIN and (self.scope is None or self.scope.is_administrative)
 
     @property

@@ -1,7 +1,7 @@
 """The scope of a token: the part of its owner's rights that a program has.
 
-A token may do what its owner may do at present, within its folder, mode, protocols and time, on the routes that accept
-tokens.
+A token has the current rights of its owner, restricted to its folder, mode, protocols and time, on the routes that
+accept tokens.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ LINK_SECONDS = 600
 MAX_NAME_ATTEMPTS = 20  # ann, ann-2 … ann-20
 STATE, LINK = "single sign-on", "identity to link"  # purposes of challenges
 LINK_PREFIX = "link-"
-SUBJECT = "single sign-on\n"  # of the lock-out; a name that no account can have
+SUBJECT = "single sign-on\n"  # the subject of the lock-out; no account can have this name
 SCOPES = {"Github": "read:user"}
 DEFAULT_SCOPES = "openid profile email"
 
@@ -55,7 +55,7 @@ class Callback:
 async def begin(settings: SsoSettings, method: str, redirect_uri: str, browser: str, source: str) -> str:
     """Return the address at the provider where the user signs in. Raise BadRequest, Unreachable or TooMany.
 
-    `browser` is a secret in a cookie: only the browser that began can finish.
+    `browser` is a secret in a cookie: only the browser that began the sign-in can finish it.
     """
     provider = await providers.discover(settings)
     verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
@@ -79,7 +79,7 @@ def _make_challenge(verifier: str) -> str:
 
 
 async def finish(settings: SsoSettings, callback: Callback, source: str) -> dict[str, str]:
-    """Return `{"token": …}` of a session, or `{"sso_id": …}` with which a signed-in user links the identity.
+    """Return `{"token": …}` of a session, or `{"sso_id": …}`, which lets a signed-in user link the identity.
 
     Raise BadRequest, Unauthorized, Unreachable, AccessDenied or TooMany. Failures are counted for the source.
     """
@@ -132,7 +132,7 @@ async def _find_or_register(
 async def _update_groups(
     settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity, user: User
 ) -> None:
-    """Apply the claim that maps to groups, if the settings name one."""
+    """Apply the claim with groups, if the settings name one."""
     claim = settings.sso_group_claim
     if not claim or not settings.sso_group_mapping.strip():
         return
@@ -144,7 +144,7 @@ async def _update_groups(
 
 
 async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity) -> str:
-    """Return the claim with the user's name, from the ID token or else from the provider's own endpoint."""
+    """Return the claim with the user's name from the ID token, or else from the userinfo endpoint."""
     key = "login" if not provider.jwks_uri else settings.sso_oidc_username_key
     name = identity.claims.get(key)
     if name is None and provider.jwks_uri:
@@ -157,7 +157,7 @@ async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[
 
 
 def _register(settings: SsoSettings, identity: Identity, name: str) -> User:
-    """Create an account for an identity, with a number behind its name if that is taken."""
+    """Create an account for an identity. Append a number to its name if the name is taken."""
     for number in range(1, MAX_NAME_ATTEMPTS + 1):
         username = name if number == 1 else f"{name}-{number}"
         fields = accounts.UserFields(
@@ -182,9 +182,9 @@ def _make_link(identity: Identity, source: str) -> str:
 
 
 def read_link(user: User, sso_id: str) -> tuple[str, bool]:
-    """Return the identity that a profile names and True if it is linked: it was before, or `sso_id` proves it.
+    """Return the identity in a profile, and True if it is linked: either already before, or by the proof `sso_id`.
 
-    Raise BadRequest for a proof that is used or expired, and for an identity of another account.
+    Raise BadRequest for a used or expired proof, and for an identity of another account.
     """
     if not sso_id.startswith(LINK_PREFIX):
         return sso_id, user.has_sso_link and sso_id == user.sso_id

@@ -1,4 +1,4 @@
-"""Session tokens: JWT with HS256, which can be revoked and are checked with the present record of the user."""
+"""Session tokens: JWT with HS256, which can be revoked and are checked against the current record of the user."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mangrove.records.users import User
 
 ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"
-MAX_CLOCK_SKEW_SECONDS = 300  # between the issuer of a token and this process
-MAX_VERIFIED_TOKENS = 4096  # in memory
+MAX_CLOCK_SKEW_SECONDS = 300  # tolerated clock difference between the issuer of a token and this process
+MAX_VERIFIED_TOKENS = 4096  # in the memory of a process
 FindUser = Callable[[str], Awaitable[User | None]]
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
@@ -37,14 +37,14 @@ class VerifiedToken:
 
     username: str
     pwd_ts: int
-    """Of its user when it was issued, or last kept."""
+    """The `pwd_ts` of its user when it was issued, or last kept."""
     exp: int
     nbf: int
     jti: str
     checked: float = 0.0
     """The monotonic time of the last look-up of its revocation, 0 before the first."""
     change_count: int = 0
-    """Of all sessions, before that look-up."""
+    """The change counter of all sessions, before that look-up."""
 
     def is_recent(self) -> bool:
         """True if its revocation was looked up within the time that a snapshot is valid."""
@@ -75,7 +75,7 @@ class VerifiedTokens:
         self._tokens.pop(text, None)
 
     def remove_session(self, jti: str) -> None:
-        """Remove all texts of a session: base64 allows several spellings of a token."""
+        """Remove all texts of a session: Base64 allows several spellings of a token."""
         for text, token in list(self._tokens.items()):
             if token.jti == jti:
                 self.remove(text)
@@ -160,7 +160,7 @@ def _verify(text: str) -> VerifiedToken:
 
 
 def _decode(text: str) -> dict[str, Any]:
-    """Return the claims of a token with a valid signature, whatever its times are."""
+    """Return the claims of a token with a valid signature. Ignore its times."""
     jwt = _load_jwt()
     options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
@@ -173,7 +173,8 @@ def _load_jwt() -> ModuleType:
     """Return PyJWT, imported at the first use of a token.
 
     In a function it is imported without its public-key algorithms, which are not used here: their library takes longer
-    to import than the rest of a first request. None in `sys.modules` makes PyJWT work as if it were not installed.
+    to import than the rest of a first request. With None in `sys.modules`, PyJWT works as if that library were not
+    installed.
     """
     if platform().has_cold_starts and sys.modules.keys().isdisjoint(("jwt", PUBLIC_KEYS)):
         sys.modules[PUBLIC_KEYS] = None  # type: ignore[assignment]  # documented for this
@@ -186,14 +187,14 @@ def _load_jwt() -> ModuleType:
 
 def _check_times(token: VerifiedToken) -> None:
     now = time.time()
-    if now >= token.exp:  # without tolerance: a token is not valid for longer than it says
+    if now >= token.exp:  # without tolerance: a token is not valid after its expiry
         raise Unauthorized("token is expired")
     if now < token.nbf - MAX_CLOCK_SKEW_SECONDS:
         raise Unauthorized("token not active yet")
 
 
 def is_session(text: str) -> bool:
-    """True if a text that a gate accepted is a session token, and not the permanent token."""
+    """True if an accepted text is a session token, not the permanent token."""
     return _find_session(text) is not None
 
 
@@ -205,7 +206,7 @@ def _find_session(text: str) -> VerifiedToken | None:
 
 
 def keep(text: str, pwd_ts: int) -> None:
-    """Keep a session token valid when the `pwd_ts` of its user becomes this one. Ignore other texts."""
+    """Keep a session token valid when the `pwd_ts` of its user changes to this value. Ignore other texts."""
     token = _find_session(text)
     if token is not None:
         sessions.keep(token.jti, pwd_ts, token.exp)

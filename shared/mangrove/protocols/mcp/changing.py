@@ -1,4 +1,4 @@
-"""The tools that change. Those that move, copy or remove make a plan first."""
+"""The tools that change the tree. The tools that move, copy or remove make a plan first."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ async def make_folder(call: ToolCall) -> dict[str, Any]:
 
 
 async def move(call: ToolCall) -> dict[str, Any]:
-    """Plan a move, or do a planned one. In one folder it needs the right to rename, else the right to move."""
+    """Plan a move, or make a planned one. Within a folder it needs the right to rename, otherwise the right to move."""
     source, target = await call.at("source"), await call.at("target")
     is_same_folder = source.path.parent == target.path.parent
     return await _transfer(call, "move", Right.RENAME if is_same_folder else Right.MOVE)
 
 
 async def copy(call: ToolCall) -> dict[str, Any]:
-    """Plan a copy, or do a planned one."""
+    """Plan a copy, or make a planned one."""
     return await _transfer(call, "copy", Right.COPY)
 
 
@@ -99,7 +99,7 @@ async def _transfer(call: ToolCall, tool: str, right: Right) -> dict[str, Any]:
 
 
 async def remove(call: ToolCall) -> dict[str, Any]:
-    """Plan a removal, or do a planned one."""
+    """Plan a removal, or make a planned one."""
     path = await call.at(right=Right.DELETE)
     _refuse_root(path)
     path.parent.require(Right.DELETE)
@@ -127,7 +127,7 @@ def _answer_plan(call: ToolCall, operation: dict[str, Any], shown: dict[str, Any
 
 
 def _answer_done(tasks: Sequence[Task]) -> dict[str, Any]:
-    """Return the result of an operation that is done, or that tasks go on with."""
+    """Return the result of an operation that is finished, or that tasks continue."""
     return make_data({"is_done": not tasks, "tasks": [{"kind": task.kind, "id": task.id} for task in tasks]})
 
 

@@ -1,7 +1,7 @@
-"""JSON-RPC messages of the protocol: one request in, one answer out, without sessions.
+"""JSON-RPC messages of the protocol: each request gets one answer, and there are no sessions.
 
 The revision 2026-07-28 has no handshake: each request names its revision in a header and in `_meta`. Clients of earlier
-revisions begin with `initialize`, and the rest is the same.
+revisions begin with `initialize`. Other messages are the same.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def answer(caller: Caller, base_url: str, message: Any, headers: Mapping[s
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return make_error(INVALID_REQUEST, "the body is not one JSON-RPC request")
     if "id" not in message:
-        return Answer(202, None)  # a notification: nothing here waits for one
+        return Answer(202, None)  # a notification needs no answer
     id, parameters = message["id"], message.get("params", {})
     if not isinstance(id, str | int) or isinstance(id, bool) or not isinstance(parameters, dict):
         return make_error(INVALID_REQUEST, "the id is not a text or an integer, or params is not an object")

@@ -1,7 +1,7 @@
-"""Plans: a tool that moves, copies or removes describes the operation first, and does it when called with its plan.
+"""Plans: a tool that moves, copies or removes first describes the operation, and performs it in a call with the plan.
 
-A plan is a signed value: the end of its time, and a signature over the user, the token, the operation with its
-arguments, and the state of what it changes. It is used once.
+A plan is a signed value. It has its expiry, and a signature over the user, the token, the operation with its arguments,
+and the state of the entries that it changes. It is valid once.
 """
 
 from __future__ import annotations

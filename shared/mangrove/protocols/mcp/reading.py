@@ -21,7 +21,7 @@ from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.index import indexing
 from mangrove.tree.listing import entries
 
-MAX_FILE_BYTES = 1 << 20  # that one call reads or writes
+MAX_FILE_BYTES = 1 << 20  # of one call that reads or writes
 MAX_ROWS_PER_CALL = 1000
 DEFAULT_ROWS_PER_CALL = 200
 MAX_HITS_PER_CALL = 200
@@ -102,7 +102,7 @@ async def _read(call: ToolCall, offset: int, length: int) -> bytes:
 
 
 def _decode(content: bytes, is_start: bool) -> str:
-    """Return UTF-8 text. A character that the range cuts is left out. Raise BadRequest for other bytes."""
+    """Decode UTF-8 text. Leave out a character that the end of the range splits. Raise BadRequest for other bytes."""
     cut = 0
     while not is_start and cut < min(len(content), MAX_CONTINUATION_BYTES) and content[cut] & 0xC0 == 0x80:
         cut += 1

@@ -1,4 +1,4 @@
-"""The call of a tool: who calls, with which arguments."""
+"""The call of a tool: its caller and its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ToolCall:
     arguments: Mapping[str, Any]
 
     async def at(self, name: str = "path", right: Right = Right.READ) -> PathAccess:
-        """Return the access to the path in an argument, to use a right."""
+        """Return the access to the path in an argument, for the use of a right."""
         return await access.at(replace(self.caller, declared_right=right), str(self.arguments.get(name, "/")))
 
     def show(self, path: TreePath) -> str:

@@ -20,13 +20,13 @@ PATH: Schema = TEXT | {"description": "Path from / at the folder of the token.",
 PLAN: Schema = TEXT | {
     "description": "Id of the plan that the same call answered with before; without it, a plan is made."
 }
-MAX_TEXT_LENGTH = 4 << 20  # characters of an argument: a file of 1 MiB in Base64, or any text of it
+MAX_TEXT_LENGTH = 4 << 20  # characters of an argument: enough for a file of 1 MiB in Base64
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: `properties` and `required` are of the JSON schema of its arguments."""
+    """A tool. `properties` and `required` belong to the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ class Tool:
     is_reading: bool = False
 
     def describe(self) -> dict[str, Any]:
-        """Return the tool as lists have it."""
+        """Return the description of the tool for lists."""
         schema = {
             "type": "object", "properties": dict(self.properties), "required": list(self.required),
             "additionalProperties": False,
@@ -139,7 +139,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 async def call(caller: Caller, base_url: str, name: Any, arguments: Any) -> dict[str, Any]:
-    """Return the result of a tool; a failure is a result, too. Raise InvalidParameters."""
+    """Return the result of a tool, which may be a failure. Raise InvalidParameters."""
     tool = TOOLS.get(name) if isinstance(name, str) else None
     if tool is None:
         raise InvalidParameters("there is no tool of this name")

@@ -1,4 +1,4 @@
-"""The archive of a task in staging: a file that is stored in parts, and the records of each part for its end."""
+"""The archive of a task in staging: a file in parts, and for each part its records for the end of the archive."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from mangrove.tasks.core.steps import Run
 from mangrove.tree.operations.packing import PackedEntry
 
 PART_BYTES = 16 << 20
-MIN_BUCKET_PART_BYTES = 5 << 20  # S3 takes no less, except at the end of a file
-MAX_PARTS = 9_000  # S3 takes 10,000
+MIN_BUCKET_PART_BYTES = 5 << 20  # the minimum of S3, except at the end of a file
+MAX_PARTS = 9_000  # the maximum of S3 is 10,000
 MAX_DIRECTORY_BYTES = 64 << 20  # of one part
 DIRECTORY_HEAD = b"\0"  # before the records, since S3 returns no range of an empty object
 
 
 def list_packed(task_id: str, count: int) -> Manifest[PackedEntry]:
-    """Return the list of what a task packs."""
+    """Return the list of the entries that a task packs."""
     return Manifest(task_id, "packed", count, lambda row: PackedEntry(*row))
 
 
 async def find_archive(run: Run[CompressSpec, CompressCursor]) -> StagedPath:
-    """Return where the archive is in staging."""
+    """Return the path of the archive in staging."""
     return StagedPath(await staging.driver(), staging.get_path(run.task.id, run.spec.name))
 
 
 class ArchiveParts:
-    """The parts of the archive. The cursor says how many of them count."""
+    """The parts of the archive. The cursor has the number of valid parts."""
 
     def __init__(
         self, run: Run[CompressSpec, CompressCursor], path: StagedPath, partial: PartialFile, receipts: PartReceipts
@@ -61,7 +61,7 @@ class ArchiveParts:
         return 1 if platform().has_disk else MIN_BUCKET_PART_BYTES
 
     async def store(self, content: bytes, directory: bytes) -> None:
-        """Store the next part, and the records that the directory at the end has of it. The caller saves the cursor."""
+        """Store the next part, and its records for the directory at the end. The caller saves the cursor."""
         cursor = self._run.cursor
         number = cursor.parts + 1
         records = DIRECTORY_HEAD + directory
@@ -84,7 +84,7 @@ class ArchiveParts:
         return bytes(directory)
 
     async def finish(self) -> None:
-        """Make the file of the parts, unless a worker that died has done so."""
+        """Join the parts to a file, unless a worker that died has already done so."""
         size = self._run.cursor.size
         try:
             await self._storage.finish(
@@ -98,7 +98,7 @@ class ArchiveParts:
 
 
 async def open_parts(run: Run[CompressSpec, CompressCursor]) -> ArchiveParts:
-    """Return the archive of a run, begun anew if its parts do not fit the cursor any more."""
+    """Return the archive of a run. Begin it again if its parts do not fit the cursor any more."""
     path = await find_archive(run)
     await staging.make_parent(path.path)
     upload, source = Upload(None, time.time()), Entry(run.spec.name, None, 0.0, False)

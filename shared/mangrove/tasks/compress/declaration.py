@@ -26,26 +26,26 @@ class CompressSpec(Spec):
 
 @dataclass(kw_only=True)
 class CompressCursor(CopyCursor):
-    """The progress of the archive, as of its last part that is stored."""
+    """The progress of the archive at its last stored part."""
 
     entry_count: int = 0
-    """Rows of the list of what is packed."""
+    """The number of rows of the list of packed entries."""
     position: int = 0
-    """The row of the entry that is next, or that is being packed."""
+    """The row of the next or current entry."""
     is_begun: bool = False
     """The header of that file is in the archive."""
     offset: int = 0
     """Bytes of the file that are in the archive."""
     lost: str = ""
-    """The reason why zeros stand for the rest of the file; "" if it can be read."""
+    """The reason why the rest of the file is filled with zeros; "" if the file can be read."""
     header_offset: int = 0
     """Bytes of the archive before that header."""
     checksum: int = 0
     """The CRC-32 of the bytes so far."""
     parts: int = 0
-    """Parts of the archive that are stored."""
+    """The number of stored parts of the archive."""
     size: int = 0
-    """Bytes of these parts."""
+    """The bytes of these parts."""
     packed_count: int = 0
     """Entries in the archive."""
     is_packed: bool = False

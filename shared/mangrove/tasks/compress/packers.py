@@ -1,4 +1,4 @@
-"""The formats of archives that a task makes. A packer begins where the cursor says, and writes there how far it is."""
+"""The formats of archives that a task makes. A packer begins at the cursor, and saves its progress in the cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS = (".zip", ".tar.gz")
 
 
 class Packer(Protocol):
-    """The bytes of an archive; calls return those that are to be stored."""
+    """A writer of an archive. Its methods return the bytes to store."""
 
     needs_sizes: bool
     """The size of a file has to be known before it is packed."""
@@ -31,17 +31,17 @@ class Packer(Protocol):
     def end_file(self, packed: PackedEntry) -> bytes: ...
 
     def abandon_file(self) -> bool:
-        """Leave the present file out. False if that is not possible, so that zeros stand for the rest of it."""
+        """Leave out the current file. Return False if that is not possible, so that its rest is filled with zeros."""
         ...
 
     def add_error(self, packed: PackedEntry, text: str) -> bytes: ...
 
     def end_part(self) -> tuple[bytes, bytes]:
-        """Return the last bytes of a part, and the records that `finish` needs of it."""
+        """Return the last bytes of a part, and its records for `finish`."""
         ...
 
     def save(self, cursor: CompressCursor) -> None:
-        """Write into the cursor how far the packer is."""
+        """Save the progress of the packer in the cursor."""
         ...
 
     def finish(self, directory: bytes) -> bytes:
@@ -50,12 +50,12 @@ class Packer(Protocol):
 
 
 class ZipPacker:
-    """A ZIP file that stores files as they are."""
+    """A ZIP file without compression."""
 
     needs_sizes = False
 
     def __init__(self, cursor: CompressCursor, packed: PackedEntry | None) -> None:
-        """Go on with the file `packed`, if the cursor is in the middle of one."""
+        """Continue with the file `packed`, if the cursor is in the middle of a file."""
         self._writer = ZipWriter(cursor.size, cursor.packed_count)
         self._header_offset = cursor.header_offset
         if packed is not None and cursor.is_begun:
@@ -98,7 +98,7 @@ class ZipPacker:
 
 
 class TarPacker:
-    """A tar archive, compressed by gzip. Each part of it is a gzip member of its own."""
+    """A tar archive, compressed by gzip. Each part is a separate gzip member."""
 
     needs_sizes = True
 
@@ -130,7 +130,7 @@ class TarPacker:
         return self._writer.end_member(), b""
 
     def save(self, cursor: CompressCursor) -> None:
-        """Do nothing: a new writer goes on anywhere."""
+        """Do nothing: a new writer can continue at any position."""
 
     def finish(self, directory: bytes) -> bytes:
         return self._writer.finish()

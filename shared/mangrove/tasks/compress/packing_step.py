@@ -1,4 +1,4 @@
-"""One step of the making of an archive: entries go into the buffer of a part, and parts go into staging."""
+"""One step of packing an archive. Entries are added to the buffer of a part, and parts are stored in staging."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PackingStep:
     async def run_to_end(self) -> None:
         """Pack the entries from the position of the cursor on, and end the archive. Raise StepEnded.
 
-        After a failure the cursor is that of the last part that is stored.
+        After a failure, the cursor is at the last stored part.
         """
         self._stored = self._run.cursor.dump()
         try:
@@ -56,7 +56,7 @@ class PackingStep:
         await self._parts.finish()
 
     async def _pack_some(self, rows: Sequence[PackedEntry]) -> int:
-        """Pack the first entries. Return how many."""
+        """Pack the first entries. Return their number."""
         count = 0 if self._run.cursor.is_begun else split_groups(rows)
         if count:
             contents = await read_small_files(await self._authorize(), rows[:count])
@@ -122,12 +122,12 @@ class PackingStep:
         await self._end_part()
 
     async def _fill(self, packed: PackedEntry) -> None:
-        """Add zeros for the rest of a file that cannot be read any more."""
+        """Fill the rest of a file that cannot be read any more with zeros."""
         while (left := (packed.size or 0) - self._run.cursor.offset) > 0:
             await self._add_block(bytes(min(left, ZEROS_BYTES)))
 
     async def _replace(self, packed: PackedEntry, problem: Problem) -> None:
-        """Add the text that stands for an entry; nothing for one that the owner may not read any more."""
+        """Add the text that replaces an entry. Add nothing for an entry that the owner may not read any more."""
         if isinstance(problem, Unreachable):
             raise problem
         if isinstance(problem, NotReadable):

@@ -1,6 +1,6 @@
-"""The entries that a link to an archive stands for, kept in staging until the link has ended.
+"""The entries of a link to an archive, stored in staging until the link expires.
 
-An address cannot have thousands of names, and never has a password.
+The address does not contain them, because it cannot have thousands of names and must not have a password.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mangrove.tasks.core.staging import StagedPath
 SELECTION = "selection"  # the name in staging
 MAX_SELECTION_BYTES = 64 << 20
 _ID = re.compile(r"[A-Za-z0-9_-]{21}")
-NO_RECORD_KEY = b""  # what the password is bound to; no encrypted attribute of a record has it
+NO_RECORD_KEY = b""  # the context of the encrypted password; no attribute of a record has the same
 
 
 @dataclass(kw_only=True)
@@ -53,7 +53,7 @@ async def store_selection(id: str, selection: Selection) -> None:
 
 
 async def load_selection(id: str) -> Selection:
-    """Return a stored selection. Raise ResourceNotFound if there is none any more."""
+    """Return a stored selection. Raise ResourceNotFound if it does not exist any more."""
     if not _ID.fullmatch(id):
         raise ResourceNotFound("the link has ended")
     path = StagedPath(await staging.driver(), staging.get_path(id, SELECTION))

@@ -1,7 +1,7 @@
 """The machine that packs files: Plan lists them, Pack makes the archive and stores it, Settle cleans up.
 
-The archive grows in staging, part by part. After each part the cursor says which byte of which file comes next, so a
-worker that dies leaves at most one part to be made again. Plan begins anew: it only lists what one archive may hold.
+The archive is stored in staging, part by part. After each part the cursor has the next file and its next byte, so at
+most one part is repeated after a worker died. An interrupted Plan begins again, since it only lists entries.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.packing import ListedTooSlowly, PackLimits, find_root, walk
 
-STEP_SECONDS = 10.0  # on a standalone service; long, since each step ends a part
+STEP_SECONDS = 10.0  # on a standalone service; long, because each step ends a part
 
 CompressRun: TypeAlias = Run[CompressSpec, CompressCursor]
 
 
 async def plan(run: CompressRun) -> bool:
-    """List what is packed."""
+    """List the entries to pack."""
     before = run.cursor
     run.cursor = CompressCursor(attempt=run.task.attempt, partial=before.partial, has_receipts=before.has_receipts)
     await abandon_partial(run)  # of an earlier run
@@ -65,7 +65,7 @@ async def _find_selection(run: CompressRun) -> tuple[PathAccess, list[str]]:
 
 
 async def _check_target(run: CompressRun) -> None:
-    """Raise AccessDenied or its like if the owner may not store the archive."""
+    """Raise AccessDenied or another Problem if the owner may not store the archive."""
     spec = run.spec
     if spec.target_dir:
         caller = await authorization.authorize_caller(run.task, Right.WRITE)
@@ -75,7 +75,7 @@ async def _check_target(run: CompressRun) -> None:
 
 
 async def pack(run: CompressRun) -> bool:
-    """Make the next parts of the archive, then store it. True if there is more."""
+    """Make the next parts of the archive, then store it. Return True if more work is left."""
     await _check_target(run)
     try:
         if not run.cursor.is_packed:
@@ -127,7 +127,7 @@ async def _store(run: CompressRun) -> None:
 
 
 async def clean(run: CompressRun, state: State) -> None:
-    """Remove what is in staging, except the names for a retry and an archive that stays there."""
+    """Remove the files in staging, except the names for a retry and an archive that stays there."""
     await run.flush()
     await abandon_partial(run)
     await drop_receipts(run)

@@ -1,4 +1,4 @@
-"""Share links as their owners and the administrators manage them."""
+"""Management of share links by their owners and by administrators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ID_LENGTH = 12  # letters of a random id: 71 bits
 MAX_ID_LENGTH = 64  # characters
 MAX_SHARE_LINKS_PER_USER = 1000
 MAX_SHARED_PATHS = 500  # of one share link
-MAX_SHARED_PATHS_BYTES = 64 << 10  # all of them together, so that a record stays below 400 KB
+MAX_SHARED_PATHS_BYTES = 64 << 10  # of all paths together, so that a record stays below 400 KB
 MAX_EXTENSIONS = 100
 _ID = re.compile(r"[A-Za-z0-9_\-\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff]+")
 _EXTENSION = re.compile(r"[^./\\\s\x00-\x1f]{1,16}")
@@ -102,7 +102,7 @@ class ShareEntry:
 
 
 def list_page(caller: Caller, cut: Callable[[list[str]], list[str]]) -> tuple[list[ShareEntry], int]:
-    """Return one page of the caller's share links by id, of all for an administrator; and the number of all."""
+    """Return one page of the caller's share links by id, for an administrator of all; and the total number."""
     if caller.scope is not None and not caller.is_admin:
         own = share_links.get_many(share_links.find_ids(caller.user.id))
         visible = {link.id: link for link in own if _is_own(caller, link)}
@@ -115,7 +115,7 @@ def list_page(caller: Caller, cut: Callable[[list[str]], list[str]]) -> tuple[li
 
 
 def get(caller: Caller, id: str) -> ShareEntry:
-    """Return a share link of the caller, any one for an administrator. Raise ResourceNotFound."""
+    """Return a share link of the caller, for an administrator any share link. Raise ResourceNotFound."""
     return _describe([_get_own(caller, id)])[0]
 
 
@@ -132,23 +132,23 @@ def _get_own(caller: Caller, id: str) -> ShareLink:
 
 
 def _is_own(caller: Caller, link: ShareLink) -> bool:
-    """True for a share link of the caller, whose objects are all within the root of the caller if that is a token."""
+    """True for a share link of the caller. For a token, all objects of the link have to be within its root."""
     if link.owner != caller.user.id:
         return False
     return caller.scope is None or all(TreePath(path).within(caller.base) for path in link.files)
 
 
 def _get_changeable(caller: Caller, id: str) -> ShareLink:
-    """Return a share link as `get` does. Raise AccessDenied for a token that is for reading alone."""
+    """Return a share link as `get` does. Raise AccessDenied for a token that only reads."""
     if not caller.may_change:
         raise AccessDenied
     return _get_own(caller, id)
 
 
 async def create(caller: Caller, id: str, creator: str, fields: ShareFields, visits: int) -> ShareEntry:
-    """Create a share link of the caller; an administrator may create one of another user, `creator`.
+    """Create a share link of the caller. An administrator may create one for another user, `creator`.
 
-    `id`: the chosen id, "" for a random one.
+    `id`: the chosen id, "" for a random id.
     """
     record = fields.to_record()
     owner = await asyncio.to_thread(_find_creator, caller, creator) or caller.user
@@ -171,7 +171,7 @@ def _create(owner: User, id: str, record: dict[str, Any]) -> ShareLink:
 async def update(
     caller: Caller, id: str, new_id: str, creator: str, fields: ShareFields, visits: int | None
 ) -> ShareEntry:
-    """Replace the fields of a share link, and its id unless `new_id` is empty. `visits`: None to keep their number."""
+    """Replace the fields of a share link, and its id unless `new_id` is empty. `visits`: None keeps the number."""
     link = await asyncio.to_thread(_get_changeable, caller, id)
     record = fields.to_record()
     owner = await asyncio.to_thread(_find_creator, caller, creator) or await users.find_by_id(link.owner)
@@ -209,7 +209,7 @@ def delete(caller: Caller, id: str) -> None:
 
 
 def _find_creator(caller: Caller, creator: str) -> User | None:
-    """Return the user in a request; None if it names nobody, or somebody else than a caller without the right to."""
+    """Return the user in a request; None without a name, or if the caller may not create links of this user."""
     if not creator or creator == caller.user.username:
         return caller.user if creator else None
     user = users.find(creator) if caller.is_admin else None

@@ -1,4 +1,4 @@
-"""Downloads of shared files: the access of the visitor, and the way of the bytes."""
+"""Downloads of shared files: the access of the visitor, and the source of the bytes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class SharedDownload:
 
     @property
     def must_proxy(self) -> bool:
-        """True if the bytes pass through the service: the setting requires it, or the storage has no address."""
+        """True if the bytes pass through the service: by the setting, or because the storage has no address."""
         return self.file.settings.share_force_proxy or self.file.must_proxy
 
     def require_preview(self) -> None:
-        """Raise AccessDenied unless the setting gives visitors previews."""
+        """Raise AccessDenied unless the setting allows previews for visitors."""
         if not self.file.settings.share_preview:
             raise AccessDenied("sharing previews are not allowed")
 
@@ -35,7 +35,7 @@ class SharedDownload:
 async def authorize(raw: str, password: str, source: str, right: Right = Right.READ) -> SharedDownload:
     """Return the file at `<id>[/path]` of a share link, on a route that declares `right`.
 
-    Problems are those of `visits.at`. The caller hides the paths in messages with `visits.hide_paths`.
+    Raise the problems of `visits.at`. The caller hides the paths in messages with `visits.hide_paths`.
     """
     access = await open_shared(raw, password, source, right)
     if right is Right.READ_ARCHIVES:
@@ -49,8 +49,8 @@ async def authorize(raw: str, password: str, source: str, right: Right = Right.R
 async def open_shared(raw: str, password: str, source: str, right: Right = Right.READ) -> PathAccess:
     """Return the access of a visitor to `<id>[/path]` of a share link whose content visitors may read.
 
-    The root of a share of several files and folders has no place in the tree: its `share.roots` are the accesses to
-    them. ShareNotFound, ShareEnded, NotReadable, TooMany, EntryNotFound, or AccessDenied.
+    The root of a share of several files and folders is not in the tree: its `share.roots` are the accesses to them.
+    Raise ShareNotFound, ShareEnded, NotReadable, TooMany, EntryNotFound or AccessDenied.
     """
     access = await visits.at(PREFIX / raw, password, right, source)
     assert access.share is not None

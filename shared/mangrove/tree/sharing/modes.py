@@ -1,4 +1,4 @@
-"""The modes of a share link: its visitors read, upload without seeing what is there, or do both."""
+"""The modes of a share link: visitors read, upload without seeing the content, or do both."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def takes_uploads(mode: str) -> bool:
 
 
 def shows_content(mode: str) -> bool:
-    """True if visitors see what is there."""
+    """True if visitors see the content."""
     return mode in (READ, BOTH)

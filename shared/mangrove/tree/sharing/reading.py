@@ -1,4 +1,4 @@
-"""Listings and single objects, of the tree and of share links: what `fs/list` and `fs/get` answer."""
+"""The answers of `fs/list` and `fs/get`: listings and single objects, of the tree and of share links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mangrove.tree.listing.rows import make_row
 from mangrove.tree.sharing.shared_path import SharedPath
 from mangrove.tree.sharing.uploads import list_sent
 
-ROOT_LOOKUP_CONCURRENCY = 16  # shared files and folders that are looked up at a time
+ROOT_LOOKUP_CONCURRENCY = 16  # shared files and folders that are looked up concurrently
 ROOT_PATH = TreePath("/")
 
 
@@ -30,7 +30,7 @@ async def list_folder(
 ) -> dict[str, Any]:
     """Return the answer of `fs/list`. `base`: the address of the service, for thumbnails.
 
-    A share link that shows no content lists the files that were sent in the `session`.
+    A share link that does not show its content lists the files that were sent in the `session`.
     """
     share = access.share
     if share is None:
@@ -64,7 +64,7 @@ async def _list_sent(access: PathAccess, share: SharedPath, request: PageRequest
 
 
 def describe(share: SharedPath) -> dict[str, Any]:
-    """Return what visitors may know of a share link itself."""
+    """Return the properties of a share link that visitors may see."""
     link = share.link
     names = ("id", "mode", "max_file_size", "max_total_size", "max_files", "extensions")
     expires = rows.format_time(link.expires / 1000) if link.expires is not None else None
@@ -72,7 +72,7 @@ def describe(share: SharedPath) -> dict[str, Any]:
 
 
 def _use_order(request: PageRequest, share: SharedPath) -> PageRequest:
-    """Return the request in the order of the share link, unless it names an order."""
+    """Return the request with the order of the share link, unless the request names an order."""
     link = share.link
     if request.order_by or not (link.order_by or link.extract_folder):
         return request
@@ -85,7 +85,7 @@ def _use_order(request: PageRequest, share: SharedPath) -> PageRequest:
 
 
 async def _list_shared(access: PathAccess, request: PageRequest, ordered: PageRequest, base: str) -> dict[str, Any]:
-    """List a folder; one that is too large for the order of the share link in that of its storage."""
+    """List a folder. A folder that is too large for the order of the share link has the order of its storage."""
     try:
         return await browse.list_folder(access, ordered, False, base)
     except TooLarge:
@@ -117,10 +117,10 @@ def _make_thumb_url(settings: Settings, share: SharedPath, entry: Entry, base: s
 
 
 async def _find_root(name: str, access: PathAccess) -> Entry | None:
-    """Return the entry of a shared file or folder under its name in the share, None if there is none."""
+    """Return the entry of a shared file or folder with its name in the share, None if it does not exist."""
     try:
         entry = await _look_up(access)
-    except Problem:  # one that cannot be read hides no other
+    except Problem:  # an entry that cannot be read does not hide the others
         return None
     return entry._replace(name=name)
 

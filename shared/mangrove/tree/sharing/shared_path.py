@@ -1,4 +1,4 @@
-"""Paths of share links: `/@s/<id>[/…]`, and their counterparts in the tree."""
+"""Paths of share links: `/@s/<id>[/…]`, and the corresponding paths in the tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT_NAME = "root"  # of a shared root of the tree
 
 @dataclass(frozen=True, slots=True)
 class SharedPath:
-    """The part of a share link that a path lies in."""
+    """The part of a share link that contains a path."""
 
     link: ShareLink
     root: TreePath
@@ -32,7 +32,7 @@ class SharedPath:
     creator: str
     """Name of the owner."""
     roots: Mapping[str, PathAccess] = field(default_factory=dict, hash=False, compare=False)
-    """For the root of a share of several files and folders: the access to each, by its name in the share."""
+    """For the root of a share of several files and folders: the access to each of them, by name in the share."""
 
     @property
     def name(self) -> str:
@@ -41,12 +41,12 @@ class SharedPath:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The values of which addresses of its files are made."""
+        """The values from which addresses of its files are made."""
         return self.link.id, self.link.password, self.root, self.prefix
 
     @property
     def shows_content(self) -> bool:
-        """True if visitors see what is there."""
+        """True if visitors see the content."""
         return shows_content(self.link.mode)
 
     @property
@@ -55,7 +55,7 @@ class SharedPath:
         return takes_uploads(self.link.mode)
 
     def find_inner(self, path: TreePath) -> TreePath:
-        """Return the counterpart of a path of the tree below the root of the share. EntryNotFound if it is outside."""
+        """Return the path in the share for a path of the tree. Raise EntryNotFound if it is outside of the share."""
         if self.roots:
             return TreePath("/")
         if not path.within(self.root):
@@ -63,7 +63,7 @@ class SharedPath:
         return self.prefix / path.below(self.root)
 
     def find_path(self, path: TreePath) -> TreePath:
-        """Return the counterpart of a path of the tree, with the id of the share link."""
+        """Return the path in the share for a path of the tree, with the id of the share link."""
         return PREFIX / self.link.id / self.find_inner(path)
 
     def make_url(self, base: str, route: str, path: TreePath, query: str = "") -> str:
@@ -83,7 +83,7 @@ def is_shared(path: TreePath) -> bool:
 
 
 def split(path: TreePath) -> tuple[str, TreePath]:
-    """Return the id and the inner path of a path of a share link. BadRequest without an id."""
+    """Return the id and the inner path of a path of a share link. Raise BadRequest without an id."""
     id, _, inner = path.below(PREFIX)[1:].partition("/")
     if not id:
         raise BadRequest("invalid share id")

@@ -1,4 +1,4 @@
-"""Uploads of visitors of share links: what is refused, the name of the file, the receipt."""
+"""Uploads of visitors of share links: refusals, the name of the file, the receipt."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MAX_SESSION_LENGTH = 128  # characters
 async def find_target(raw: str, password: str, source: str) -> PathAccess:
     """Return the access to a new file at `<id>/<name>` of a share link that takes uploads.
 
-    The folder is the shared one, or in the mode `both` one below. ShareNotFound, ShareEnded, NotReadable, TooMany, or
-    AccessDenied.
+    The folder is the shared one, or in the mode `both` also one below. Raise ShareNotFound, ShareEnded, NotReadable,
+    TooMany or AccessDenied.
     """
     path = PREFIX / raw
     if path.parent == PREFIX or path == PREFIX:
@@ -52,9 +52,9 @@ async def open_target(caller: Caller, raw: str, password: str) -> PathAccess:
 
 
 async def choose_target(access: PathAccess, size: int) -> PathAccess:
-    """Return the access to the file of an upload that begins: beside another file if its name is taken.
+    """Return the access to the file of a new upload, under another name if its name is taken.
 
-    Raise ShareLimitReached or BadRequest for a file that the share link does not take.
+    Raise ShareLimitReached or BadRequest for a file that the share link does not accept.
     """
     await check_limits(access, size)
     return access.parent.child(await choose_free_name(access, await access.locate("")))
@@ -66,7 +66,7 @@ def _get_share(access: PathAccess) -> SharedPath:
 
 
 async def check_limits(access: PathAccess, size: int | None) -> None:
-    """Raise ShareLimitReached or BadRequest for a file that the share link does not take."""
+    """Raise ShareLimitReached or BadRequest for a file that the share link does not accept."""
     link = _get_share(access).link
     extension = access.path.name.rpartition(".")[2].lower() if "." in access.path.name else ""
     if link.extensions and extension not in link.extensions:
@@ -96,14 +96,14 @@ async def reserve(access: PathAccess, size: int) -> None:
 
 
 async def release(access: PathAccess, size: int) -> None:
-    """Take back the count of a file that was not stored."""
+    """Undo the count of a file that was not stored."""
     await asyncio.to_thread(share_uploads.release, _get_share(access).link, size)
 
 
 async def store(
     access: PathAccess, body: AsyncIterator[bytes], upload: Upload, hashes: Mapping[str, str], session: str
 ) -> UploadReceipt:
-    """Store a file, beside another one if its name is taken, and return its receipt.
+    """Store a file, under another name if its name is taken. Return its receipt.
 
     What can be refused is refused before the body is read.
     """
@@ -143,7 +143,7 @@ async def list_sent(share: SharedPath, session: str) -> list[UploadReceipt]:
 
 
 class _CountedBody:
-    """A body, with the number and the SHA-256 of the bytes that were read."""
+    """A body that counts its bytes and computes their SHA-256."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body

@@ -1,7 +1,7 @@
-"""Share links as their visitors open them.
+"""Access of visitors to share links.
 
-Each request reads the record and evaluates it: a visitor has the rights that the owner has at this moment, reduced to
-those that the share gives. Visitors learn nothing of what lies above the shared files.
+Each request reads and evaluates the record. A visitor has the current rights of the owner, reduced to those that the
+share gives. Nothing above the shared files is visible to visitors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, split
 
 MAX_UNKNOWN_IDS_PER_SOURCE = 100  # within LOCK_SECONDS
-ADMITTED_SECONDS = 60.0  # for which a process remembers a visitor who was counted
+ADMITTED_SECONDS = 60.0  # for which a process remembers a counted visitor
 ADMITTED: CacheKind[tuple[int, str], float] = CacheKind("visitors of share links", 4096)
 """The end, on the monotonic clock, by the number of the share link and the visitor."""
 
@@ -58,8 +58,8 @@ class _Root(NamedTuple):
     """A shared file or folder."""
 
     path: TreePath
-    password: str  # of the rule there
-    visitor: Caller  # with the rights that a visitor has there
+    password: str  # of the rule for this path
+    visitor: Caller  # with the rights of a visitor for this path
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Opened:
         return PathAccess.make(root.visitor, path, root.password, self.settings, self.rules, self.table, share)
 
     def make_root(self, path: TreePath, accesses: Mapping[str, PathAccess]) -> PathAccess:
-        """Return the access to the root of a share of several, which is not in the tree: it has no storage."""
+        """Return the access to the root of a share of several files, which is not in the tree and has no storage."""
         share = SharedPath(self.link, path, TreePath("/"), self.owner.username, accesses)
         return PathAccess(self.visitor, path, "", self.settings, self.rules, MountTable(0, []), (), share)
 
@@ -93,8 +93,8 @@ class _Opened:
 async def open_path(caller: Caller, raw: str, password: str, verb: str = "list") -> AsyncIterator[PathAccess]:
     """Yield the access to a path of the tree, or of a share link: `/@s/<id>[/…]` with the password of the share.
 
-    In the context of a share, failures name no paths of the tree; `verb` is part of their message. A stranger opens
-    share links only.
+    In the context of a share, messages of failures contain `verb` and no paths of the tree. A request without a user
+    can open share links only.
     """
     path = TreePath(raw)
     if is_shared(path):
@@ -107,10 +107,10 @@ async def open_path(caller: Caller, raw: str, password: str, verb: str = "list")
 async def at(path: TreePath, password: str, right: Right, source: str, *, is_visit: bool = True) -> PathAccess:
     """Return the access of a visitor to a path of a share link, as its owner on a route that declares `right`.
 
-    `is_visit`: the request is counted, and refused if the share link takes no more visits.
+    `is_visit`: the request is counted, and refused if the share link accepts no more visits.
 
-    ShareNotFound, ShareEnded, NotReadable for a wrong password, TooMany after too many of them, EntryNotFound for a
-    name that is not shared.
+    Raise ShareNotFound, ShareEnded, NotReadable for a wrong password, TooMany after too many wrong passwords, or
+    EntryNotFound for a name that is not shared.
     """
     id, inner = split(path)
     share = await _open(id, password, right, source, is_visit)
@@ -129,7 +129,7 @@ async def at(path: TreePath, password: str, right: Right, source: str, *, is_vis
 async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
     """Return the access of a visitor to the target of an upload that began through a share link.
 
-    The password of the link was right at the beginning. EntryNotFound if the target is not shared any more.
+    The password of the link was checked at the beginning. Raise EntryNotFound if the target is not shared any more.
     """
     share = await _open(id, None, Right.WRITE, source, False)
     for name, root in share.roots.items():
@@ -139,7 +139,7 @@ async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
 
 
 async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _Opened:
-    """Open a share link. `password`: None for a visitor who is known already."""
+    """Open a share link. `password`: None for a visitor whose password was checked before."""
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
     now = configuration.cached()
@@ -160,13 +160,13 @@ async def _open(id: str, password: str | None, right: Right, source: str, is_vis
 
 
 def is_open(link: ShareLink, owner: User, now: float) -> bool:
-    """True if a share link and its owner are not disabled, and it is not over. `now`: seconds since the epoch."""
+    """True if a share link is not expired, and neither it nor its owner is disabled. `now`: seconds since the epoch."""
     is_over = link.expires is not None and link.expires <= now * 1000
     return not (link.disabled or is_over or owner.disabled or owner.role == GUEST)
 
 
 def _load(id: str, client: str) -> ShareLink:
-    """Return the share link of an id. ShareNotFound, or TooMany after too many unknown ids of a client."""
+    """Return the share link with an id. Raise ShareNotFound, or TooMany after too many unknown ids from a client."""
     key = f"share-source#{client}"
     if client:
         counts, _ = counters.read([key], key, LOCK_SECONDS)
@@ -182,7 +182,7 @@ def _load(id: str, client: str) -> ShareLink:
 
 
 def _make_visitor(sharer: Caller, right: Right, source: str) -> Caller:
-    """Return the owner as lists of readers name the owner, without any right: also an administrator has none."""
+    """Return the owner without any rights, even for an administrator. Lists of readers still apply to the owner."""
     groups = sharer.groups and GroupPermissions(sharer.groups.group_ids, 0, {})
     return Caller(replace(sharer.user, role=NORMAL, permission=0), right, source, groups=groups)
 
@@ -192,8 +192,8 @@ def _find_roots(
 ) -> Iterator[tuple[str, _Root]]:
     """Yield the shared files and folders that the owner may read and share.
 
-    A visitor needs no password of a rule there if the owner needs none. Passwords of rules below, and names that rules
-    hide, are kept from visitors.
+    A visitor needs no password of a rule there if the owner needs none. Folders below with a password, and names that
+    rules hide, stay closed to visitors.
     """
     for name, path in name_roots(map(TreePath, link.files)).items():
         aliased_paths = table.find_aliased_paths(path)
@@ -208,7 +208,7 @@ def _find_roots(
 
 
 def _add_rights(visitor: Caller, sharer: Caller, path: TreePath, link: ShareLink) -> Caller:
-    """Return the visitor with those rights of the owner at a path that the share gives."""
+    """Return the visitor with the rights of the owner at a path, reduced to those that the share gives."""
     given_rights = Right.READ_ARCHIVES if shows_content(link.mode) else Right.READ
     rights = given_rights if sharer.has(given_rights, path) else Right.READ
     if takes_uploads(link.mode) and sharer.has(Right.WRITE, path):
@@ -227,7 +227,7 @@ async def _check_password(link: ShareLink, password: str, source: str) -> None:
 
 
 async def is_used_up(link: ShareLink) -> bool:
-    """True if a share link takes no more visits."""
+    """True if a share link accepts no more visits."""
     if link.max_accessed == 0:
         return False
     visits = await asyncio.to_thread(share_links.count_visits, [link])
@@ -235,7 +235,7 @@ async def is_used_up(link: ShareLink) -> bool:
 
 
 async def _count_visit(link: ShareLink, source: str) -> None:
-    """Count the visit. ShareEnded if the share link takes no more."""
+    """Count the visit. Raise ShareEnded if the share link accepts no more visits."""
     visitor = find_client(source)
     if not visitor:
         return
@@ -249,7 +249,7 @@ async def _count_visit(link: ShareLink, source: str) -> None:
 
 @contextmanager
 def hide_paths(verb: str) -> Iterator[None]:
-    """Replace the messages of failures of storages by those of their classes, which name no path."""
+    """Replace the messages of storage failures by those of their classes, which do not contain paths."""
     try:
         yield
     except NotMounted:

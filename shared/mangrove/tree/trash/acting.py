@@ -25,5 +25,5 @@ def note_caller(caller: Caller) -> None:
 
 
 def find_remover() -> Remover:
-    """Return the present caller; one without an id for work of the service itself."""
+    """Return the current caller. It has no id for work of the service itself."""
     return _remover.get()

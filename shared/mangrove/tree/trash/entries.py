@@ -44,10 +44,10 @@ from mangrove.tree.trash.keeping import delete_content, get_folder, get_path, re
 MAX_IDS_PER_REQUEST = 1000
 MAX_ENTRIES_PER_PAGE = 1000
 DEFAULT_ENTRIES_PER_PAGE = 200
-MAX_ENTRIES_PER_EMPTYING = 10_000  # of a request; a further one goes on
-MAX_ROWS_PER_LISTING = 20_000  # that are read to find the entries of a page
+MAX_ENTRIES_PER_EMPTYING = 10_000  # of one request; a further request continues
+MAX_ROWS_PER_LISTING = 20_000  # read to find the entries of a page
 ROWS_PER_READ = 500
-MAX_NUMBERED_NAMES = 100  # that are tried for an entry whose name is taken
+MAX_NUMBERED_NAMES = 100  # tried for an entry whose name is taken
 DAY_SECONDS = 24 * 3600
 
 
@@ -73,9 +73,9 @@ class TrashItem:
 
 
 def find_days(folder: PathAccess) -> int | None:
-    """Return the days for which entries removed from a folder are kept, 0 if they are not.
+    """Return the days for which entries removed from a folder are kept, 0 if they are not kept.
 
-    None if it is not known: outside of storages, and in one that shows others.
+    None if that is unknown: outside of storages, and in a storage that shows other storages.
     """
     try:
         mount = folder.find_mount()[0]
@@ -85,13 +85,13 @@ def find_days(folder: PathAccess) -> int | None:
 
 
 def _read_days(mount: Mount) -> int:
-    """Return the option `trash_days` of a storage, whose driver need not run."""
+    """Return the option `trash_days` of a storage, even if its driver does not run."""
     if mount.driver is not None:
         return read_option(mount.driver, "trash_days")
     try:
         days = orjson.loads(mount.storage.addition or "{}").get("trash_days")
     except (orjson.JSONDecodeError, AttributeError):
-        return 0  # its driver does not start either
+        return 0  # the driver does not start with these options either
     return days if isinstance(days, int) else 0
 
 
@@ -106,14 +106,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class TrashQuery:
-    """The entries that a caller asks for: the own ones, all in a folder, or as an administrator all."""
+    """The requested entries: those of the caller, those from a folder, or, for an administrator, all."""
 
     caller: Caller
     folder: PathAccess | None = None
     password: str = ""
 
     async def find_visible(self, entry: TrashEntry) -> TrashItem | None:
-        """Return the entry if the caller may see it. One that another user removed takes the right to restore it."""
+        """Return the entry if the caller may see it: removed by the caller, or one that the caller may restore."""
         try:
             item = await find_item(self.caller, entry, self.password)
         except Problem:
@@ -140,7 +140,7 @@ class TrashQuery:
 
 
 async def iterate(query: TrashQuery, start: str) -> AsyncIterator[tuple[str, TrashItem | None]]:
-    """Yield the entries after an id, the newest first, each with its id; None for one that the caller may not see."""
+    """Yield the entries after an id with their ids, the newest first. Yield None for an entry that is not visible."""
     read = await query.make_reader()
     while rows := await asyncio.to_thread(read, start):
         async for row in iterate_chunked(rows):
@@ -149,7 +149,7 @@ async def iterate(query: TrashQuery, start: str) -> AsyncIterator[tuple[str, Tra
 
 
 async def list_page(query: TrashQuery, start: str, limit: int) -> tuple[list[TrashItem], str]:
-    """Return at most `limit` entries after the id `start`, and where the next page begins; "" at the end."""
+    """Return at most `limit` entries after the id `start`, and the id at which the next page begins, "" at the end."""
     await repair.finish_removals()
     limit = min(limit, MAX_ENTRIES_PER_PAGE) if limit > 0 else DEFAULT_ENTRIES_PER_PAGE
     items: list[TrashItem] = []
@@ -163,7 +163,7 @@ async def list_page(query: TrashQuery, start: str, limit: int) -> tuple[list[Tra
 
 
 async def find_item(caller: Caller, entry: TrashEntry, password: str) -> TrashItem:
-    """Return the place of an entry in the tree. EntryNotFound where the caller may not see it."""
+    """Return an entry with its access in the tree. Raise EntryNotFound if the caller may not see it."""
     table = await mounts.ready()
     mount = table.by_id.get(entry.storage_id)
     if mount is None:
@@ -197,7 +197,7 @@ def _check_rights(item: TrashItem) -> None:
 
 
 def parse_ids(ids: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the storage ids and ids of entries. BadRequest for too many, or a text that is not an id."""
+    """Return the storage ids and ids of entries. Raise BadRequest for too many ids, or a text that is not an id."""
     if not ids or len(ids) > MAX_IDS_PER_REQUEST:
         raise BadRequest(f"{len(ids)} ids in one request, from 1 to {MAX_IDS_PER_REQUEST} are taken")
     keys: list[tuple[int, str]] = []
@@ -242,9 +242,10 @@ async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) 
 
 
 async def restore(caller: Caller, ids: Sequence[str], overwrite: bool, password: str) -> Outcome:
-    """Give entries back the paths that they came from, in folders that are made anew.
+    """Move entries back to their original paths. Create missing folders.
 
-    A taken name gets a number, or with `overwrite` its entry is replaced. One that fails does not keep the others.
+    If a name is taken, the entry gets a number, or with `overwrite` replaces the existing entry. A failure of an entry
+    does not stop the others.
     """
     outcome = Outcome()
     for item in await _find_items(caller, ids, password, outcome):
@@ -278,12 +279,12 @@ async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: s
             await _move_back(item.entry, storage_path.parent.child(free_name), overwrite=False)
             return target.path
         except EntryExists:
-            pass  # the next name
+            pass  # try the next name
     raise EntryExists
 
 
 async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
-    """Move what an entry replaces into the trash, unless a file replaces a file in one step."""
+    """Move the entry at the target into the trash, unless a file replaces a file in one step."""
     present = await find_entry(storage_path)
     is_in_one_step = not storage_path.driver.capabilities.versions
     if present is not None and (present.is_dir or item.entry.is_dir or not is_in_one_step):
@@ -291,7 +292,7 @@ async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
 
 
 def _list_free_names(name: str, is_dir: bool) -> list[str]:
-    """Return the names that are tried for an entry: its own, then with a number before the suffix."""
+    """Return the names to try for an entry: its own name, then names with a number before the suffix."""
     stem, dot, suffix = ("", "", "") if is_dir else name.rpartition(".")
     stem, suffix = (stem, dot + suffix) if stem else (name, "")
     names = [name]
@@ -302,7 +303,7 @@ def _list_free_names(name: str, is_dir: bool) -> list[str]:
 
 
 async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool) -> None:
-    """Move an entry out of the trash: intent, move, record. EntryExists where the name is taken."""
+    """Move an entry out of the trash: intent, move, record. Raise EntryExists if the name is taken."""
     async with (
         journal.restore(target, is_folder=entry.is_dir),
         lock_name(target, overwrite=overwrite),
@@ -332,7 +333,7 @@ async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None
 
 
 async def delete(caller: Caller, ids: Sequence[str], password: str) -> Outcome:
-    """Delete entries for good."""
+    """Delete entries permanently."""
     outcome = Outcome()
     items = await _find_items(caller, ids, password, outcome)
     await _delete_items(items, outcome)
@@ -340,7 +341,7 @@ async def delete(caller: Caller, ids: Sequence[str], password: str) -> Outcome:
 
 
 async def empty(query: TrashQuery) -> tuple[Outcome, bool]:
-    """Delete the entries that the caller sees and may delete. True if more are left for a further request."""
+    """Delete the entries that the caller sees and may delete. Return True if a further request has to continue."""
     outcome = Outcome()
     items: list[TrashItem] = []
     has_more = False
@@ -354,7 +355,7 @@ async def empty(query: TrashQuery) -> tuple[Outcome, bool]:
 
 
 async def _delete_items(items: Sequence[TrashItem], outcome: Outcome) -> None:
-    """Delete entries. They are gone from the trash at once; what takes too long the next clean-up deletes."""
+    """Delete entries. They disappear from the trash immediately. The next clean-up continues long deletions."""
     allowed: list[TrashItem] = []
     async for item in iterate_chunked(items):
         try:

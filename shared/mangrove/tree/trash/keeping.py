@@ -1,7 +1,7 @@
-"""The place that every removal and every replacement of a mounted storage passes: it keeps the old entry.
+"""The operations that keep old entries when a mounted storage removes or replaces them.
 
-`keep_removed` puts itself before the operations of a driver. What the tree, the protocols, the tasks and other storages
-(Alias, Crypt) do with the storage goes through these.
+`keep_removed` wraps the operations of a driver. The tree, the protocols, the tasks and other storages (Alias, Crypt)
+call the wrapped operations.
 
 The order of effects: an intent is recorded, the entry gets a path in the hidden folder in one step, the record becomes
 final. `tree.trash.repair` settles the intents of a process that died.
@@ -25,14 +25,14 @@ from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.trash.acting import find_remover
 
 MAX_VERSIONS_PER_FILE = 1000
-MIN_FREED_BYTES = 64 << 20  # of the trash of a full storage
+MIN_FREED_BYTES = 64 << 20  # freed in the trash of a full storage
 MAX_FREED_ENTRIES = 100
 WRITES = ("write", "finish")
 TRANSFERS = ("rename", "move", "copy")
 
 
 def get_folder(entry: TrashEntry) -> TreePath:
-    """Return the folder that holds nothing but the entry."""
+    """Return the folder that contains only the entry."""
     return TRASH_FOLDER / entry.id
 
 
@@ -42,13 +42,13 @@ def get_path(entry: TrashEntry) -> TreePath:
 
 
 def read_option(driver: Driver, name: str) -> int:
-    """Return a number among the options of a driver, 0 if it does not have it."""
+    """Return a numeric option of a driver, 0 if the driver does not have it."""
     value = getattr(driver.options, name, 0)
     return value if isinstance(value, int) else 0
 
 
 def keep_removed(driver: Driver) -> Driver:
-    """Return the driver, which keeps what is removed and replaced if its options say so."""
+    """Make a driver keep removed and replaced entries, as its options say. Return the driver."""
     keeper = Keeper(driver)
     if driver.capabilities.versions and keeper.trash_days > 0:
         _replace(driver, "discard", keeper.discard_version)
@@ -69,7 +69,7 @@ def _replace(driver: Driver, name: str, operation: Callable[..., Any]) -> None:
 
 
 class _CopyFailed(Exception):
-    """A file was not copied, so that the one that it should replace stays."""
+    """A file was not copied, so the file that it should replace stays."""
 
 
 class Keeper:
@@ -81,7 +81,7 @@ class Keeper:
         self.versions = min(read_option(driver, "keep_versions"), MAX_VERSIONS_PER_FILE)
 
     async def discard(self, path: TreePath) -> None:
-        """Move an entry into the trash. No error if it is not there."""
+        """Move an entry into the trash. Do nothing if it does not exist."""
         if path == "/":
             raise StorageForbidden("delete root folder is not allowed")
         with suppress(EntryNotFound):
@@ -95,7 +95,7 @@ class Keeper:
         await asyncio.to_thread(trash.finish, record)
 
     async def discard_version(self, path: TreePath) -> None:
-        """Remove an entry of a storage that keeps it as a version, and record that."""
+        """Remove an entry of a storage that keeps it as a version. Record the removal."""
         if not await self.driver.has_versions():
             await self.driver.remove(path)
             return
@@ -116,7 +116,7 @@ class Keeper:
         )  # fmt: skip
 
     async def _set_aside(self, path: TreePath, record: TrashEntry, *, keep: bool) -> bool:
-        """Give an entry its path in the trash. True if it has its old path as well."""
+        """Move an entry to its path in the trash. Return True if it also keeps its old path."""
         await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
         pass_checkpoint("trash.intended")
         try:
@@ -129,8 +129,10 @@ class Keeper:
 
     @asynccontextmanager
     async def replacing(self, path: TreePath) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Yield a call that keeps the file at a path, immediately before it is replaced. If that fails, the file is
-        where it was."""
+        """Yield a function that keeps the file at a path, to be called immediately before the replacement.
+
+        If the replacement fails, the file is at its old path.
+        """
         records: list[tuple[TrashEntry, bool]] = []
 
         async def keep() -> None:
@@ -150,7 +152,7 @@ class Keeper:
             await finish_despite_cancel(self._finish_replacement(record))
 
     async def _find_replaced(self, path: TreePath) -> TrashEntry | None:
-        """Return the record of the file that will be replaced, None for nothing to keep. An empty file has nothing."""
+        """Return the record of the file that will be replaced, None if there is no file or an empty one."""
         try:
             entry = await self.driver.stat(path)
         except StorageProblem:
@@ -162,7 +164,7 @@ class Keeper:
     async def _undo(self, path: TreePath, record: TrashEntry, has_both_paths: bool) -> None:
         with suppress(Problem):
             if not has_both_paths:
-                with suppress(EntryExists):  # another one took its place: this one stays in the trash
+                with suppress(EntryExists):  # another entry has the path: this one stays in the trash
                     await type(self.driver).move(self.driver, get_path(record), path, overwrite=False)
             await settle(self.driver, record)
 
@@ -176,7 +178,7 @@ class Keeper:
             await delete(self.driver, rows[self.versions :])
 
     def make_write(self, name: str) -> Callable[..., Any]:
-        """Return an operation that stores a file, and keeps the one that it replaces."""
+        """Return an operation that stores a file, and keeps the replaced file."""
         operation = getattr(type(self.driver), name)
 
         async def write(path: TreePath, content: Any, *args: Any) -> Any:
@@ -197,7 +199,7 @@ class Keeper:
         return write
 
     async def _make_room(self, size: int) -> None:
-        """Delete the oldest entries of a trash with a limit, so that the next file of a size may find room."""
+        """Delete the oldest entries of a trash with a limit, to free space for the next file of this size."""
         if read_option(self.driver, "trash_max_size") <= 0:
             return
         rows = await asyncio.to_thread(
@@ -211,7 +213,7 @@ class Keeper:
             await delete(self.driver, rows[:count])
 
     def make_transfer(self, name: str) -> Callable[..., Any]:
-        """Return an operation that gives an entry another path, and keeps the file that it replaces there."""
+        """Return an operation that gives an entry another path, and keeps the file that it replaces."""
         operation = getattr(type(self.driver), name)
 
         async def transfer(path: TreePath, target: TreePath, *, overwrite: bool = True, **options: Any) -> None:
@@ -227,7 +229,7 @@ class Keeper:
         return transfer
 
     def make_copy_from(self) -> Callable[..., Any]:
-        """Return the operation that copies many files. Those that may replace others are copied one after the other."""
+        """Return the operation that copies many files. It copies files that may replace others one after the other."""
         operation = type(self.driver).copy_from
         Results = Sequence[StorageProblem | None] | None
 
@@ -262,7 +264,7 @@ async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[
 
 
 async def settle(driver: Driver, record: TrashEntry) -> None:
-    """Bring the record of an entry in line with the storage: it is in the trash, or it is not."""
+    """Update the record of an entry to the state of the storage: the entry is in the trash, or it is not."""
     if driver.capabilities.versions:
         was_removed = await driver.find_removed(TreePath(record.path), record.removed)
         if was_removed:
@@ -284,7 +286,7 @@ async def settle(driver: Driver, record: TrashEntry) -> None:
 
 
 async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
-    """True if a file of the trash is in its place as well: it was to be replaced, and was not."""
+    """True if a file of the trash is also at its old path, because its replacement did not happen."""
     if record.is_dir or not driver.capabilities.identify:
         return False
     try:
@@ -294,7 +296,7 @@ async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
 
 
 async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
-    """Delete kept entries for good."""
+    """Delete kept entries permanently."""
     if not records:
         return
     await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
@@ -305,7 +307,7 @@ async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
 
 
 async def delete_content(driver: Driver, record: TrashEntry) -> None:
-    """Delete the bytes of a kept entry. OutOfTime in the middle, by storages that remove one entry after the other."""
+    """Delete the bytes of a kept entry. Raise OutOfTime if a storage that removes entries one by one takes long."""
     if driver.capabilities.versions:
         await driver.purge_removed(TreePath(record.path), record.removed)
     else:

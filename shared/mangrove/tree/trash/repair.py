@@ -1,4 +1,4 @@
-"""The work that a process left when it died, and the entries that are older or larger than the trash may have."""
+"""Repair of the trash after a process died, and deletion of entries that exceed its age or size."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mangrove.tree.trash.keeping import delete, delete_content, get_path, has_bo
 
 MAX_INTENTS_PER_CALL = 1000
 MAX_INTENTS_PER_LISTING = 100
-ABANDONED_SECONDS = 900.0  # an intent that is older is that of a process that died
-FINISHING_SECONDS = 2.0  # after which a listing looks at an intent
+ABANDONED_SECONDS = 900.0  # an older intent belongs to a process that died
+FINISHING_SECONDS = 2.0  # after which a listing checks an intent
 ROWS_PER_READ = 500
 MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
-MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are looked at
+MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are checked
 MAX_FORGOTTEN_ENTRIES = 10_000  # of a storage, in one clean-up
 MIB = 1 << 20
 DAY_SECONDS = 24 * 3600
-ORPHANED_VERSION_DAYS = 30  # for which the versions of a file that is gone are kept at least
+ORPHANED_VERSION_DAYS = 30  # minimum for the versions of a file that does not exist any more
 
 
 async def finish_removals() -> None:
-    """Make the records of entries final that are in the trash, and of which a process that died did not say so."""
+    """Finish the records of entries that are in the trash, if the process that removed them died."""
     table, before = await mounts.ready(), time.time() - FINISHING_SECONDS
     for intent in await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_LISTING):
         mount = table.by_id.get(intent.entry.storage_id)
@@ -41,14 +41,14 @@ async def finish_removals() -> None:
         with suppress(Problem):
             driver = await mount.get_driver()
             if driver.capabilities.versions:
-                continue  # the removal may go on
+                continue  # the removal may still be running
             await driver.stat(get_path(intent.entry))
             if not await has_both_paths(driver, intent.entry):
                 await asyncio.to_thread(trash.finish, intent.entry)
 
 
 async def sweep() -> None:
-    """Settle the intents of processes that died, and delete what is too old or too much."""
+    """Settle the intents of processes that died. Delete entries that exceed the age or the size of the trash."""
     await _settle_intents()
     for mount in (await mounts.ready()).mounts:
         with suppress(Problem):
@@ -94,7 +94,7 @@ async def _sweep_storage(mount: Mount, driver: Driver) -> None:
 
 
 async def _forget_expired(mount: Mount, driver: Driver) -> None:
-    """Forget the entries that are too old. The versions stay for as long as the rules of the bucket say."""
+    """Delete the records of entries that are too old. The rules of the bucket decide how long versions stay."""
     days = read_option(driver, "trash_days")
     before = trash.make_first_id(time.time() - days * DAY_SECONDS)
     rows = await asyncio.to_thread(trash.list_of, mount.storage.id, MAX_FORGOTTEN_ENTRIES, is_newest_first=False)
@@ -111,7 +111,7 @@ async def _delete_expired(storage_id: int, driver: Driver, before: str) -> None:
 
 
 async def _limit_size(storage_id: int, driver: Driver, max_bytes: int) -> None:
-    """Delete the oldest entries as long as all together are too large."""
+    """Delete the oldest entries until the trash is within its size."""
     total, start = 0, ""
     while rows := await asyncio.to_thread(trash.list_of, storage_id, ROWS_PER_READ, start=start):
         excess: list[TrashEntry] = []
@@ -123,7 +123,7 @@ async def _limit_size(storage_id: int, driver: Driver, max_bytes: int) -> None:
 
 
 async def _measure(entry: TrashEntry, driver: Driver) -> int:
-    """Return the bytes of an entry. Those of a folder are counted once."""
+    """Return the bytes of an entry. The size of a folder is computed once."""
     if not entry.is_dir or entry.size > 0:
         return max(entry.size, 0)
     size, count = 0, 0
@@ -141,7 +141,7 @@ async def _measure(entry: TrashEntry, driver: Driver) -> int:
 
 
 async def _delete_orphaned_versions(storage_id: int, driver: Driver, days: int) -> None:
-    """Delete the old versions of files that are gone."""
+    """Delete the old versions of files that do not exist any more."""
     before, start, count = trash.make_first_id(time.time() - days * DAY_SECONDS), "", 0
     while count < MAX_VERSIONS_PER_SWEEP:
         rows, start = await asyncio.to_thread(trash.list_all_versions, storage_id, ROWS_PER_READ, start=start)

@@ -1,4 +1,4 @@
-"""The versions of a file: those that its storage keeps by itself, or those that were kept when it was replaced."""
+"""The versions of a file: those that its storage keeps by itself, or those that the trash keeps."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.trash.keeping import MAX_VERSIONS_PER_FILE, get_path, settle
 
 MAX_ID_LENGTH = 1024  # characters, as S3 allows
-LATEST = "latest"  # the id of the present file of a storage whose versions are kept in the trash
+LATEST = "latest"  # the id of the current file of a storage whose versions are in the trash
 
 
 class KeptPath(StoragePath):
-    """The path of a version inside its storage, which no caller can name."""
+    """The path of a version inside its storage. Callers cannot name this path."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class KeptPath(StoragePath):
 
 
 async def list_versions(access: PathAccess) -> Sequence[StoredVersion]:
-    """Return the versions of a file, the newest first. EntryNotFound for none, NotAFile for a folder."""
+    """Return the versions of a file, the newest first. Raise EntryNotFound for no file, NotAFile for a folder."""
     storage_path = await access.require_read().locate("")
     driver = storage_path.driver
     present = await find_entry(storage_path)
@@ -58,7 +58,7 @@ def _describe(entry: TrashEntry) -> StoredVersion:
 
 
 async def restore_version(access: PathAccess, id: str) -> None:
-    """Make a version the present file. The present one is kept as a version. EntryNotFound."""
+    """Make a version the current file. Keep the replaced file as a version. Raise EntryNotFound."""
     folder = access.parent
     folder.require(Right.WRITE)
     access.require_read()
@@ -74,7 +74,7 @@ async def restore_version(access: PathAccess, id: str) -> None:
 
 
 async def _find_version(storage_path: StoragePath, id: str) -> TrashEntry | None:
-    """Return the record of a version, None for one that the storage keeps. EntryNotFound."""
+    """Return the record of a version, None for a version that the storage keeps. Raise EntryNotFound."""
     if not id or len(id) > MAX_ID_LENGTH:
         raise BadRequest(f"the id of a version has from 1 to {MAX_ID_LENGTH} characters")
     if storage_path.driver.capabilities.versions:
@@ -89,7 +89,7 @@ async def _find_version(storage_path: StoragePath, id: str) -> TrashEntry | None
 
 
 async def _restore_kept(storage_path: StoragePath, record: TrashEntry) -> None:
-    """Copy a version to the path of its file; in a storage that copies nothing by itself it is moved there."""
+    """Copy a version to the path of its file. Move it if the storage cannot copy by itself."""
     driver, path = storage_path.driver, storage_path.path
     try:
         await driver.copy(get_path(record), path, overwrite=True)
@@ -99,7 +99,7 @@ async def _restore_kept(storage_path: StoragePath, record: TrashEntry) -> None:
 
 
 async def find_version(storage_path: StoragePath, id: str) -> StoragePath:
-    """Return the path at which a version of a file can be read. EntryNotFound."""
+    """Return the path at which a version of a file can be read. Raise EntryNotFound."""
     record = await _find_version(storage_path, id)
     driver: Driver = storage_path.driver
     path: TreePath = storage_path.path
