@@ -31,16 +31,25 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "auth/passkey_finish_login": 400,  # `scenarios` answers a challenge
     "auth/passkey_finish_registration": 400,
     "auth/passkey_delete": 404,
+    "auth/login_ldap": 403,  # there is no directory and no identity provider
+    "auth/sso": 403,
+    "auth/sso_callback": 403,
+    "auth/sso_get_id": 403,
+    "auth/sso_get_token": 403,
     "metas/lock_delete": 404,
     "settings/set_aria2": 500,
     "settings/set_qbit": 500,
     "files/other": 500,
+    "files/trash_restore": 400,  # nothing of that name is in the trash
     "files/versions": 500,  # there is no such file
     "files/versions_by_query": 500,
     "files/versions_restore": 500,
 }
 WAITING_STATES = {"download/begin"}  # states that are followed by waiting
 STATUS = {
+    "mcp/get": 405,
+    "mcp/delete": 405,
+    "mcp/tools_list": 404,  # it is off; `mcp_scenario` switches it on
     "downloads/d_get": 302,
     "downloads/p_get": 206,
     "uploads/sd_put": 201,

@@ -209,7 +209,7 @@ def test_only_file_functions_have_the_cloud_library() -> None:
 
 
 def test_functions_that_keep_indexes_have_the_database_and_no_other_has() -> None:
-    owners = {"SearchFunction", "IndexWalk", "IndexPart", "IndexSettle"}
+    owners = {"SearchFunction", "McpFunction", "IndexWalk", "IndexPart", "IndexSettle"}
     assert {name for name, layers in read_layers().items() if "SearchLayer" in layers} == owners
 
 

@@ -80,7 +80,7 @@ class ArchiveParts:
         directory = bytearray()
         for number in range(1, self._run.cursor.parts + 1):
             path = StagedPath(self._storage, staging.get_path(self._run.task.id, f"directory-{number:06}"))
-            directory += (await files.read_range(path, 0, MAX_DIRECTORY_BYTES)).removeprefix(DIRECTORY_HEAD)
+            directory += (await files.read_whole(path, MAX_DIRECTORY_BYTES)).removeprefix(DIRECTORY_HEAD)
         return bytes(directory)
 
     async def finish(self) -> None:

@@ -58,6 +58,6 @@ async def load_selection(id: str) -> Selection:
         raise ResourceNotFound("the link has ended")
     path = StagedPath(await staging.driver(), staging.get_path(id, SELECTION))
     try:
-        return parse(Selection, await files.read_range(path, 0, MAX_SELECTION_BYTES))
+        return parse(Selection, await files.read_whole(path, MAX_SELECTION_BYTES))
     except (EntryNotFound, DecodeError):
         raise ResourceNotFound("the link has ended") from None

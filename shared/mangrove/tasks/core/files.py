@@ -10,7 +10,7 @@ from typing import Any
 
 from mangrove.core.chunked import split_chunks
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, EntryNotFound, NotSupported
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.tasks.core.model import SourceVersion
 from mangrove.tasks.core.staging import StagedPath
@@ -91,6 +91,15 @@ async def read_range(path: FilePath, offset: int, length: int, if_match: Entry |
     """Return a range of a file. Raise EntryChanged if its version is not `if_match`."""
     blocks: Any = await path.driver.read(path.path, offset, length, if_match)
     return b"".join([block async for block in blocks])
+
+
+async def read_whole(path: FilePath, max_bytes: int) -> bytes:
+    """Return the content of a small file. Raise StorageProblem if it is larger, EntryChanged if it changes meanwhile."""
+    entry = await path.driver.stat(path.path)
+    size = entry.size or 0
+    if size > max_bytes:
+        raise StorageProblem(f"{path.path} has {size} bytes, more than {max_bytes}")
+    return await read_range(path, 0, size, entry) if size else b""
 
 
 async def read_chunks(path: FilePath, length: int, if_match: Entry | None = None) -> AsyncGenerator[bytes, None]:
