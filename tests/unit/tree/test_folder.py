@@ -14,7 +14,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing import folder as folders
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import ROWS_PER_CHUNK, CachedFolder, Stamp, View, make_folder
-from mangrove.tree.listing.orders import Order, make_natural_key, sort_entries
+from mangrove.tree.listing.orders import Order, make_caseless_key, make_natural_key, sort_entries
 from tests.unit.tree.builders import mount, storage
 
 
@@ -31,11 +31,17 @@ def encode(entries: Sequence[Entry]) -> bytes:
     return b",".join(entry.name.encode() for entry in entries)
 
 
-def test_names_sort_naturally_and_without_case() -> None:
+def test_names_sort_naturally_and_with_case() -> None:
+    expected = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
+    shuffled = random.sample(expected, len(expected))
+    assert sorted(shuffled, key=make_natural_key) == expected
+
+
+def test_names_of_a_requested_order_sort_without_case() -> None:
     expected = ["1", "2", "10", "a", "ä", "a1", "a2", "a2b", "A10", "a10b2", "a10B11", "b", "B", "Äpfel", "zoo"]
     expected.insert(expected.index("b"), expected.pop(expected.index("Äpfel")))
     shuffled = random.sample(expected, len(expected))
-    assert sorted(shuffled, key=make_natural_key) == expected
+    assert sorted(shuffled, key=make_caseless_key) == expected
 
 
 @pytest.mark.parametrize("names", [["٣", "2", "²", "1"], ["9" * 5000, "9" * 4999, "1"], ["", "a", "0"]])
@@ -52,8 +58,8 @@ ENTRIES = [
 @pytest.mark.parametrize(
     ("order_by", "direction", "extract", "names"),
     [
-        ("", "", "", "b10 dir2 b9 Dir1"), ("name", "", "", "b9 b10 Dir1 dir2"),
-        ("name", "desc", "", "dir2 Dir1 b10 b9"),
+        ("", "", "", "b10 dir2 b9 Dir1"), ("name", "", "", "Dir1 b9 b10 dir2"),
+        ("name", "desc", "", "dir2 b10 b9 Dir1"),
         ("size", "asc", "", "dir2 Dir1 b10 b9"), ("modified", "desc", "", "Dir1 b10 b9 dir2"),
         ("", "desc", "front", "dir2 Dir1 b10 b9"), ("", "", "back", "b10 b9 dir2 Dir1"),
         ("name", "desc", "front", "dir2 Dir1 b10 b9"), ("size", "desc", "back", "b9 b10 dir2 Dir1"),

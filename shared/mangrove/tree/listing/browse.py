@@ -63,7 +63,7 @@ class PageRequest:
         """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
         is_back = storage is not None and storage.extract_folder == "back"
         folders = self.extract_folder or ("back" if is_back else "front")
-        return Order(self.order_by, self.order_direction == "desc", folders) if self.order_by else None
+        return Order(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
 
 
 async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, base: str) -> dict[str, Any]:

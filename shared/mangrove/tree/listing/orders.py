@@ -29,12 +29,13 @@ class Order:
     """An order.
 
     `by`: name, size, modified, or "" for the order of the storage's answer. `folders`: front, back, or "" for among the
-    files.
+    files. Names compare with case in the order of a storage, as clients expect, and without case in a requested one.
     """
 
     by: str = ""
     descending: bool = False
     folders: str = ""
+    ignores_case: bool = False
 
     @classmethod
     def of(cls, storage: Storage) -> Order:
@@ -49,15 +50,19 @@ class Order:
     def make_key(self, entry: Entry) -> Any:
         """Return the key for comparing entries."""
         if self.by == "name":
-            return make_natural_key(entry.name)
+            return self.make_name_key(entry.name)
         return (entry.size or 0) if self.by == "size" else entry.modified
+
+    def make_name_key(self, name: str) -> bytes:
+        """Return the key for comparing names."""
+        return make_caseless_key(name) if self.ignores_case else make_natural_key(name)
 
 
 def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
     """Sort the positions, in steps. The sort is stable."""
     positions: Positions = range(len(columns))
     if order.by == "name":
-        keys = yield from make_keys(columns, make_natural_key)
+        keys = yield from make_keys(columns, order.make_name_key)
         positions = yield from order_by_key(positions, keys.__getitem__, order.descending)
     elif order.by == "size":
         positions = yield from order_by_key(positions, columns.sizes.__getitem__, order.descending)
@@ -121,11 +126,16 @@ MAX_NUMBER_DIGITS = 4000  # digits; a longer one is text
 
 
 def make_natural_key(name: str) -> bytes:
-    """Return a key that sorts `a2` before `a10`, and `alpha` before `Zeta`; case and accents decide last.
+    """Return a key that sorts `a2` before `a10`; letters compare with case.
 
     A number becomes a zero byte, which comes before all text, its length and its digits; then, for equal numbers, its
     original spelling.
     """
+    return encode_name(_digits.sub(_make_number_key, name))
+
+
+def make_caseless_key(name: str) -> bytes:
+    """Return a natural key that sorts `alpha` before `Zeta`; case and accents decide between equal names."""
     folded = _fold(name)
     key = _digits.sub(_make_number_key, folded)
     return encode_name(key if folded == name else f"{key}\0\0{name}")
