@@ -120,6 +120,10 @@ def bodies(folder: str) -> dict[str, tuple[int, dict[str, Any]]]:
             fixtures.DECOMPRESS,
             {"src_dir": f"{folder}/to", "dst_dir": f"{folder}/to", "name": ["x.zip"]},
         ),
+        "/api/fs/archive/compress": (
+            fixtures.WRITE,
+            {"src_dir": folder, "names": ["a"], "dst_dir": f"{folder}/to", "name": "a.zip"},
+        ),
         "/api/fs/add_offline_download": (
             fixtures.OFFLINE_DOWNLOAD,
             {"path": f"{folder}/to", "urls": ["http://127.0.0.1:9/x"], "tool": "SimpleHttp"},

@@ -67,4 +67,4 @@ def test_archive_has_nothing_that_the_owner_may_not_read(offered: Shares) -> Non
         status, files = fetch(offered, id)
         assert (status, sorted(files)) == (200, ["a.txt", "x.zip"])
     offered.change_owner(disabled=True)
-    assert fetch(offered, id)[0] == 500
+    assert fetch(offered, id)[0] == 404

@@ -102,6 +102,6 @@ def test_on_one_machine_tasks_wait_for_the_runner_and_then_go_to_it(monkeypatch:
 
 
 def test_every_kind_names_its_machine_and_its_setting() -> None:
-    assert {kind.machine for kind in KINDS.values()} == {"transfer", "download", "decompress", "index"}
+    assert {kind.machine for kind in KINDS.values()} == {"transfer", "download", "decompress", "compress", "index"}
     listed = [kind.workers for kind in KINDS.values() if kind.is_listed]
     assert all(isinstance(setting, str) and setting.endswith("_task_threads_num") for setting in listed)

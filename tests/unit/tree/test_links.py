@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hmac
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
+from mangrove.configuration.snapshot import Snapshot, SnapshotStore
 from mangrove.configuration.values import Settings
+from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
@@ -23,6 +26,16 @@ TOKEN, PATH = "dev_token", "/local/a b.txt"
 OLD = "oZVEYK8_NpK5BAeDecwy2qXCLWX1nNHjO-J7CbGXtMA=:0"
 SALTED = Settings({"token": TOKEN, "link_salt": "salt"})
 START_TIME = int(time.time())
+
+
+@pytest.fixture(autouse=True)
+def configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A configuration in memory without groups."""
+    with runtime.use(runtime.Runtime()):
+        snapshots = SnapshotStore()
+        snapshots.snapshot = Snapshot(0, (), {}, Settings({}))
+        runtime.put(SnapshotStore, snapshots)
+        yield
 
 
 def sign(settings: Settings = SALTED, path: str = PATH, owner: int = 7, purpose: Purpose = Purpose.FILE) -> str:

@@ -94,7 +94,7 @@ async def read_range(path: FilePath, offset: int, length: int, if_match: Entry |
 
 
 async def read_whole(path: FilePath, max_bytes: int) -> bytes:
-    """Return the content of a small file. Raise StorageProblem if it is larger, EntryChanged if it changes meanwhile."""
+    """Return the content of a small file. Raise StorageProblem if it is larger, EntryChanged if it changes."""
     entry = await path.driver.stat(path.path)
     size = entry.size or 0
     if size > max_bytes:
