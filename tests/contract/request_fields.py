@@ -194,7 +194,9 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/me/app_password/add": {"title"},
         "POST /api/admin/group/create": {"name", "folders[].path"},  # see test_groups
         "POST /api/admin/group/update": {"name", "folders[].path"},
-        "POST /api/me/token/create": {"title", "folder", "mode", "protocols[]", "expires"},  # see test_token_scopes
+        "GET /api/admin/group/list": {"page", "per_page"},
+        # see test_token_scopes
+        "POST /api/me/token/create": {"title", "folder", "mode", "protocols[]", "expires", "code", "otp-code"},
         "POST /api/me/update": USER,
         "POST /api/fs/get_direct_upload_info": {"tool", "password"},
         "POST /api/fs/multipart/init": UPLOAD,

@@ -150,7 +150,9 @@ def scan(folder: Path, without: Path | None = None) -> Scan:
         if place.is_symlink():
             text = os.readlink(place)
         elif place.is_dir():
-            waiting += place.iterdir()
+            entries = sorted(place.iterdir())
+            waiting += entries
+            text = "\n".join(["folder", *(path.name for path in entries if path.name != TRASH_NAME)])
         elif facts.st_size <= SMALL:
             text = sha256(place.read_bytes()).hexdigest()
         files[str(place)] = (facts.st_mode, 0 if place.is_dir() else facts.st_size, text or str(facts.st_mtime_ns))

@@ -265,9 +265,9 @@ def test_names_that_could_not_be_removed_are_named(page: Any, client: Client, fo
     page.get_by_role("grid").focus()
     page.keyboard.press("Delete")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Delete “alpha.txt”, “beta.txt”, and “inner”?").wait_for()
+    dialog.get_by_text("Delete “inner”, “alpha.txt”, and “beta.txt”?").wait_for()
     dialog.get_by_role("button", name="Delete").click()
-    dialog.get_by_text("Not deleted: “beta.txt” and “inner”.").wait_for()
+    dialog.get_by_text("Not deleted: “inner” and “beta.txt”.").wait_for()
     page.screenshot(path=shots / "not-removed.png")
     dialog.get_by_role("button", name="Delete").click()
     dialog.wait_for(state="detached")
@@ -408,7 +408,7 @@ def test_only_what_one_may_do_is_offered(page: Any, client: Client, folder: str)
     select_row(page, "alpha")
     page.keyboard.press("Shift+F10")
     page.get_by_role("menuitem", name="Open").wait_for()
-    assert page.get_by_role("menuitem").all_inner_texts() == ["Open", "Download", "Copy link"]
+    assert page.get_by_role("menuitem").all_inner_texts() == ["Open", "Download", "Copy link", "Versions…"]
     page.keyboard.press("Escape")
     assert page.get_by_role("button", name="New", exact=True).count() == 0
     assert page.get_by_role("button", name="Folder actions").count() == 0
