@@ -24,6 +24,7 @@ ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 60.0
 PROCESSES = int(os.environ.get("MANGROVE_PROCESSES", "1"))  # of a service, unless a test asks for others
 PART = ".mangrove-"  # what names of unfinished files begin with
+TRASH_NAME = ".mangrove-trash"
 
 
 class HttpClient(httpx.Client):
@@ -121,7 +122,7 @@ class Service:
 
     def find_unfinished(self, folder: Path) -> list[str]:
         """The files under way in a folder and below: those with a name of their own, and the open ones with none."""
-        named = [str(path) for path in folder.rglob(f"{PART}*")]
+        named = [str(path) for path in folder.rglob(f"{PART}*") if path.name != TRASH_NAME]
         return named + [link for link in self._find_nameless() if link.startswith(f"{folder}/")]
 
     def _find_nameless(self) -> Iterator[str]:

@@ -24,7 +24,7 @@ import pytest
 from mangrove.identity.rights import Right
 from mangrove.tasks.core.registry import KINDS
 from tests.support.document import get_document
-from tests.support.service import PROCESSES, Client, Service
+from tests.support.service import PROCESSES, TRASH_NAME, Client, Service
 
 PASSWORD = "wrong horse battery"
 EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE
@@ -132,9 +132,6 @@ def check_answer(answer: httpx.Response) -> dict[str, Any]:
 
 
 Scan = dict[str, tuple[int, int, str]]
-
-
-TRASH_NAME = ".mangrove-trash"
 
 
 def scan(folder: Path, without: Path | None = None) -> Scan:

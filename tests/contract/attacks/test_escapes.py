@@ -44,7 +44,7 @@ from tests.contract.request_fields import (
 from tests.support.service import Client, Service
 
 ABSENT = ("POST /api/fs/other", "POST /api/fs/get_direct_upload_info")  # what a Local storage does not do
-NOTHING_KEPT = {"POST /api/fs/versions/restore": 500, "POST /api/fs/trash/restore": 400}  # of a file that nobody removed
+NOTHING_KEPT = {"POST /api/fs/versions/restore": 500, "POST /api/fs/trash/restore": 400}  # nothing is kept
 FILE_FIELDS = [(name, text) for name, (texts, _) in FILES.items() for text in sorted(texts)]
 
 
