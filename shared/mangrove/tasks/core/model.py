@@ -246,7 +246,7 @@ class TaskKind:
     right: Right = Right.READ
     """The right that its owner needs at each step."""
     title: str = ""
-    """What users see; "" if it is not listed."""
+    """The name that users see; "" if it is not listed."""
     title_zh: str = ""
     """The title in Chinese."""
     is_listed: bool = True
