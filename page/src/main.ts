@@ -1,5 +1,6 @@
 import { mount } from 'svelte'
 import App from './App.svelte'
+import { appearance } from './state/appearance.svelte'
 import { router } from './state/router.svelte'
 import { session } from './state/session.svelte'
 import { site } from './state/site.svelte'
@@ -9,6 +10,7 @@ import { language } from './text/language.svelte'
 const target = document.getElementById('page')
 if (!target) throw new Error('index.html has no element #page')
 
+appearance.apply()
 router.start()
 void site.load()
 void session.start()

@@ -1,3 +1,4 @@
+import { appearance } from './appearance.en'
 import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
 import { taskKinds } from './kinds'
@@ -8,6 +9,7 @@ import { versions } from './versions.en'
 
 /** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
+  appearance,
   archivePassword: {
     explanation: 'This archive is protected by a password.',
     open: 'Open the archive',
@@ -63,6 +65,7 @@ export const en = {
     copyLink: 'Copy link',
     download: 'Download',
     empty: 'This folder is empty.',
+    emptyHint: 'Drop files here, or choose them under “New”.',
     entries: (count: number, shown: string) => (count === 1 ? '1 entry' : `${shown} entries`),
     folder: 'Folder',
     folderActions: 'Folder actions',

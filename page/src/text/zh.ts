@@ -1,3 +1,4 @@
+import { appearance } from './appearance.zh'
 import type { Texts } from './en'
 import { groups } from './groups.zh'
 import { helps } from './help.zh'
@@ -11,6 +12,7 @@ import { trash } from './trash.zh'
 import { versions } from './versions.zh'
 
 export const zh: Texts = {
+  appearance,
   archivePassword: {
     explanation: '此压缩包受密码保护。',
     open: '打开压缩包',
@@ -75,6 +77,7 @@ export const zh: Texts = {
     copyLink: '复制链接',
     download: '下载',
     empty: '此文件夹为空。',
+    emptyHint: '将文件拖放到此处，或通过“新建”选择文件。',
     entries: (_, shown) => `${shown} 项`,
     folder: '文件夹',
     folderActions: '此文件夹的更多操作',
