@@ -95,6 +95,9 @@ export const helps: Record<string, string> = {
   'Create an account for an identity that is linked to none.': '为未关联账户的身份创建账户。',
   'The base path of such an account.': '此类账户的根目录。',
   'The permission of such an account, as a number.': '此类账户的权限，以数字表示。',
+  'The claim that makes a user an administrator until the next sign-in; empty for none.':
+    '使用户在下次登录前成为管理员的声明；留空则不使用。',
+  'The value that this claim has, or lists, for administrators.': '管理员的该声明所具有或列出的值。',
   'Redirect to the front end after a sign-in instead of closing a window.': '登录后重定向到前端，而不是关闭窗口。',
   'Allow sign-in with a name and password of a directory.': '允许使用目录中的用户名和密码登录。',
   'The address of the directory, as ldaps://ldap.example.org.': '目录的地址，例如 ldaps://ldap.example.org。',

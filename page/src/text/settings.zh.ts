@@ -111,6 +111,8 @@ export const settingLabels: Record<string, string> = {
   sign_all: '签名所有链接',
   site_title: '站点标题',
   small_file_threads_num: '同时传输的小文件数',
+  sso_admin_claim: '单点登录管理员声明',
+  sso_admin_value: '单点登录管理员声明值',
   sso_application_name: '单点登录应用名称',
   sso_auto_register: '单点登录自动注册',
   sso_client_id: '单点登录客户端 ID',

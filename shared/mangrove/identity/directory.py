@@ -67,7 +67,7 @@ def login(settings: LdapSettings, username: str, password: str, otp_code: str, s
         raise Unauthorized("Invalid username or password")
     user = users.find(username)
     if user is not None:
-        if user.role != NORMAL or not user.allow_ldap:
+        if user.role != NORMAL or user.admin_claim or not user.allow_ldap:
             raise AccessDenied("login via ldap is not allowed")
         accounts.require_code(user, otp_code, source, SecondFactorRequired())
     lockout.ACCOUNTS.record_success(username, source)

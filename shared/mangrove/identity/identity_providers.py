@@ -52,6 +52,9 @@ class SsoSettings(Protocol):
     """The settings of single sign-on, as in `mangrove.configuration.values.Settings`."""
 
     @property
+    def sso_login_enabled(self) -> bool: ...
+
+    @property
     def sso_login_platform(self) -> str: ...
 
     @property
@@ -86,6 +89,12 @@ class SsoSettings(Protocol):
 
     @property
     def sso_group_mapping(self) -> str: ...
+
+    @property
+    def sso_admin_claim(self) -> str: ...
+
+    @property
+    def sso_admin_value(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.core.telemetry import log_event
-from mangrove.identity import accounts, challenges, group_claims, lockout, names
+from mangrove.identity import accounts, admin_claims, challenges, group_claims, lockout, names
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
 from mangrove.identity.rights import NORMAL
@@ -90,8 +90,9 @@ async def finish(settings: SsoSettings, callback: Callback, source: str) -> dict
             answer = {"sso_id": await asyncio.to_thread(_make_link, identity, source)}
         else:
             user = await _find_or_register(settings, provider, tokens, identity)
-            await _update_groups(settings, provider, tokens, identity, user)
-            answer = {"token": await asyncio.to_thread(accounts.open_session, user)}
+            token = await asyncio.to_thread(accounts.open_session, user)  # refused if the account is disabled
+            await _apply_claims(settings, provider, tokens, identity, user)
+            answer = {"token": token}
     except (BadRequest, Unauthorized):
         await asyncio.to_thread(lockout.ACCOUNTS.record_failure, SUBJECT, source)
         raise
@@ -129,18 +130,19 @@ async def _find_or_register(
     return await asyncio.to_thread(_register, settings, identity, name)
 
 
-async def _update_groups(
+async def _apply_claims(
     settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity, user: User
 ) -> None:
-    """Apply the claim with groups, if the settings name one."""
-    claim = settings.sso_group_claim
-    if not claim or not settings.sso_group_mapping.strip():
-        return
+    """Apply the claims with groups and with the role of administrator, if the settings name them."""
+    group_claim = settings.sso_group_claim if settings.sso_group_mapping.strip() else ""
+    admin_claim = settings.sso_admin_claim if settings.sso_admin_value else ""
     claims = identity.claims
-    if claim not in claims and provider.jwks_uri:
+    if provider.jwks_uri and not {group_claim, admin_claim} - {""} <= claims.keys():
         userinfo = await providers.read_userinfo(provider, tokens)
-        claims = userinfo if userinfo.get("sub") == identity.subject else {}
-    await asyncio.to_thread(group_claims.apply, user, claims, claim, settings.sso_group_mapping)
+        claims = {**userinfo, **claims} if userinfo.get("sub") == identity.subject else claims
+    if group_claim:
+        await asyncio.to_thread(group_claims.apply, user, claims, group_claim, settings.sso_group_mapping)
+    await asyncio.to_thread(admin_claims.apply, user, claims, settings)
 
 
 async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity) -> str:

@@ -54,6 +54,8 @@ class User:
     """The last new password of an administrator had fewer than SHORT_PASSWORD characters."""
     has_sso_link: bool = False
     """The identity `sso_id` is proven: who signs in with it has this account."""
+    admin_claim: str = ""
+    """The claim that made the user an administrator at the last single sign-on, see `identity.admin_claims`."""
 
 
 class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-call]
@@ -84,6 +86,7 @@ class UserRecord(Versioned):
     pwd_ts = NumberAttribute(default=0)
     has_short_password = BooleanAttribute(default=False)
     has_sso_link = BooleanAttribute(default=False)
+    admin_claim = UnicodeAttribute(default="")
 
     by_role = RoleIndex()
 

@@ -9,7 +9,7 @@ from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.problems import Unauthorized
 from mangrove.core.runtime import CacheKind
-from mangrove.identity import app_passwords
+from mangrove.identity import admin_claims, app_passwords
 from mangrove.identity.rights import Caller, Right
 from mangrove.identity.scopes import TokenProtocol, TokenScope, make_scope
 from mangrove.records.credentials import AppPassword
@@ -20,8 +20,13 @@ LAST_USES: CacheKind[int, float] = CacheKind("last uses of tokens", 4096)  # by 
 
 
 def make_caller(user: User, right: Right = Right.READ, source: str = "", scope: TokenScope | None = None) -> Caller:
-    """Return the caller of a user with the permissions of the user's groups, as of the configuration in memory."""
-    return Caller(user, right, source, scope, configuration.cached().group_permissions.get(user.id))
+    """Return the caller of a user with the permissions of the user's groups, as of the configuration in memory.
+
+    The caller is an administrator, too, if a claim of the identity provider gives the user this role.
+    """
+    now = configuration.cached()
+    user = admin_claims.with_role(user, now.settings)
+    return Caller(user, right, source, scope, now.group_permissions.get(user.id))
 
 
 async def find_token(text: str, protocol: TokenProtocol) -> tuple[User, TokenScope]:

@@ -98,6 +98,37 @@ def test_first_sign_in_registers_and_signs_in(
     admin.ok("/api/admin/user/delete", params={"id": me["id"]})
 
 
+def read_role(service: Service, browser: Browser, subject: str) -> tuple[int, int]:
+    """Sign in; return the role, and the code of a request that only administrators may make."""
+    client = Client(service.address, read_answer(browser.sign_in(subject))["token"])
+    return client.get("/api/me")["data"]["role"], client.get("/api/admin/user/list")["code"]
+
+
+def test_claim_makes_administrators_of_several_accounts(
+    service: Service, admin: Client, browser: Browser, enabled: str
+) -> None:
+    subjects = [f"{name}@example.org" for name in ("root1", "root2")]
+    claim = {"sso_admin_claim": "roles", "sso_admin_value": "root"}
+    for subject in subjects:
+        httpx.put(f"{enabled}/users/{subject}", json={"roles": ["other", "root"], "email": subject}).raise_for_status()
+        assert read_role(service, browser, subject) == (0, 403), "off by default"
+    with fixtures.settings(admin, **claim):
+        assert [read_role(service, browser, subject) for subject in subjects] == [(2, 200)] * 2
+        client = Client(service.address, read_answer(browser.sign_in(subjects[0]))["token"])
+        rows = client.get("/api/admin/user/list")["data"]["content"]
+        own = next(row for row in rows if row["username"] == subjects[0])
+        assert own["role"] == 0 and [row["username"] for row in rows if row["role"] == 2] == ["admin"]
+        httpx.put(f"{enabled}/users/{subjects[1]}", json={"email": subjects[1]}).raise_for_status()
+        assert read_role(service, browser, subjects[1]) == (0, 403), "the claim is lost"
+        assert client.get("/api/admin/user/list")["code"] == 200
+    assert client.get("/api/admin/user/list")["code"] == 403, "the setting is off again"
+    with fixtures.settings(admin, **claim):
+        assert client.get("/api/me")["data"]["role"] == 2
+        admin.ok("/api/admin/user/update", **own | {"disabled": True})
+        assert client.get("/api/admin/user/list")["code"] == 401
+        admin.ok("/api/admin/user/delete", params={"id": own["id"]})
+
+
 @pytest.mark.usefixtures("enabled")
 def test_page_posts_to_our_origin_and_runs_its_own_script_only(browser: Browser) -> None:
     url = browser.begin()

@@ -5,88 +5,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import hmac
-import json
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from joserfc import jwt
 
 from mangrove.core.problems import AccessDenied, BadRequest, Problem, TooMany, Unauthorized, Unreachable
 from mangrove.identity import accounts, lockout, single_sign_on
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.accounts import UserFields
-from mangrove.identity.single_sign_on import Callback
-from mangrove.records import groups, users
-from mangrove.records.users import User
-from tests.support.identity_provider import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    KEY,
-    OTHER_KEY,
-    IdentityProvider,
-    run_identity_provider,
+from mangrove.records import users
+from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, run_identity_provider
+from tests.support.single_sign_on import (
+    BROWSER,
+    REDIRECT,
+    SOURCE,
+    Claims,
+    Settings,
+    begin,
+    create_user,
+    finish,
+    link,
+    sign_in,
 )
 
 pytestmark = pytest.mark.usefixtures("records")
-SOURCE, BROWSER, REDIRECT = "1.2.3.4", "b" * 43, "https://files.example.org/api/auth/sso_callback"
-Claims = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Settings:
-    sso_endpoint_name: str
-    sso_login_platform: str = "OIDC"
-    sso_client_id: str = CLIENT_ID
-    sso_client_secret: str = CLIENT_SECRET
-    sso_organization_name: str = ""
-    sso_oidc_username_key: str = "name"
-    sso_extra_scopes: str = ""
-    sso_auto_register: bool = True
-    sso_default_dir: str = "/homes"
-    sso_default_permission: int = 8
-    sso_group_claim: str = ""
-    sso_group_mapping: str = ""
-
-
-@pytest.fixture
-def provider() -> Iterator[IdentityProvider]:
-    with run_identity_provider() as provider:
-        yield provider
-
-
-def begin(provider: IdentityProvider, method: str = single_sign_on.GET_TOKEN, **changes: Any) -> dict[str, str]:
-    settings = Settings(provider.address, **changes)
-    return provider.begin(asyncio.run(single_sign_on.begin(settings, method, REDIRECT, BROWSER, SOURCE)))
-
-
-def finish(
-    provider: IdentityProvider, parameters: dict[str, str], *, browser: str = BROWSER, issuer: str = "", **changes: Any
-) -> dict[str, str]:
-    callback = Callback(
-        code=parameters.get("code", ""), state=parameters.get("state", ""), issuer=issuer,
-        error=parameters.get("error", ""), browser=browser, redirect_uri=REDIRECT,
-    )  # fmt: skip
-    return asyncio.run(single_sign_on.finish(Settings(provider.address, **changes), callback, SOURCE))
-
-
-def sign_in(provider: IdentityProvider, **changes: Any) -> dict[str, str]:
-    return finish(provider, begin(provider, **changes), **changes)
-
-
-def create_user(name: str = "ann") -> User:
-    return accounts.create(UserFields(name, "/", 0, 0, False, "", True), "her own password")
-
-
-def link(provider: IdentityProvider, user: User) -> None:
-    proof = finish(provider, begin(provider, single_sign_on.GET_ID))["sso_id"]
-    sso_id, is_linked = single_sign_on.read_link(user, proof)
-    accounts.update_me(user, user.username, "", sso_id, has_sso_link=is_linked)
 
 
 def test_first_sign_in_creates_an_account_and_the_next_one_finds_it(provider: IdentityProvider) -> None:
@@ -218,117 +162,6 @@ def test_provider_that_promises_its_name_has_to_give_it(provider: IdentityProvid
     assert finish(provider, begin(provider), issuer=provider.address)
 
 
-def encode(part: Claims) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
-
-
-def sign_with_none(claims: Claims) -> str:
-    return f"{encode({'alg': 'none'})}.{encode(claims)}."
-
-
-def sign_with_public_key(claims: Claims) -> str:
-    public = KEY.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    signed = f"{encode({'alg': 'HS256', 'kid': 'first'})}.{encode(claims)}"
-    mac = hmac.digest(public, signed.encode(), "sha256")
-    return f"{signed}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
-
-
-def sign_with_other_key(claims: Claims) -> str:
-    return jwt.encode({"alg": "RS256", "kid": "first"}, claims, OTHER_KEY)
-
-
-def sign_with_embedded_key(claims: Claims) -> str:
-    return jwt.encode({"alg": "RS256", "kid": "new", "jwk": OTHER_KEY.as_dict(private=False)}, claims, OTHER_KEY)
-
-
-def sign_with_changed_claims(claims: Claims) -> str:
-    head, _, signature = jwt.encode({"alg": "RS256", "kid": "first"}, claims, KEY).split(".")
-    return f"{head}.{encode(claims | {'sub': 'admin'})}.{signature}"
-
-
-def sign_nothing(claims: Claims) -> str:
-    return "a.b"
-
-
-@pytest.mark.parametrize(
-    "sign",
-    [
-        sign_with_none,
-        sign_with_public_key,
-        sign_with_other_key,
-        sign_with_embedded_key,
-        sign_with_changed_claims,
-        sign_nothing,
-    ],
-)
-def test_token_without_a_signature_of_the_provider_is_refused(
-    provider: IdentityProvider, sign: Callable[[Claims], str]
-) -> None:
-    provider.make_token = sign
-    with pytest.raises(Unauthorized, match="not accepted"):
-        sign_in(provider)
-    assert not users.all()
-
-
-START_TIME = int(time.time())
-
-
-@pytest.mark.parametrize(
-    "claims",
-    [
-        {"iss": "https://accounts.example.com"},
-        {"iss": None},
-        {"aud": "another site"},
-        {"aud": ["another site"]},
-        {"aud": [CLIENT_ID, "another site"]},
-        {"aud": [CLIENT_ID, "another site"], "azp": "another site"},
-        {"azp": "another site"},
-        {"aud": None},
-        {"nonce": "another"},
-        {"nonce": None},
-        {"exp": START_TIME - 3600},
-        {"exp": None},
-        {"exp": "tomorrow"},
-        {"iat": START_TIME + 3600},
-        {"iat": None},
-        {"nbf": START_TIME + 3600},
-        {"sub": ""},
-        {"sub": None},
-        {"sub": 7},
-        {"sub": "x" * 256},
-    ],
-)
-def test_token_with_a_wrong_claim_is_refused(provider: IdentityProvider, claims: Claims) -> None:
-    provider.claims = claims
-    with pytest.raises(Unauthorized, match="not accepted"):
-        sign_in(provider)
-    assert not users.all()
-
-
-def test_new_key_is_read_and_a_removed_one_is_refused(
-    provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert sign_in(provider)
-    provider.key, provider.published = OTHER_KEY, [KEY, OTHER_KEY]
-    with pytest.raises(Unauthorized):
-        sign_in(provider)  # the keys were read a moment ago
-    monkeypatch.setattr(providers, "MIN_KEYS_SECONDS", 0)
-    assert sign_in(provider)
-    provider.key, provider.published = KEY, [OTHER_KEY]
-    monkeypatch.setattr(providers, "KEYS_SECONDS", 0)
-    with pytest.raises(Unauthorized):
-        sign_in(provider)
-
-
-def test_token_without_key_id_needs_a_single_key(provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "KEYS_SECONDS", 0)
-    provider.make_token = lambda claims: jwt.encode({"alg": "RS256"}, claims, KEY)
-    assert sign_in(provider)
-    provider.published = [KEY, OTHER_KEY]
-    with pytest.raises(Unauthorized):
-        sign_in(provider)
-
-
 @pytest.mark.parametrize(
     ("metadata", "kind"),
     [
@@ -397,33 +230,6 @@ def test_name_comes_from_userinfo_of_the_same_subject(provider: IdentityProvider
     provider.userinfo = {"preferred_username": "ann.smith"}
     sign_in(provider, sso_oidc_username_key="preferred_username")
     assert users.find("ann.smith") is not None
-
-
-def list_groups(user_id: int) -> set[str]:
-    return {group.name for group in groups.all() if user_id in group.members}
-
-
-def test_claim_decides_the_groups_of_the_mapping_alone(provider: IdentityProvider) -> None:
-    for name in ("editors", "readers", "own"):
-        groups.create(name=name, members=[], permission=0, folders=[])
-    mapped = {"sso_group_claim": "roles", "sso_group_mapping": "a=b = editors\n read = readers\nlost = missing\n"}
-    provider.claims = {"roles": ["a=b", "other", 7, "own"]}
-    sign_in(provider, **mapped)
-    ann = users.find("ann")
-    assert ann is not None and list_groups(ann.id) == {"editors"}
-    own = next(group for group in groups.all() if group.name == "own")
-    groups.set_member(own.id, ann.id, True)
-    provider.claims = {"roles": "read"}
-    sign_in(provider, **mapped)
-    assert list_groups(ann.id) == {"readers", "own"}
-    provider.claims, provider.userinfo = {}, {"roles": ["a=b"]}
-    sign_in(provider, **mapped)
-    assert list_groups(ann.id) == {"editors", "own"}
-    sign_in(provider)  # without the settings nothing changes
-    assert list_groups(ann.id) == {"editors", "own"}
-    provider.userinfo = {}
-    sign_in(provider, **mapped)
-    assert list_groups(ann.id) == {"own"}
 
 
 @pytest.mark.parametrize("name", ["", "  ", 7, "a\nb", "x" * 256, "pаypal"])

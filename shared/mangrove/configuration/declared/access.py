@@ -225,6 +225,15 @@ class Sso(SettingGroup):
         check=_check_group_mapping,
         zh="单点登录组映射",
     )
+    sso_admin_claim = line(
+        "",
+        PRIVATE,
+        "The claim that makes a user an administrator until the next sign-in; empty for none.",
+        zh="单点登录管理员声明",
+    )
+    sso_admin_value = line(
+        "", PRIVATE, "The value that this claim has, or lists, for administrators.", zh="单点登录管理员声明值"
+    )
     sso_compatibility_mode = switch(
         False, PUBLIC, "Redirect to the front end after a sign-in instead of closing a window.", zh="单点登录兼容模式"
     )
