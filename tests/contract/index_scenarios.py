@@ -26,6 +26,17 @@ def run_all(admin: Person) -> None:
     look_regularly(admin)
     change_storages(admin)
     assert find(admin, "letters") > 0
+    search_share(admin)
+
+
+def search_share(admin: Person) -> None:
+    """Search a share link, with a wrong password first."""
+    admin.gets("files/mkdir", path="/files/shared")
+    id = admin.gets("shares/create", files=["/files/shared"], pwd="secret")["id"]
+    for password, code in (("wrong", 403), ("secret", 200)):
+        body = {"parent": f"/@s/{id}", "keywords": "letters", "scope": 0, "page": 1, "per_page": 10}
+        assert Person(admin.cloud).asks("search/search", **body, password=password)["code"] == code
+    admin.gets("shares/delete", f"id={id}")
 
 
 def switch(admin: Person, engine: str) -> None:

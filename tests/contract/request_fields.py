@@ -122,6 +122,8 @@ NOT_PATHS: dict[str, set[str]] = (
     {
         "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/standalone/test_page.py
         "HEAD /@assets/{path}": {"path"},
+        "GET /@s/{path}": {"path"},  # the page of a share link, which is the same for all
+        "HEAD /@s/{path}": {"path"},
         "GET /api/admin/driver/info": {"driver"},
         "POST /api/admin/lock/delete": {"token"},
         "GET /api/admin/lock/list": PAGES,

@@ -19,6 +19,7 @@ from deployment.generate.events import read_samples
 from mangrove.core import deadlines
 from mangrove.standalone import template
 from mangrove.tasks.index import indexing
+from tests.contract.scenarios import Person
 from tests.support import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
@@ -299,6 +300,19 @@ def test_what_a_person_opens_is_the_page(cloud: lambdas.Cloud) -> None:
         assert "default-src 'self'" in answer["headers"]["content-security-policy"]
         assert answer["headers"]["cache-control"] == "no-cache"
     assert open_page(cloud, "site/page_head", "/")["body"] == ""
+
+
+def test_page_of_a_share_link_has_a_title_unless_it_is_locked(cloud: lambdas.Cloud) -> None:
+    admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+    admin.gets("files/mkdir", path="/files/holiday")
+    for password, has_title in (("", True), ("secret", False)):
+        id = admin.gets("shares/create", files=["/files/holiday"], pwd=password)["id"]
+        event = Values().fill("shares/page_get")
+        event["rawPath"] = event["requestContext"]["http"]["path"] = f"/@s/{id}"
+        answer = cloud.get_function_in("functions/api/shares")(event)
+        assert 'src="/@assets/app-1.js"' in answer["body"]
+        assert ('<meta property="og:title" content="holiday" />' in answer["body"]) is has_title
+        assert ("holiday" in answer["body"]) is has_title
 
 
 def test_a_file_of_the_page_comes_as_it_was_compressed(cloud: lambdas.Cloud) -> None:

@@ -17,7 +17,7 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
 MAX_ROUTES = 290  # AWS takes 300
-PAGE = {"/", "/@assets/{proxy+}"}  # for people, who need no dialect
+PAGE = {"/", "/@assets/{proxy+}", "/@s/{proxy+}"}  # for people, who need no dialect
 DAV = {"/dav", "/dav/", "/dav/{proxy+}"}  # its verbs are more than a template can name
 
 

@@ -33,7 +33,8 @@ def write_environment(cloud: lambdas.Cloud, path: Path) -> None:
         }
         for name in FUNCTIONS
     }
-    del told["SiteFunction"]["MANGROVE_PAGE"]  # which is in the function
+    for name in ("SiteFunction", "SharesFunction"):
+        del told[name]["MANGROVE_PAGE"]  # which is in the function
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(told))
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from mangrove.core.limits import limits
 from mangrove.search import find
 from mangrove.tasks.index import indexing
-from mangrove.tree import access
+from mangrove.tree.sharing import visits
 from mangrove.web import models, search_models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, ClientAddress, Reader, RequestFlavour, name_caller
+from mangrove.web.gates import Admin, ClientAddress, RequestFlavour, ShareReader, name_caller
 
 api = Api("search")
 
 
 @api.read("/api/fs/search", data_model=search_models.SearchPage)
 async def search(
-    who: Reader, body: search_models.SearchReq, client_address: ClientAddress, flavour: RequestFlavour
+    who: ShareReader, body: search_models.SearchReq, client_address: ClientAddress, flavour: RequestFlavour
 ) -> Reply:
     """Search names in a folder and its subfolders."""
     start, filters = body.get_start(), body.to_filters()
-    folder = await access.at(who, body.parent, body.password)
-    async with limits().searches.hold(name_caller(who, client_address)):
+    async with (
+        visits.open_path(who, body.parent, body.password, "search") as folder,
+        limits().searches.hold(name_caller(who, client_address)),
+    ):
         result = await find.find(folder, filters, start, body.per_page)
     await indexing.request_build(result.missing)
     await indexing.request_update(result.behind)

@@ -1,18 +1,27 @@
-"""Share links: create, list, change and delete them."""
+"""Share links: create, list, change and delete them; the page of each."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+
+from starlette.responses import HTMLResponse, Response
 
 from mangrove.tree.sharing import administration
 from mangrove.web import models
 from mangrove.web import share_models as wire
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import require_in_query
-from mangrove.web.gates import Paging, Sharer
+from mangrove.web.framework import Path, Request, require_in_query
+from mangrove.web.gates import Anyone, Paging, Sharer
+from mangrove.web.page import show
+from mangrove.web.share_preview import make_meta_tags
 
 api = Api("shares")
+SharePath = Annotated[str, Path(description="Id of a share link, and a path in the share.")]
+PAGE: dict[str, Any] = {
+    "response_class": HTMLResponse,
+    "responses": {404: {"description": "There is no page"}},
+}
 ShareId = Annotated[str, require_in_query("Id of the share link.")]
 
 
@@ -63,6 +72,13 @@ def disable(who: Sharer, id: ShareId = "") -> Reply:
     """Disable a share link: nobody can open it until it is enabled."""
     administration.set_disabled(who, id, True)
     return ok()
+
+
+@api.get("/@s/{path:path}", **PAGE)
+@api.route("HEAD", "/@s/{path:path}", summary="Show Page Head", **PAGE)
+async def show_page(who: Anyone, path: SharePath, request: Request) -> Response:
+    """Return the page of a share link, with its title for sites that show a preview of the address."""
+    return await show(request.scope, await make_meta_tags(request))
 
 
 app = api.app

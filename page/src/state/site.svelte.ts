@@ -15,6 +15,10 @@ class Site {
     return ['true', '1'].includes(this.get(key))
   }
 
+  get canSearch(): boolean {
+    return !['', 'none'].includes(this.get('search_index'))
+  }
+
   /** The logo for a light page and the one for a dark page, '' for none. */
   get logos(): { light: string; dark: string } {
     const lines = this.get('logo')

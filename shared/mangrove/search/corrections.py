@@ -111,7 +111,7 @@ async def _correct(observed: _Observed) -> None:
 async def _select_names(observed: _Observed) -> Rows | None:
     """Return the content of a folder as a search finds it; None if its index is being built as a whole."""
     mount, path = observed.storage_path.mount, observed.storage_path.path
-    opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, path)])
+    opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, (path,))])
     if opened.missing or opened.partial:
         return None
     (place,) = opened.places

@@ -14,6 +14,7 @@ from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.drivers.base import ROOT, Entry
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
+from mangrove.search.area import SearchArea, find_area
 from mangrove.search.database import DamagedSegment, Database
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.query import Filters, Hit, SearchSource
@@ -21,10 +22,8 @@ from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.statements import SegmentsPart, TablesPart, unite
 from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
-from mangrove.search.visibility import find_visibility
 from mangrove.search.words import Condition
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.browse import check_folder
 from mangrove.tree.mounts import WORKING, Mount
 
 START_SECONDS = 0.25  # time to wait for a storage that does not run yet
@@ -53,45 +52,51 @@ def require_search(settings: Settings) -> None:
 
 
 async def find(access: PathAccess, filters: Filters, start: int, count: int) -> Found:
-    """Return at most `count` hits from `start` on, at and below a folder.
+    """Return at most `count` hits from `start` on, at and below a folder of the tree or of a share link.
 
     Raise the problems of its listing, SearchUnavailable or SearchTooSlow.
     """
     require_search(access.settings)
-    await check_folder(access)
-    evaluator = await find_visibility(access)
-    searched = await _find_storages(access)
+    area = await find_area(access)
+    searched = await _find_storages([*area.folders.values()])
     for attempt in range(ATTEMPTS):
         opened: OpenedIndex | None = None
         try:
             opened = await runtime.get(IndexTables).open(searched)
-            virtual = await _find_virtual(access, opened.places)
-            hits, total = await query.run([virtual, *opened.places], filters, evaluator, start, count)
+            places = [*await _find_virtual(area, opened.places), *opened.places]
+            hits, total = await query.run(places, filters, area.evaluator, start, count)
             break
         except DamagedSegment as damaged:
             await _drop_damaged(searched, damaged)
             if attempt + 1 == ATTEMPTS:
                 raise
     assert opened is not None
-    return Found(hits, total, opened.behind, opened.missing, bool(opened.missing or opened.partial))
+    is_partial = bool(opened.missing or opened.partial)
+    return Found([area.show(hit) for hit in hits], total, opened.behind, opened.missing, is_partial)
 
 
-async def _find_storages(access: PathAccess) -> list[SearchedStorage]:
-    """Return the storages that hold the folder or are mounted below it, if they have an index and run."""
-    table, top = access.table, access.path
-    paths = [path for path in table.mount_paths if path.within(top) and path != top]
-    if holding := table.find_mounts(top):
-        paths.insert(0, holding[0].path)
-    chosen = [_choose_running(table.by_path[path], access.settings) for path in paths]
+async def _find_storages(folders: Sequence[PathAccess]) -> list[SearchedStorage]:
+    """Return the storages that hold the folders or are mounted below one, if they have an index and run."""
+    if not folders:
+        return []
+    table, settings = folders[0].table, folders[0].settings
+    roots: dict[TreePath, list[TreePath]] = {}
+    for top in (folder.path for folder in folders):
+        if holding := table.find_mounts(top):
+            roots.setdefault(holding[0].path, []).append(top.below(holding[0].path))
+        for path in table.mount_paths:
+            if path.within(top) and path != top:
+                roots.setdefault(path, []).append(ROOT)
+    chosen = [_choose_running(table.by_path[path], settings) for path in roots]
+    paths = list(roots)
     waiting = [number for number, mount in enumerate(chosen) if mount is None]
-    started = await asyncio.gather(*(_choose(table.by_path[paths[number]], access.settings) for number in waiting))
+    started = await asyncio.gather(*(_choose(table.by_path[paths[number]], settings) for number in waiting))
     for number, mount in zip(waiting, started, strict=True):
         chosen[number] = mount
     return [
-        SearchedStorage(mount.storage.id, path, top.below(path) if top.within(path) else ROOT, others)
+        SearchedStorage(mount.storage.id, path, tuple(roots[path]), tuple(table.nested.get(path, ())))
         for path, mount in zip(paths, chosen, strict=True)
         if mount is not None
-        for others in [tuple(table.nested.get(path, ()))]
     ]
 
 
@@ -131,8 +136,20 @@ async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSeg
             await store.drop_damaged(segments)
 
 
-async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> SearchSource:
-    """Return the names of the tree that no storage has, as listings show them: folders that are mounts or lead to them.
+async def _find_virtual(area: SearchArea, places: Sequence[SearchSource]) -> list[SearchSource]:
+    """Return the names that no storage has, as listings show them."""
+    sources = []
+    if area.folders:
+        source = await _find_virtual_folders(next(iter(area.folders.values())), places)
+        sources.append(replace(source, roots=tuple(area.folders)))
+    if area.names:
+        tables = runtime.get(IndexTables)
+        sources.append(tables.get_virtual(area.names) or await tables.set_virtual(area.names, area.names))
+    return sources
+
+
+async def _find_virtual_folders(access: PathAccess, places: Sequence[SearchSource]) -> SearchSource:
+    """Return the folders of the tree that are mounts or lead to them.
 
     A folder that leads to a mount and that a storage has is in the index of that storage.
     """
@@ -157,12 +174,12 @@ async def _find_virtual(access: PathAccess, places: Sequence[SearchSource]) -> S
             if scope.select(folder, [Entry(name, 0, modified, True)])
         ]
         place = await tables.set_virtual(key, changes)
-    return replace(place, root=access.path)
+    return place
 
 
 async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[str, str]]:
     """Return the names that a storage has, with the tree paths of their folders."""
-    place = replace(place, root=ROOT)
+    place = replace(place, roots=(ROOT,))
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
     rows = unite(part.select(named) for part in parts)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
+from mangrove.drivers.base import ROOT
 from mangrove.search.hits import HidableRows
 from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments
@@ -74,12 +75,12 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SearchSource:
-    """A place of a search: at and below `root` in a storage. The tree path of its folder `p` is `mount / p`."""
+    """A place of a search: at and below `roots` in a storage. The tree path of its folder `p` is `mount / p`."""
 
     storage_id: int
     base: int  # the number of its rows in the tables of the database
     mount: TreePath
-    root: TreePath
+    roots: tuple[TreePath, ...]
     segments: Segments | None = None  # None if the tables have all of it
     others: tuple[TreePath, ...] = ()  # paths inside it at which other storages are mounted, which are left out
     stride: int = 0  # greater than all ids of folders of the segments
@@ -235,7 +236,7 @@ class TablesPart(Part):
         conditions = [
             Condition(f"(base <> ? OR {below.text})", (place.base, *below.parameters))
             for place in self.places
-            if place.root != "/" and (below := _make_below(place.root))
+            if ROOT not in place.roots and (below := _make_below(place.roots))
         ]
         conditions.append(self._find_others("(path = other OR starts_with(path, other || '/'))"))
         where = join_conditions(conditions)
@@ -349,10 +350,10 @@ class SegmentsPart(Part):
 
     def _make_folder_conditions(self) -> Iterator[Condition]:
         """Yield the conditions for folders at and below the root that are not in another storage."""
-        if self.place.root != "/":
-            yield _make_below(self.place.root)
+        if ROOT not in self.place.roots:
+            yield _make_below(self.place.roots)
         for other in self.place.others:
-            below = _make_below(other)
+            below = _make_below((other,))
             yield Condition(f"NOT {below.text}", below.parameters)
 
     @property
@@ -387,9 +388,11 @@ def find_unhidden(base: int) -> Condition:
     return Condition(_UNHIDDEN, (base, base))
 
 
-def _make_below(path: TreePath) -> Condition:
-    text = encode_name(path)
-    return Condition("(path = ? OR starts_with(path, ?))", (text, f"{text}/"))
+def _make_below(paths: Sequence[TreePath]) -> Condition:
+    """Return the condition for folders at or below one of the paths."""
+    texts = [encode_name(path) for path in paths]
+    condition = " OR ".join(["path = ? OR starts_with(path, ?)"] * len(texts))
+    return Condition(f"({condition})", tuple(value for text in texts for value in (text, f"{text}/")))
 
 
 def unite(parts: Iterable[Condition]) -> Condition:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.drivers.base import ROOT
 from mangrove.records import index_changes
 from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, IndexChange
 from mangrove.search.database import Database, Statement
@@ -30,7 +31,8 @@ OPEN_CONCURRENCY = 32
 APPLY_SECONDS = 20.0
 RETIRE_SECONDS = 10.0  # after which no search uses a base any more
 UPDATE_CHANGES = 200  # of one storage, after which its index should be updated
-VIRTUAL = 0  # the id for folders that no storage has
+VIRTUAL = 0  # the id for names that no storage has
+MAX_VIRTUAL_SOURCES = 16  # of the names of the tree, and of those of share links
 
 _LOAD_FOLDERS = """
 INSERT INTO folders SELECT base, nextval('numbers'), id, path FROM read_parquet(?, filename = true)
@@ -68,11 +70,11 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class SearchedStorage:
-    """A storage that is searched: at and below `root` inside it, mounted at `mount`."""
+    """A storage that is searched: at and below `roots` inside it, mounted at `mount`."""
 
     id: int
     mount: TreePath
-    root: TreePath
+    roots: tuple[TreePath, ...]
     others: tuple[TreePath, ...] = ()
 
 
@@ -104,7 +106,7 @@ class IndexTables:
         self._next_base = 1
         self._small_count = 0
         self._retired: list[tuple[float, int]] = []
-        self._virtual: tuple[object, int] = (None, VIRTUAL)
+        self._virtual: dict[Hashable, int] = {}  # bases, the one that was used last at the end
         self._lock = asyncio.Lock()
 
     async def open(self, storages: Sequence[SearchedStorage]) -> OpenedIndex:
@@ -129,8 +131,9 @@ class IndexTables:
         state = self._states[storage.id]
         segments = None if state.is_small else state.segments
         return SearchSource(
-            storage.id, state.base, storage.mount, storage.root, segments, storage.others, state.stride, state.has_delta
-        )
+            storage.id, state.base, storage.mount, storage.roots, segments, storage.others, state.stride,
+            state.has_delta,
+        )  # fmt: skip
 
     def _is_behind(self, id: int, state: _State) -> bool:
         changes = self._changes.get(id)
@@ -146,7 +149,7 @@ class IndexTables:
             self._states.clear()
             self._retired.clear()
             self._small_count = 0
-            self._virtual = (None, VIRTUAL)
+            self._virtual.clear()
 
     async def _read_changes(self) -> None:
         """Read new changes from the log, and again those that may have arrived after a higher number."""
@@ -276,21 +279,30 @@ class IndexTables:
         """Return a key that changes with the content of the tables for these storages."""
         return tuple((state.base, state.version) for id in ids if (state := self._states.get(id)) is not None)
 
-    def get_virtual(self, key: object) -> SearchSource | None:
-        """Return the source of the names that no storage has, if they were set with that key."""
-        known, base = self._virtual
-        return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
+    def get_virtual(self, key: Hashable) -> SearchSource | None:
+        """Return the source of names that no storage has, if they were set with that key."""
+        base = self._virtual.pop(key, None)
+        if base is None:
+            return None
+        self._virtual[key] = base
+        return SearchSource(VIRTUAL, base, ROOT, (ROOT,))
 
-    async def set_virtual(self, key: object, changes: Collection[IndexChange]) -> SearchSource:
-        """Set the names that no storage has, with their key."""
+    async def set_virtual(self, key: Hashable, changes: Collection[IndexChange]) -> SearchSource:
+        """Set names that no storage has, with their key. Only the MAX_VIRTUAL_SOURCES that were used last are kept."""
         async with self._lock:
             base = self._next_base
             self._next_base += 1
             await self._change(apply_changes(base, (), changes))
-            if self._virtual[1] != VIRTUAL:
-                self._retired.append((time.monotonic(), self._virtual[1]))
-            self._virtual = key, base
-        return SearchSource(VIRTUAL, base, TreePath("/"), TreePath("/"))
+            self._retire_virtual(key)
+            self._virtual[key] = base
+            while len(self._virtual) > MAX_VIRTUAL_SOURCES:
+                self._retire_virtual(next(iter(self._virtual)))
+        return SearchSource(VIRTUAL, base, ROOT, (ROOT,))
+
+    def _retire_virtual(self, key: Hashable) -> None:
+        base = self._virtual.pop(key, None)
+        if base is not None:
+            self._retired.append((time.monotonic(), base))
 
 
 def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:

@@ -33,7 +33,6 @@ from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
-from mangrove.web.share_preview import make_meta_tags
 
 THREADS = 32  # for blocking calls of drivers and records
 FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.5, 30.0  # between two attempts of work in the background
@@ -54,8 +53,7 @@ class Gateway:
     """
 
     def __init__(self, page: Page | None = None, leader: TaskLeader | None = None) -> None:
-        front_end = runtime.get(FrontEnd)
-        front_end.page, front_end.make_share_meta = page, make_meta_tags
+        runtime.get(FrontEnd).page = page
         specs = read_routes()
         self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
         self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}

@@ -6,14 +6,12 @@ import json
 import mimetypes
 import re
 import secrets
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from html import escape
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.types import Scope
 
@@ -25,7 +23,6 @@ from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/zip/", "/dav/")
 ASSETS = "/@assets/"
-SHARE_PAGES = "/@s/"  # addresses of share links
 ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the first encoding that the browser accepts is used
 ASSET_CACHING = "public, max-age=31536000, immutable"  # the name of an asset has the hash of its content
 FILE_CACHING = "public, max-age=15552000"
@@ -141,9 +138,6 @@ class FrontEnd:
 
     def __init__(self) -> None:
         self.page: Page | None = None
-        self.make_share_meta: Callable[[Request], Awaitable[str]] | None = None
-        """Returns the elements for the head of the page of a share link. None in the cloud, where the function of the
-        page reads no users and no share links."""
         folder = config().page
         if folder is not None:
             with suppress(ValueError):
@@ -156,30 +150,21 @@ def _accepts_page(path: str, headers: Headers) -> bool:
     return "text/html" in accept or (path == "/" and "*/*" in accept)
 
 
-async def show(scope: Scope) -> Response:
+async def show(scope: Scope, meta: str | None = None) -> Response:
     """Answer a request with the page; 404 if it has no such file. The page uses the native flavour only.
 
-    Without a page, `/` says how to get it.
+    Without a page, `/` says how to get it. `meta` as for `Page.find`.
     """
     page, answer = runtime.get(FrontEnd).page, None
     if scope["state"].get("flavour") is not ApiFlavour.OPENLIST:
         headers = Headers(scope=scope)
         if page is not None:
-            meta = await _make_share_meta(scope)
             answer = await page.find(scope["method"], scope["path"], headers, meta)
         elif scope["path"] == "/" and _accepts_page("/", headers):
             answer = HTMLResponse(NO_PAGE, headers=HEADERS | {"content-security-policy": "default-src 'none'"})
     if answer is None:
         raise HTTPException(404)
     return answer
-
-
-async def _make_share_meta(scope: Scope) -> str | None:
-    """Return the elements for the head of the page of a share link; None for another page."""
-    if not scope["path"].startswith(SHARE_PAGES):
-        return None
-    make = runtime.get(FrontEnd).make_share_meta
-    return "" if make is None else await make(Request(scope))
 
 
 def _fill_ours(text: str, settings: Settings, head: str, body: str, meta: str) -> tuple[str, str]:

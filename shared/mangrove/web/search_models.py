@@ -66,7 +66,7 @@ class SearchReq(Body):
 
 
 class SearchRow(Model):
-    parent: str = Field(description="The folder that contains it, as a path of the whole tree.")
+    parent: str = Field(description="The folder that contains it, as a path of the whole tree or of a share link.")
     name: str = Field(description="Name.")
     is_dir: bool = Field(description="True for a folder.")
     size: int = Field(description="Size in bytes; 0 for a folder.")
@@ -100,7 +100,10 @@ def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | 
 
 
 def make_page(result: Found, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
-    """Return the answer of `fs/search`. `parent` is a path of the whole tree, whatever the user's root."""
+    """Return the answer of `fs/search`. `parent` is a path of the whole tree, whatever the user's root.
+
+    For a visitor of a share link, it is `/@s/<id>[/…]`.
+    """
     page = {"content": [_make_row(settings.type_codes, hit) for hit in result.hits], "total": result.total}
     return page | ({"indexing": True} if result.is_partial and flavour is ApiFlavour.NATIVE else {})
 

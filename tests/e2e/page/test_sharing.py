@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -130,6 +131,26 @@ def test_previews_of_other_sites_tell_nothing_of_a_link_with_a_password(client: 
     for address in (share(client, folder, pwd=PASSWORD), share(client, folder, disabled=True), "/@s/nothing"):
         text = visitor.http.get(address, headers={"accept": "*/*"}).text
         assert "<title>" in text and "og:" not in text and name not in text
+
+
+def test_visitor_searches_in_a_share(page: Any, visitor: Any, client: Client, folder: str, shots: Path) -> None:
+    while client.ok("/api/fs/search", parent=folder, keywords="deep", page=1, per_page=1)["total"] == 0:
+        client.post("/api/admin/index/build")
+        time.sleep(0.1)
+    visitor.goto(share(client, folder))
+    visitor.get_by_role("link", name="inner").click()
+    visitor.get_by_role("button", name="Search").click()
+    panel = visitor.get_by_role("dialog")
+    panel.get_by_role("searchbox").fill("notes")
+    panel.get_by_text("No results").wait_for()
+    panel.get_by_role("combobox").first.select_option(label="Everywhere")
+    panel.get_by_role("link", name="notes.md").wait_for()
+    panel.get_by_role("searchbox").fill("deep")
+    panel.get_by_text("/inner", exact=True).wait_for()
+    visitor.screenshot(path=shots / f"share-search-{page.viewport_size['width']}.png")
+    assert find_violations(visitor, AXE) == []
+    panel.get_by_role("link", name="deep.txt").click()
+    visitor.get_by_text("# inner/deep.txt").wait_for()
 
 
 @wide

@@ -78,7 +78,8 @@ class Storage:
         others = tuple(TreePath(other) for other in self.others)
         stride = 0 if segments is None else segments.manifest.folder_count
         has_delta = bool(self.fresh or self.masked)
-        return SearchSource(self.id, self.id, TreePath(self.mount), TreePath(root), segments, others, stride, has_delta)
+        roots = (TreePath(root),)
+        return SearchSource(self.id, self.id, TreePath(self.mount), roots, segments, others, stride, has_delta)
 
 
 def _is_masked(path: str, mask: str, deep: bool) -> bool:
@@ -129,7 +130,7 @@ class Index:
         self, places: Sequence[SearchSource], filters: Filters, sees: Callable[[Hit], bool] = lambda hit: True
     ) -> list[Hit]:
         """All hits, in order."""
-        roots = {place.storage_id: place.root for place in places}
+        roots = {place.storage_id: place.roots[0] for place in places}
         hits = [
             (row, hit)
             for stored in self.storages

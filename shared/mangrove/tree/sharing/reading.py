@@ -96,9 +96,7 @@ async def _list_shared(access: PathAccess, request: PageRequest, ordered: PageRe
 
 async def _list_roots(access: PathAccess, share: SharedPath, request: PageRequest, base: str) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
-    works = [partial(_find_root, name, root) for name, root in share.roots.items()]
-    entries = [entry for entry in await gather_bounded(works, ROOT_LOOKUP_CONCURRENCY) if entry is not None]
-    ordered = await sort_entries(entries, request.find_order(None) or Order())
+    ordered = await sort_entries(await find_roots(share), request.find_order(None) or Order())
     settings = access.settings
 
     def encode(page: Any) -> bytes:
@@ -114,6 +112,13 @@ def _make_thumb_url(settings: Settings, share: SharedPath, entry: Entry, base: s
     if not entry.thumb or entry.is_dir or not settings.share_preview:
         return ""
     return share.make_inner_url(base, "/sd", ROOT_PATH / entry.name, "type=thumb")
+
+
+async def find_roots(share: SharedPath) -> list[Entry]:
+    """Return the entries of the shared files and folders with their names in the share, without those that do not
+    exist."""
+    works = [partial(_find_root, name, root) for name, root in share.roots.items()]
+    return [entry for entry in await gather_bounded(works, ROOT_LOOKUP_CONCURRENCY) if entry is not None]
 
 
 async def _find_root(name: str, access: PathAccess) -> Entry | None:
