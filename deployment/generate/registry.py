@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from deployment.generate import Generator, api, command_line, deployer, events, limits, page, settings, storages, tasks
+from deployment.generate import (
+    Generator,
+    api,
+    client,
+    command_line,
+    deployer,
+    events,
+    limits,
+    page,
+    settings,
+    storages,
+    tasks,
+)
 
 GENERATORS: tuple[Generator, ...] = (
     api.generate_document,
     api.generate_permissions,
+    client.generate_client,
     command_line.generate_reference,
     deployer.generate_policy,
     events.generate_samples,

@@ -34,6 +34,7 @@ REST = (  # files and folders that `make test` leaves out
     "tests/contract/test_rights.py",
     "tests/contract/test_walkthroughs.py",
     "tests/contract/attacks/",
+    "tests/contract/client/test_fsspec.py",
     "tests/contract/drivers/test_nested.py",
     "tests/contract/drivers/test_nested_policies.py",
     "tests/crash/",
