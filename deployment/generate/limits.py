@@ -77,6 +77,9 @@ LIST: Sequence[Limit] = [
         ("names", "tree.operations.plans:MAX_NAMES_PER_REQUEST", "names", "request"),
         ("pattern and its template", "tree.operations.transfers:MAX_PATTERN_LENGTH", "characters", "request"),
         ("ranges", "web.ranges:MAX_RANGES", "ranges", "request"),
+        ("key of a repeatable request", "web.request_keys:MAX_KEY_LENGTH", "characters", "request"),
+        ("time for which a key is remembered", "records.request_keys:ANSWER_SECONDS", "seconds", "request"),
+        ("answer that a key repeats, compressed", "records.request_keys:MAX_STORED_BYTES", "bytes", "request"),
         ("head of a part of a form", "web.incoming:MAX_PART_HEADER_BYTES", "bytes", "part"),
     ),
     *_make(

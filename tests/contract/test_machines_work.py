@@ -19,7 +19,7 @@ from mangrove.tasks.core import file_copy, queue, steps
 from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.decompress import worker as decompress
-from mangrove.tasks.download import worker as download
+from mangrove.tasks.download import fetching
 from mangrove.tasks.remove import worker as removal
 from mangrove.tasks.transfer import batches
 from mangrove.tasks.transfer import worker as transfer
@@ -75,7 +75,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "SAVE_INTERVAL_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_INTERVAL_SECONDS", 0)
     monkeypatch.setattr(file_copy, "IN_FLIGHT_BYTES", PART)
-    monkeypatch.setattr(download, "IN_FLIGHT_BYTES", PIECE)
+    monkeypatch.setattr(fetching, "IN_FLIGHT_BYTES", PIECE)
 
 
 def work_in_small_slices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,14 +100,14 @@ async def mkdir(who: Writer, body: models.MkdirReq) -> Reply:
     return ok()
 
 
-@api.post("/api/fs/rename", data_model=models.Done | None)
+@api.post("/api/fs/rename", data_model=models.Done | None, creates_tasks=True)
 async def rename(who: Renamer, body: models.RenameReq, flavour: RequestFlavour) -> Reply:
     """Rename a file or folder, at once or as a task."""
     tasks = await submit.rename(await access.at(who, body.path, body.password), body.name, body.overwrite)
     return ok(flavours.format_remaining(tasks, flavour))
 
 
-@api.post("/api/fs/batch_rename", data_model=models.Done | None)
+@api.post("/api/fs/batch_rename", data_model=models.Done | None, creates_tasks=True)
 async def batch_rename(who: Renamer, body: models.BatchRenameReq, flavour: RequestFlavour) -> Reply:
     """Rename entries of a folder, each to its own name, at once or as a task."""
     pairs = ((item.src_name, item.new_name) for item in body.rename_objects)
@@ -116,7 +116,7 @@ async def batch_rename(who: Renamer, body: models.BatchRenameReq, flavour: Reque
     return ok(flavours.format_remaining(tasks, flavour))
 
 
-@api.post("/api/fs/regex_rename", data_model=models.Done | None)
+@api.post("/api/fs/regex_rename", data_model=models.Done | None, creates_tasks=True)
 async def regex_rename(who: Renamer, body: models.RegexRenameReq, flavour: RequestFlavour) -> Reply:
     """Rename entries of a folder by a pattern, at once or as a task."""
     folder = await access.at(who, body.src_dir, body.password)
@@ -136,14 +136,14 @@ async def _make_request(who: Caller, body: models.MoveCopyReq, right: Right) -> 
     return TransferRequest(right, *await _find_ends(who, body), body.names, conflict)
 
 
-@api.post("/api/fs/move", data_model=models.Done | None)
+@api.post("/api/fs/move", data_model=models.Done | None, creates_tasks=True)
 async def move(who: Mover, body: models.MoveCopyReq, flavour: RequestFlavour) -> Reply:
     """Move entries into another folder, at once or as tasks."""
     tasks = await submit.transfer(await _make_request(who, body, Right.MOVE))
     return ok(await _encode_transfer("Move", tasks, flavour))
 
 
-@api.post("/api/fs/copy", data_model=models.Done | None)
+@api.post("/api/fs/copy", data_model=models.Done | None, creates_tasks=True)
 async def copy(who: Copier, body: models.MoveCopyReq, flavour: RequestFlavour) -> Reply:
     """Copy entries into another folder, at once or as tasks."""
     tasks = await submit.transfer(await _make_request(who, body, Right.COPY))
@@ -161,7 +161,7 @@ async def _encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], fla
     return await asyncio.to_thread(encode)
 
 
-@api.post("/api/fs/recursive_move", data_model=models.Done | None)
+@api.post("/api/fs/recursive_move", data_model=models.Done | None, creates_tasks=True)
 async def recursive_move(who: Mover, body: models.RecursiveMoveReq, flavour: RequestFlavour) -> Reply:
     """Move all files below a folder into another folder, without their subfolders, at once or as a task."""
     ends = await _find_ends(who, body)
@@ -170,7 +170,7 @@ async def recursive_move(who: Mover, body: models.RecursiveMoveReq, flavour: Req
     return ok(flavours.format_remaining(tasks, flavour), message=message)
 
 
-@api.post("/api/fs/add_offline_download", data_model=models.Opened)
+@api.post("/api/fs/add_offline_download", data_model=models.Opened, creates_tasks=True)
 async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq, flavour: RequestFlavour) -> Reply:
     """Download addresses into a folder."""
     folder = await access.at(who, body.path)
@@ -195,7 +195,7 @@ async def archive_list(who: ShareArchiveReader, body: models.ArchiveListReq, cli
         return stream(await archives.list_folder(archive, body.archive_pass, body.inner_path, page, caller))
 
 
-@api.post("/api/fs/archive/decompress", data_model=models.Unpacking)
+@api.post("/api/fs/archive/decompress", data_model=models.Unpacking, creates_tasks=True)
 async def decompress(who: Unpacker, body: models.DecompressReq, flavour: RequestFlavour) -> Reply:
     """Unpack archives into a folder, as tasks."""
     ends = await _find_ends(who, body)
@@ -206,7 +206,7 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
     return ok({"task": [flavours.format_created_task(task, flavour) for task in tasks]})
 
 
-@api.post("/api/fs/archive/compress", data_model=models.Stored)
+@api.post("/api/fs/archive/compress", data_model=models.Stored, creates_tasks=True)
 async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavour) -> Reply:
     """Pack entries of a folder into a new archive of another folder, as a task."""
     source_dir = await access.at(who, body.src_dir, body.password)
@@ -215,7 +215,7 @@ async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavou
     return ok({"task": flavours.format_created_task(task, flavour)})
 
 
-@api.post("/api/fs/zip", data_model=models.ZipLink)
+@api.post("/api/fs/zip", data_model=models.ZipLink, creates_tasks=True)
 async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl, flavour: RequestFlavour) -> Reply:
     """Return the address of a ZIP file of some entries of a folder. It is valid for one hour."""
     folder = await access.at(who, body.dir, body.password)
@@ -223,14 +223,14 @@ async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl, flavour: Req
     return ok({"url": link.url, "task": link.task and flavours.format_created_task(link.task, flavour)})
 
 
-@api.post("/api/fs/remove", data_model=models.Done | None)
+@api.post("/api/fs/remove", data_model=models.Done | None, creates_tasks=True)
 async def remove(who: Remover, body: models.RemoveReq, flavour: RequestFlavour) -> Reply:
     """Remove entries of a folder with their contents, at once or as a task."""
     tasks = await submit.remove(await access.at(who, body.dir, body.password), body.names)
     return ok(flavours.format_remaining(tasks, flavour))
 
 
-@api.post("/api/fs/remove_empty_directory", data_model=models.Done | None)
+@api.post("/api/fs/remove_empty_directory", data_model=models.Done | None, creates_tasks=True)
 async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq, flavour: RequestFlavour) -> Reply:
     """Remove the empty folders below a folder, at once or as a task."""
     tasks = await submit.remove_empty(await access.at(who, body.src_dir, body.password))

@@ -93,14 +93,14 @@ async def _store(
     return ok()
 
 
-@api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW)
+@api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW, creates_tasks=True)
 async def put(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the body as a file."""
     target = await access.at(who, incoming.path, incoming.password)
     return await _store(target, incoming, *incoming.open_raw(), flavour)
 
 
-@api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM)
+@api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM, creates_tasks=True)
 async def form(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the part `file` of a form as a file."""
     target = await access.at(who, incoming.path, incoming.password)

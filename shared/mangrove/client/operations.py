@@ -365,17 +365,25 @@ class Operations:
             json=body,
         )
 
-    def fs_add_offline_download(self, **body: Unpack[models.OfflineDownloadReq]) -> models.Opened:
+    def fs_add_offline_download(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.OfflineDownloadReq]
+    ) -> models.Opened:
         """Download addresses into a folder."""
-        return self._call("POST", "/api/fs/add_offline_download", json=body)
+        return self._call(
+            "POST", "/api/fs/add_offline_download", headers={"Idempotency-Key": idempotency_key}, json=body
+        )
 
-    def fs_archive_compress(self, **body: Unpack[models.CompressReq]) -> models.Stored:
+    def fs_archive_compress(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.CompressReq]
+    ) -> models.Stored:
         """Pack entries of a folder into a new archive of another folder, as a task."""
-        return self._call("POST", "/api/fs/archive/compress", json=body)
+        return self._call("POST", "/api/fs/archive/compress", headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    def fs_archive_decompress(self, **body: Unpack[models.DecompressReq]) -> models.Unpacking:
+    def fs_archive_decompress(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.DecompressReq]
+    ) -> models.Unpacking:
         """Unpack archives into a folder, as tasks."""
-        return self._call("POST", "/api/fs/archive/decompress", json=body)
+        return self._call("POST", "/api/fs/archive/decompress", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def fs_archive_list(self, **body: Unpack[models.ArchiveListReq]) -> models.ArchiveListing:
         """List a page of a folder inside an archive."""
@@ -385,13 +393,15 @@ class Operations:
         """Return the properties of an archive and all its entries."""
         return self._call("POST", "/api/fs/archive/meta", json=body)
 
-    def fs_batch_rename(self, **body: Unpack[models.BatchRenameReq]) -> models.Done | None:
+    def fs_batch_rename(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.BatchRenameReq]
+    ) -> models.Done | None:
         """Rename entries of a folder, each to its own name, at once or as a task."""
-        return self._call("POST", "/api/fs/batch_rename", json=body)
+        return self._call("POST", "/api/fs/batch_rename", headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    def fs_copy(self, **body: Unpack[models.MoveCopyReq]) -> models.Done | None:
+    def fs_copy(self, *, idempotency_key: str | None = None, **body: Unpack[models.MoveCopyReq]) -> models.Done | None:
         """Copy entries into another folder, at once or as tasks."""
-        return self._call("POST", "/api/fs/copy", json=body)
+        return self._call("POST", "/api/fs/copy", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def fs_dirs(self, **body: Unpack[models.DirsReq]) -> list[models.FolderName]:
         """List the folders in a folder."""
@@ -419,9 +429,9 @@ class Operations:
         """Create a folder and its missing parents."""
         self._call("POST", "/api/fs/mkdir", json=body)
 
-    def fs_move(self, **body: Unpack[models.MoveCopyReq]) -> models.Done | None:
+    def fs_move(self, *, idempotency_key: str | None = None, **body: Unpack[models.MoveCopyReq]) -> models.Done | None:
         """Move entries into another folder, at once or as tasks."""
-        return self._call("POST", "/api/fs/move", json=body)
+        return self._call("POST", "/api/fs/move", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def fs_multipart_abort(self, *, x_upload_id: str) -> models.UploadSnapshot:
         """Abort an upload and delete its chunks."""
@@ -506,6 +516,7 @@ class Operations:
         x_file_md5: str | None = None,
         x_file_sha1: str | None = None,
         x_file_sha256: str | None = None,
+        idempotency_key: str | None = None,
     ) -> models.Stored | None:
         """Store the body as a file."""
         return self._call(
@@ -522,29 +533,38 @@ class Operations:
                 "X-File-Md5": x_file_md5,
                 "X-File-Sha1": x_file_sha1,
                 "X-File-Sha256": x_file_sha256,
+                "Idempotency-Key": idempotency_key,
             },
             content=content,
         )
 
-    def fs_recursive_move(self, **body: Unpack[models.RecursiveMoveReq]) -> models.Done | None:
+    def fs_recursive_move(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.RecursiveMoveReq]
+    ) -> models.Done | None:
         """Move all files below a folder into another folder, without their subfolders, at once or as a task."""
-        return self._call("POST", "/api/fs/recursive_move", json=body)
+        return self._call("POST", "/api/fs/recursive_move", headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    def fs_regex_rename(self, **body: Unpack[models.RegexRenameReq]) -> models.Done | None:
+    def fs_regex_rename(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.RegexRenameReq]
+    ) -> models.Done | None:
         """Rename entries of a folder by a pattern, at once or as a task."""
-        return self._call("POST", "/api/fs/regex_rename", json=body)
+        return self._call("POST", "/api/fs/regex_rename", headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    def fs_remove(self, **body: Unpack[models.RemoveReq]) -> models.Done | None:
+    def fs_remove(self, *, idempotency_key: str | None = None, **body: Unpack[models.RemoveReq]) -> models.Done | None:
         """Remove entries of a folder with their contents, at once or as a task."""
-        return self._call("POST", "/api/fs/remove", json=body)
+        return self._call("POST", "/api/fs/remove", headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    def fs_remove_empty_directory(self, **body: Unpack[models.RemoveEmptyReq]) -> models.Done | None:
+    def fs_remove_empty_directory(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.RemoveEmptyReq]
+    ) -> models.Done | None:
         """Remove the empty folders below a folder, at once or as a task."""
-        return self._call("POST", "/api/fs/remove_empty_directory", json=body)
+        return self._call(
+            "POST", "/api/fs/remove_empty_directory", headers={"Idempotency-Key": idempotency_key}, json=body
+        )
 
-    def fs_rename(self, **body: Unpack[models.RenameReq]) -> models.Done | None:
+    def fs_rename(self, *, idempotency_key: str | None = None, **body: Unpack[models.RenameReq]) -> models.Done | None:
         """Rename a file or folder, at once or as a task."""
-        return self._call("POST", "/api/fs/rename", json=body)
+        return self._call("POST", "/api/fs/rename", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def fs_search(self, **body: Unpack[models.SearchReq]) -> models.SearchPage:
         """Search names in a folder and its subfolders."""
@@ -574,9 +594,9 @@ class Operations:
         """Make a version of a file the present one, which is kept as a version."""
         self._call("POST", "/api/fs/versions/restore", json=body)
 
-    def fs_zip(self, **body: Unpack[models.ZipReq]) -> models.ZipLink:
+    def fs_zip(self, *, idempotency_key: str | None = None, **body: Unpack[models.ZipReq]) -> models.ZipLink:
         """Return the address of a ZIP file of some entries of a folder. It is valid for one hour."""
-        return self._call("POST", "/api/fs/zip", json=body)
+        return self._call("POST", "/api/fs/zip", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def me(self) -> models.Me:
         """Return the caller; without a token, the guest."""

@@ -92,9 +92,7 @@ class TransferEnqueuer:
         """Enqueue the tasks for the remaining items of the request."""
         if not items:
             return []
-        if (
-            len(items) <= MAX_SINGLE_TASKS or not self.target_dir.may_read()
-        ):  # the name of each entry has rules of its own
+        if len(items) <= MAX_SINGLE_TASKS:
             return await enqueue_many(self.kind, self.source_dir, map(self._make_request, items))
         groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
         return [await self._enqueue_list(group) for group in groups if group]
@@ -157,6 +155,7 @@ class TransferEnqueuer:
                 keep_existing=self.keep_existing,
                 selection="renamed_list" if has_targets else "list",
                 count=count,
+                write_only=not self.target_dir.may_read(),
             )
 
         name = self._make_name(model.format_many(items[0].path, len(items)), target)

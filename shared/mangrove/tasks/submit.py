@@ -35,6 +35,7 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.enqueue import (
+    MAX_SINGLE_TASKS,
     TransferEnqueuer,
     enqueue,
     enqueue_empty_folder_removal,
@@ -140,24 +141,54 @@ async def remove_empty(folder: PathAccess) -> list[Task]:
 async def decompress(
     source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], options: DecompressOptions
 ) -> list[Task]:
-    """Extract archives of a folder into another one. Return a task for each."""
+    """Extract archives of a folder into another one. Return a task for each, or one for many."""
     _limit_tasks(names)
     target_dir.require(Right.DECOMPRESS)
     target_dir.require_read()  # a task reports which names are taken
-    tasks = []
-    for name in dict.fromkeys(names):
-        check_existing_name(name)
-        tasks.append(await _enqueue_decompress(source_dir.child(name), target_dir, options))
-    return tasks
+    distinct = list(dict.fromkeys(map(check_existing_name, names)))
+    if len(distinct) > MAX_SINGLE_TASKS:
+        return [await _enqueue_decompress_list(source_dir, target_dir, distinct, options)]
+    return [await _enqueue_decompress(source_dir.child(name), target_dir, options) for name in distinct]
+
+
+async def _enqueue_decompress_list(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], options: DecompressOptions
+) -> Task:
+    """Enqueue one task for many archives. The task looks each of them up."""
+    async for name in iterate_chunked(names):
+        source_dir.child(name).require_read()
+    source = await source_dir.locate("src")
+    target = await _find_decompress_target(target_dir, source)
+    within = TreePath(options.inner or "/")
+
+    def make_spec(count: int) -> DecompressSpec:
+        return DecompressSpec(
+            source=source_dir.path, count=count, into_new_dir=options.into_new_dir, password=source_dir.password,
+            archive_password=options.password, inner=within, cache_full=options.cache_full,
+            target_dir=target_dir.path, name="", overwrite=options.overwrite,
+        )  # fmt: skip
+
+    path = model.format_many(source.path / names[0], len(names))
+    name = model.format_decompress_name(
+        source.mount.path, path, within, target.mount.path, target.path, options.password
+    )
+    rows = (ManifestEntry(name, None, 0.0, False, "") for name in names)
+    return await enqueue_list("decompress", source_dir, name, rows, make_spec)
+
+
+async def _find_decompress_target(target_dir: PathAccess, source: StoragePath) -> StoragePath:
+    """Return the target folder of extractions of `source`, a path in a storage."""
+    target = await target_dir.locate("dst")
+    if source.mount.path == target.mount.path:
+        await check_target_folder(target)
+    _require_uploads(target.driver)
+    return target
 
 
 async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
     source = await archive.require_read().locate("src")
     await check_source(archive, source)
-    target = await target_dir.locate("dst")
-    if source.mount.path == target.mount.path:
-        await check_target_folder(target)
-    _require_uploads(target.driver)
+    target = await _find_decompress_target(target_dir, source)
     within = TreePath(options.inner or "/")
     name = model.format_decompress_name(
         source.mount.path, source.path, within, target.mount.path, target.path, options.password
@@ -224,7 +255,8 @@ async def _enqueue_compress(
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
-    """Download URLs into a folder. Return a task for each, none if the storage downloads URLs itself.
+    """Download URLs into a folder. Return a task for each, or one for many that the service fetches itself; none if the
+    storage downloads URLs itself.
 
     All URLs are checked before the first task is enqueued.
     """
@@ -243,17 +275,33 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
         return []
     if tool != registry.SIMPLE_HTTP:
         await registry.connect_tool(tool, target.settings)
+    tools = {url: registry.choose_tool(tool, url, target.settings) for url in checked_urls}
+    listed_urls = [url for url in checked_urls if tools[url] == registry.SIMPLE_HTTP]
+    tasks = []
+    if len(listed_urls) > MAX_SINGLE_TASKS:
+        tasks.append(await _enqueue_download_list(target, listed_urls, policy))
+        checked_urls = [url for url in checked_urls if tools[url] != registry.SIMPLE_HTTP]
     requests = (
         TaskRequest(
             model.format_download_name(url, target.path),
-            DownloadSpec(
-                url=url, tool=registry.choose_tool(tool, url, target.settings), delete_policy=policy,
-                target_dir=target.path,
-            ),
+            DownloadSpec(url=url, tool=tools[url], delete_policy=policy, target_dir=target.path),
         )
         for url in checked_urls
-    )  # fmt: skip
-    return await enqueue_many("offline_download", target, requests)
+    )
+    return tasks + await enqueue_many("offline_download", target, requests)
+
+
+async def _enqueue_download_list(target: PathAccess, urls: Sequence[str], policy: str) -> Task:
+    """Enqueue one task for many URLs that the service fetches itself."""
+
+    def make_spec(count: int) -> DownloadSpec:
+        return DownloadSpec(
+            url="", count=count, tool=registry.SIMPLE_HTTP, delete_policy=policy, target_dir=target.path
+        )
+
+    rows = (ManifestEntry(url, None, 0.0, False, "") for url in urls)
+    name = model.format_download_name(f"{urls[0]} and {len(urls) - 1} more", target.path)
+    return await enqueue_list("offline_download", target, name, rows, make_spec)
 
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:

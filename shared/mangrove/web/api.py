@@ -16,6 +16,7 @@ from mangrove.core import problems
 from mangrove.core.limits import limits
 from mangrove.core.problems import BadRequest, Problem
 from mangrove.identity.rights import GuestDisabled
+from mangrove.web import request_keys
 from mangrove.web.address import find_client_address
 from mangrove.web.application import Application
 from mangrove.web.envelope import make_failure
@@ -75,23 +76,30 @@ class GatedRoute(APIRoute):
             raise TypeError(f"{endpoint.__name__} ({path}) must declare exactly one gate, it declares {len(gates)}")
         self.gate: Gate = gates[0]
         self._plan = make_plan(self.dependant, self._embed_body_fields)
+        self.creates_tasks = False
 
     async def respond(self, request: Request) -> Response:
         """Answer a request. The body is read before the gate is called, and validated after it."""
         if self.body_field is None:
-            answer: Response = await self._plan.run(request)
-            return answer
+            return await self._run(request)
         if self.gate.level == "anyone":
-            answer = await self._plan.run(request, await read_json(request))
-            return answer
+            return await self._run(request, await read_json(request))
         async with AsyncExitStack() as stack:
 
             async def admit() -> None:
                 caller = name_caller(await self.gate(request), await find_client_address(request))
                 await stack.enter_async_context(limits().large_requests.hold(caller))
 
-            answer = await self._plan.run(request, await read_json(request, admit))
+            return await self._run(request, await read_json(request, admit))
+
+    async def _run(self, request: Request, body: Any = None) -> Response:
+        """Call the endpoint; a request that creates tasks and has a key is done once."""
+        answer: Response
+        if not self.creates_tasks or isinstance(body, UnreadableBody) or not request_keys.read_key(request):
+            answer = await self._plan.run(request, body)
             return answer
+        caller = name_caller(await self.gate(request), await find_client_address(request))
+        return await request_keys.answer_once(request, caller, body, lambda: self._plan.run(request, body))
 
 
 def _describe_answers(data_model: Any) -> dict[int | str, dict[str, Any]]:
@@ -133,6 +141,8 @@ class Api:
             for method in route.methods or ():
                 operation = document["paths"][route.path_format][method.lower()]
                 operation["x-gate"] = str(route.gate)
+                if route.creates_tasks:
+                    operation.setdefault("parameters", []).append(dict(request_keys.KEY_PARAMETER))
                 operation["responses"].pop("422", None)  # invalid requests get an envelope with code 400
                 for parameter in operation.get("parameters", ()):
                     if parameter["schema"].pop(REQUIRED_MARK, False):
@@ -144,8 +154,12 @@ class Api:
             document.get("components", {}).get("schemas", {}).pop(unused, None)
         return document
 
-    def route(self, method: str, path: str, data_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def route(
+        self, method: str, path: str, data_model: Any = None, *, creates_tasks: bool = False, **options: Any
+    ) -> Callable[[Endpoint], Endpoint]:
         """Register an endpoint. `data_model` is the model of the envelope's `data` in the OpenAPI document.
+
+        A request that `creates_tasks` may have a key, see `request_keys`.
 
         An endpoint without an envelope has FastAPI's `response_class` and `responses`. The model of an envelope is made
         only for the document, because making it takes long.
@@ -159,7 +173,9 @@ class Api:
         }
 
         def register(endpoint: Endpoint) -> Endpoint:
-            self.app.add(GatedRoute(endpoint=endpoint, **all_options | {"responses": None}))
+            route = GatedRoute(endpoint=endpoint, **all_options | {"responses": None})
+            route.creates_tasks = creates_tasks
+            self.app.add(route)
             self._routes.append((endpoint, data_model, all_options))
             return endpoint
 

@@ -126,8 +126,8 @@ def test_follow_up_task_does_not_wait_for_whole_queue(crowd: Crowd, start: Calla
     task_env.do(configuration.get())
     machinery = start()
     for task in (*crowd.many, crowd.last):
-        queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
-    chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.last)]
+        queue.chain("decompress_upload", task, queue.get_stage(task), "", TransferSpec.load(task.spec), 0)
+    chained = [queue.find_chained(queue.get_stage(task)) for task in (crowd.many[0], crowd.last)]
     first, last = (task for task in chained if task is not None)
     wait(lambda: count_waiting(machinery, last) == CROWD_TASKS + 1)
     task_env.set(decompress_upload_task_threads_num="1")

@@ -11,7 +11,7 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.model import State
 from mangrove.tasks.core.steps import CANCELED
-from mangrove.tasks.download import worker as download
+from mangrove.tasks.download import fetching
 from mangrove.tasks.download.declaration import DownloadCursor
 from mangrove.tools import http
 from tests.support import origin
@@ -27,7 +27,7 @@ BODY = bytes(range(251)) * 1500
 def web(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that downloads may reach; what it sends is stored in small parts."""
     task_env.set(offline_download_allowed_hosts="127.0.0.1")
-    monkeypatch.setattr(download, "IN_FLIGHT_BYTES", PART)
+    monkeypatch.setattr(fetching, "IN_FLIGHT_BYTES", PART)
     with origin.origin() as server:
         yield server
 
@@ -135,7 +135,7 @@ def test_two_workers_chain_one_transfer(task_env: TaskEnv, web: Origin) -> None:
 
     def before(name: str, nth: int) -> None:
         if name == "Settle":
-            assert queue.find_chained(task_env.read(task)) is not None
+            assert queue.find_chained(queue.get_stage(task_env.read(task))) is not None
             task_env.restart_process()
 
     task_env.run(task_env.started.pop(0), before)

@@ -260,35 +260,36 @@ def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingDispatcher
 
 def test_chaining_twice_opens_one_transfer_for_each_run(started: list[Task]) -> None:
     task = open_task(kind="decompress")
-    assert queue.find_chained(task) is None
+    assert queue.find_chained(queue.get_stage(task)) is None
     spec = TransferSpec(source="/x", target_dir="/c/d", name="", overwrite=True)
     for _ in range(3):
-        queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
+        queue.chain("decompress_upload", task, queue.get_stage(task), "upload a to [/c](/d)", spec, 9)
     (id,) = ids("decompress_upload", False, ANN)
     chained = queue.get("decompress_upload", id, ANN)
-    assert queue.find_chained(task) is not None
+    assert queue.find_chained(queue.get_stage(task)) is not None
     assert (chained.owner, chained.view.total_bytes, chained.spec) == (11, 9, spec.dump())
     assert (chained.view.creator, chained.view.name) == ("ann", "upload a to [/c](/d)")
     assert id == queue.get_chained_id(queue.get_stage(task))
     assert {start.id for start in started} == {task.id, id}
     settle(chained)
-    queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
+    queue.chain("decompress_upload", task, queue.get_stage(task), "upload a to [/c](/d)", spec, 9)
     assert (len(started), ids("decompress_upload", False, ANN)) == (4, [])
     queue.retry("decompress", settle(task).id, ANN)
-    queue.chain("decompress_upload", queue.get("decompress", task.id, ANN), "again", spec, 9)
+    again = queue.get("decompress", task.id, ANN)
+    queue.chain("decompress_upload", again, queue.get_stage(again), "again", spec, 9)
     assert len(ids("decompress_upload", False, ANN)) == 1
     assert len(ids("decompress_upload", True, ANN)) == 1
 
 
 def test_a_chained_transfer_that_waits_is_started_by_who_resumes_it(started: list[Task]) -> None:
     task = open_task(kind="decompress")
-    assert not queue.resume_chained(task)
-    queue.chain("decompress_upload", task, "upload a to [/c](/d)", SPEC, 9)
+    assert not queue.resume_chained(queue.get_stage(task))
+    queue.chain("decompress_upload", task, queue.get_stage(task), "upload a to [/c](/d)", SPEC, 9)
     count = len(started)
-    assert queue.resume_chained(task)
+    assert queue.resume_chained(queue.get_stage(task))
     assert len(started) == count + 1
     settle(started[-1])
-    assert queue.resume_chained(task)
+    assert queue.resume_chained(queue.get_stage(task))
     assert len(started) == count + 1
 
 

@@ -135,7 +135,7 @@ def test_what_a_task_has_staged_stays_however_old_it_is(task_env: TaskEnv, done:
 def test_what_was_brought_stays_as_long_as_the_task_that_goes_on_with_it(task_env: TaskEnv) -> None:
     """Its stage is named after the task that brought it, which may be swept long before."""
     first = queue.enqueue("decompress", task_env.user, TaskRequest("a task", SPEC))
-    queue.chain("decompress_upload", first, "its transfer", SPEC, 1)
+    queue.chain("decompress_upload", first, queue.get_stage(first), "its transfer", SPEC, 1)
     staged = stage(task_env, queue.get_stage(first), 30)
     records.delete(first.id)
     run_sweep(task_env)

@@ -54,6 +54,8 @@ class TargetAccess:
     name: str
     """The name in `folder`; "" if the target is the folder itself."""
     storage_path: StoragePath
+    is_write_only: bool = False
+    """True if entries may be stored in `folder` without the right to read it."""
     _folders: dict[str | None, tuple[bool, Sequence[Rule]]] = field(default_factory=dict)
 
     def find_refusal(self, path: str) -> StorageProblem | None:
@@ -61,6 +63,8 @@ class TargetAccess:
         if it may.
         """
         parent, _, name = path.rpartition("/") if path else (None, "", self.name)
+        if self.is_write_only and not parent:
+            parent = None
         if parent not in self._folders:
             self._folders[parent] = self._find_rules(parent)
         is_allowed, hide_rules = self._folders[parent]

@@ -151,6 +151,20 @@ class PartialFile:
 
 
 @dataclass(kw_only=True)
+class ListProgress:
+    """The progress of a task in the list of its request. The first round has all rows, others those that failed."""
+
+    round: int = 0
+    row_count: int = 0
+    """Rows of this round."""
+    position: int = 0
+    """Rows of this round that are done or failed."""
+    failed_count: int = 0
+    errors: list[str] = field(default_factory=list)
+    """The messages of the first failures."""
+
+
+@dataclass(kw_only=True)
 class Spec(StoredModel):
     """Base of all specifications."""
 
@@ -271,7 +285,7 @@ def format_staged_name(path: TreePath, mount: TreePath, folder: TreePath) -> str
 
 
 def format_decompress_name(
-    mount: TreePath, path: TreePath, inner: TreePath, to_mount: TreePath, folder: TreePath, password: str
+    mount: TreePath, path: str, inner: TreePath, to_mount: TreePath, folder: TreePath, password: str
 ) -> str:
     """Return the name of an extraction. Paths are inside the storages, `inner` is inside the archive."""
     return (

@@ -115,10 +115,10 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest], token: int) 
     return [records.create(new[0])] if len(new) == 1 else task_batches.create(new)
 
 
-def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str = "") -> None:
-    """Enqueue the transfer of the result of this run of `task`: once, however often it is called."""
-    id = get_chained_id(get_stage(task))
-    view = make_view(id, name, task.view.creator, task.view.creator_role, size, status, task.view.token)
+def chain(kind: str, task: Task, stage: str, name: str, spec: Spec, size: int) -> None:
+    """Enqueue the transfer of a result of `task`, which is staged under `stage`: once, however often it is called."""
+    id = get_chained_id(stage)
+    view = make_view(id, name, task.view.creator, task.view.creator_role, size, token=task.view.token)
     try:
         chained = records.create(NewTask(kind, task.owner, view, spec.dump()))
     except RecordConflict:
@@ -131,18 +131,18 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
         platform().dispatcher.start(chained)
 
 
-def resume_chained(task: Task) -> bool:
-    """True if the transfer of the result of this run of `task` exists; start it if it waits."""
-    chained = find_chained(task)
+def resume_chained(stage: str) -> bool:
+    """True if the transfer of the result under the name `stage` exists; start it if it waits."""
+    chained = find_chained(stage)
     if chained is not None and not chained.done:
         platform().dispatcher.start(chained)
     return chained is not None
 
 
-def find_chained(task: Task) -> Task | None:
-    """Return the transfer of the result of this run of `task`; None before it is enqueued, or after its removal."""
+def find_chained(stage: str) -> Task | None:
+    """Return the transfer of the result under the name `stage`; None before it is enqueued, or after its removal."""
     try:
-        return records.get(get_chained_id(get_stage(task)))
+        return records.get(get_chained_id(stage))
     except RecordNotFound:
         return None
 

@@ -258,7 +258,7 @@ def open_folders(task_id: str, count: int) -> Manifest[str]:
 
 async def store_requested(task_id: str, entries: Iterable[ManifestEntry]) -> int:
     """Store the list of a task that is to be enqueued. Return the number of its rows."""
-    rows = _open_requested(task_id, 0)
+    rows = open_requested(task_id, 0)
     for entry in entries:
         await rows.append(entry)
     await rows.flush()
@@ -268,7 +268,7 @@ async def store_requested(task_id: str, entries: Iterable[ManifestEntry]) -> int
 
 async def read_requested(task_id: str, count: int, start: int) -> AsyncIterator[Sequence[ManifestEntry]]:
     """Yield the rows of the list of a task from `start` on, a file at a time. Raise ListLost."""
-    rows = _open_requested(task_id, count)
+    rows = open_requested(task_id, count)
     try:
         while batch := await rows.read_rows(start):
             yield batch
@@ -284,5 +284,6 @@ async def read_target_paths(task_id: str, count: int) -> dict[str, str]:
     }
 
 
-def _open_requested(task_id: str, count: int) -> Manifest[ManifestEntry]:
+def open_requested(task_id: str, count: int) -> Manifest[ManifestEntry]:
+    """Return the list of a request."""
     return Manifest(task_id, "names", count, parse_entry)

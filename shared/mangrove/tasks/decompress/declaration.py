@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.model import CopyCursor, Machine, Schema, SourceVersion, Spec, Step, TaskKind
+from mangrove.tasks.core.model import CopyCursor, ListProgress, Machine, Schema, SourceVersion, Spec, Step, TaskKind
 
 
 @dataclass(kw_only=True)
 class DecompressSpec(Spec):
-    """Extract an archive into a folder."""
+    """Extract an archive, or those of a list, into a folder."""
 
     source: str
-    """The archive: a path of the tree."""
+    """The archive, or the folder of the archives: a path of the tree."""
+    count: int = 0
+    """Rows of the list of archives in staging; 0 for a single one."""
+    into_new_dir: bool = False
+    """Extract each archive of the list into a folder with its name."""
     password: str
-    """The password of the folder of `source`."""
+    """The password of the folder of the archives."""
     archive_password: str
     inner: str
     """The file or folder in the archive to extract, `/` for all."""
@@ -49,6 +53,9 @@ class DecompressCursor(CopyCursor):
     """The messages of the first of them."""
     chained: bool = False
     """The transfer of the members is enqueued."""
+    rows: ListProgress = field(default_factory=ListProgress)
+    archive_name: str = ""
+    """The archive of the list that is being extracted; the other fields are about it."""
 
 
 DECOMPRESS = Schema(DecompressSpec, DecompressCursor)

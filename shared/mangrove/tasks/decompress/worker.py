@@ -1,4 +1,4 @@
-"""The machine that extracts an archive: Plan reads its list of members, Extract stores them in staging, Settle cleans
+"""The machine that extracts archives: Plan reads its list of members, Extract stores them in staging, Settle cleans
 up.
 
 A transfer continues with the files in staging. The task's error names refused members; the others are extracted.
@@ -23,6 +23,8 @@ from mangrove.core.problems import (
     BadRequest,
     BrokenArchive,
     EntryNotFound,
+    Problem,
+    RecordsUnavailable,
     StorageProblem,
     Unreachable,
 )
@@ -31,10 +33,12 @@ from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, file_copy, model, queue, staging
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.files import FilePath, TargetListing
+from mangrove.tasks.core.leases import Superseded
 from mangrove.tasks.core.model import SourceVersion, State
 from mangrove.tasks.core.partials import StepEnded, drop_partial, drop_receipts
+from mangrove.tasks.core.requested import RequestedRows, continue_rows
 from mangrove.tasks.core.staging import StagedPath
-from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Cancelled, Run
 from mangrove.tasks.decompress.declaration import DecompressCursor, DecompressSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import archives as tree_archives
@@ -47,21 +51,20 @@ DecompressRun: TypeAlias = Run[DecompressSpec, DecompressCursor]
 
 
 async def plan(run: DecompressRun) -> bool:
-    """Check that the archive can be read, and sum up its members.
+    """Check that the archive can be read, and sum up its members; with a list, start the list.
 
-    Copy it into staging first if the specification requires that.
+    Copy the archive into staging first if the specification requires that. True if there is more to copy.
     """
     if run.cursor.attempt != run.task.attempt:
-        run.cursor = DecompressCursor(attempt=run.task.attempt)
-    if await asyncio.to_thread(queue.find_chained, run.task) is not None:
+        rows = continue_rows(run.cursor.rows, run.spec.count)
+        run.cursor = DecompressCursor(attempt=run.task.attempt, rows=rows)
+    if run.spec.count:
+        return False
+    if await asyncio.to_thread(queue.find_chained, _get_stage(run)) is not None:
         return False  # the transfer may have removed the members by now
     run.view.status = "getting src object"
-    source, entry = await _find_source(run)
-    if run.spec.cache_full and not run.cursor.cached:
-        try:
-            await _cache(run, source, entry)
-        except StepEnded:
-            return True
+    if await _cache_if_required(run):
+        return True
     total, has_members = 0, False
     async with _open_archive(run) as archive:
         if archive.sequential:
@@ -76,9 +79,41 @@ async def plan(run: DecompressRun) -> bool:
     return False
 
 
+def _get_stage(run: DecompressRun) -> str:
+    """Return the name in staging of the files of this run; of a list, of the present archive."""
+    stage = queue.get_stage(run.task)
+    return f"{stage}.{run.cursor.rows.position}" if run.spec.count else stage
+
+
 def _get_path(run: DecompressRun, name: str) -> TreePath:
     """Return the path in staging of a file of this run."""
-    return staging.get_path(queue.get_stage(run.task), name)
+    return staging.get_path(_get_stage(run), name)
+
+
+def _get_source(run: DecompressRun) -> TreePath:
+    """Return the path of the archive in the tree."""
+    source = TreePath(run.spec.source)
+    return source / run.cursor.archive_name if run.spec.count else source
+
+
+def _get_target_name(run: DecompressRun) -> str:
+    """Return the name in the target folder; "" for the folder itself."""
+    if run.spec.count and run.spec.into_new_dir:
+        return archives.base_name(run.cursor.archive_name)
+    return run.spec.name
+
+
+async def _cache_if_required(run: DecompressRun) -> bool:
+    """Check that the archive can be read, and copy it into staging if the specification requires that. True if there is
+    more to copy.
+    """
+    source, entry = await _find_source(run)
+    if run.spec.cache_full and not run.cursor.cached:
+        try:
+            await _cache(run, source, entry)
+        except StepEnded:
+            return True
+    return False
 
 
 async def _find_source(run: DecompressRun) -> tuple[FilePath, Entry]:
@@ -89,8 +124,8 @@ async def _find_source(run: DecompressRun) -> tuple[FilePath, Entry]:
     """
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
-    await authorization.resolve_target(caller, spec.target_dir, spec.name)
-    source = (await authorization.access_path(caller, spec.source, spec.password)).require_read()
+    await authorization.resolve_target(caller, spec.target_dir, _get_target_name(run))
+    source = (await authorization.access_path(caller, _get_source(run), spec.password)).require_read()
     storage_path = await source.locate()
     entry = await storage_path.driver.stat(storage_path.path)
     if entry.is_dir:
@@ -128,7 +163,7 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
     if size is None:
         raise StorageProblem("the size of the archive is not known")
     settings = (await configuration.get()).settings
-    name = TreePath(run.spec.source).name
+    name = _get_source(run).name
     packed, limits = ArchiveFile(source.driver, source.path, size), tree_archives.make_limits(settings)
     encoding, password = settings.non_efs_zip_encoding, run.spec.archive_password
     async with archives.open_archive(name, packed, password, encoding, limits) as archive:
@@ -150,12 +185,53 @@ def _find_target_path(run: DecompressRun, member: Member) -> str | None:
 
 
 async def extract(run: DecompressRun) -> bool:
+    """Extract the next members, or the next archives of a list. True if there is more."""
+    return await (_extract_list(run) if run.spec.count else _extract_archive(run))
+
+
+async def _extract_list(run: DecompressRun) -> bool:
+    """Extract the next archives. One that fails is recorded, and the others continue."""
+    rows = RequestedRows(run.task.id, run.cursor.rows)
+    try:
+        while not rows.is_over:
+            (row,) = await rows.read(rows.progress.position, 1)
+            run.cursor.archive_name = row.path
+            try:
+                if await _cache_if_required(run) or await _extract_archive(run):
+                    return True
+            except (Cancelled, Superseded, RecordsUnavailable, Unreachable):
+                raise
+            except Problem as problem:
+                await rows.add_failure(row, problem)
+            await _end_archive(run, rows)
+            if not run.has_time():
+                return True
+        rows.raise_failures()
+        return False
+    finally:
+        await rows.flush()  # the cursor counts the rows that failed
+
+
+async def _end_archive(run: DecompressRun, rows: RequestedRows) -> None:
+    """Go on to the next archive of the list."""
+    await _drop_staged(run)
+    rows.progress.position += 1
+    run.cursor = DecompressCursor(attempt=run.cursor.attempt, rows=rows.progress)
+    run.view.total_bytes = 0
+    run.view.progress = round(rows.progress.position / rows.progress.row_count * 100, 4)
+    await rows.flush()
+    await run.save()
+
+
+async def _extract_archive(run: DecompressRun) -> bool:
     """Extract the next members into staging. At the end, enqueue their transfer."""
     cursor = run.cursor
     run.view.status = "walking and decompressing"
-    if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could save that
+    if not await asyncio.to_thread(queue.resume_chained, _get_stage(run)):  # by a worker that died before its save
         if cursor.boot not in ("", platform().read_boot_id()):  # stored members may have lost their bytes
-            cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
+            cursor = run.cursor = DecompressCursor(
+                attempt=cursor.attempt, partial=cursor.partial, rows=cursor.rows, archive_name=cursor.archive_name
+            )
         cursor.boot = platform().read_boot_id()
         if await _extract_members(run):
             return True
@@ -246,7 +322,7 @@ async def _make_folders(run: DecompressRun, archive: Archive) -> None:
 async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterator[bytes]) -> None:
     upload = Upload(member.size, member.modified or time.time())
     path = f"{staging.BODY}/{_find_target_path(run, member)}"
-    stored = await staging.store(queue.get_stage(run.task), path, _limit_bytes(run, blocks), upload)
+    stored = await staging.store(_get_stage(run), path, _limit_bytes(run, blocks), upload)
     run.cursor.bytes_done += stored
     run.cursor.files += 1
 
@@ -258,7 +334,8 @@ async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> Asyn
         done += len(block)
         if limit and done > limit:
             raise ArchiveTooLarge
-        run.show_progress(done)
+        if not run.spec.count:
+            run.show_progress(done)
         yield block
 
 
@@ -266,25 +343,34 @@ async def _chain_transfer(run: DecompressRun) -> None:
     """Enqueue the transfer of the extracted files."""
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
-    target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
+    target_name = _get_target_name(run)
+    target = await authorization.resolve_target(caller, spec.target_dir, target_name)
     transfer = TransferSpec(
-        source=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=spec.name, overwrite=spec.overwrite
+        source=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=target_name, overwrite=spec.overwrite
     )
-    base = archives.base_name(TreePath(spec.source).name)
+    base = archives.base_name(_get_source(run).name)
     path = target.storage_path.path
-    name = model.format_upload_name(base, target.storage_path.mount.path, path.parent if spec.name else path)
-    await asyncio.to_thread(queue.chain, "decompress_upload", run.task, name, transfer, run.cursor.bytes_done)
+    name = model.format_upload_name(base, target.storage_path.mount.path, path.parent if target_name else path)
+    stage, size = _get_stage(run), run.cursor.bytes_done
+    await asyncio.to_thread(queue.chain, "decompress_upload", run.task, stage, name, transfer, size)
     pass_checkpoint("extract.chained")
 
 
 async def clean(run: DecompressRun, state: State) -> None:
-    """Remove files from staging that no transfer needs."""
-    stage = queue.get_stage(run.task)
+    """Remove files from staging that no transfer needs, and the list unless a retry needs it."""
     await run.flush()
+    await _drop_staged(run)
+    if run.spec.count and (state is State.SUCCEEDED or run.task.removed):
+        await staging.clear(run.task.id)
+
+
+async def _drop_staged(run: DecompressRun) -> None:
+    """Remove the files of an archive from staging that no transfer needs."""
     if run.cursor.partial is not None:
         await drop_partial(run)
     await drop_receipts(run)
-    if not run.cursor.chained and await asyncio.to_thread(queue.find_chained, run.task) is None:
+    stage = _get_stage(run)
+    if not run.cursor.chained and await asyncio.to_thread(queue.find_chained, stage) is None:
         await staging.clear(stage)
     elif run.cursor.cached:
         await staging.remove(stage, ARCHIVE)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.model import Cursor, Machine, Schema, Spec, Step, TaskKind
+from mangrove.tasks.core.model import Cursor, ListProgress, Machine, Schema, Spec, Step, TaskKind
 
 
 @dataclass(kw_only=True)
 class DownloadSpec(Spec):
-    """Download a URL into a folder."""
+    """Download a URL, or those of a list, into a folder."""
 
     url: str
+    """"" if there is a list."""
+    count: int = 0
+    """Rows of the list of URLs in staging."""
     tool: str
     """The name of the download tool."""
     target_dir: str
@@ -35,6 +38,21 @@ class DownloadCursor(Cursor):
     """The tool is still uploading the files to others."""
     complete: bool = False
     """SimpleHttp has stored every byte."""
+    url: str = ""
+    """The URL of the list that is fetched in parts."""
+    rows: ListProgress = field(default_factory=ListProgress)
+    """Its position counts rows that are staged, that failed, or that `large_rows` names."""
+    large_rows: list[int] = field(default_factory=list)
+    """Rows of large files; they are fetched one by one."""
+    group: int = 0
+    """The number of the present group of files, which one transfer stores."""
+    group_files: int = 0
+    group_start: int = 0
+    """The position at the start of the group."""
+    group_failures: int = 0
+    """The number of failed rows at the start of the group."""
+    boot: str = ""
+    """The boot of the computer during which the group was staged, see `Platform.read_boot_id`."""
 
 
 DOWNLOAD = Schema(DownloadSpec, DownloadCursor)

@@ -45,6 +45,8 @@ class TransferSpec(Spec):
     overwrite: bool
     keep_existing: bool = False
     """Existing files at the target stay and do not count as a failure."""
+    write_only: bool = False
+    """The entries of a list may be stored in a folder that the owner may write but not read."""
     delete_policy: str = DELETE_ON_SUCCESS
     """The final states of the task after which staged bytes are removed."""
 

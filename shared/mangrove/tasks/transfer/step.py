@@ -98,6 +98,7 @@ async def find_route(run: TransferRun) -> TransferRoute:
     right = Right.RENAME if is_move and spec.is_rename else kind.right
     caller = await authorization.authorize_caller(run.task, right)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name, spec.password)
+    target.is_write_only = spec.write_only and not target.folder.may_read()
     overwrite = spec.overwrite and target.may_replace()
     if kind.is_staged:
         return TransferRoute(StagedPath(await staging.driver(), TreePath(spec.source)), target, None, overwrite)
