@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("records")
 
 
 def claim(key: str = "key", fingerprint: str = "content") -> RequestClaim:
-    found = request_keys.claim(key, fingerprint)
-    assert isinstance(found, RequestClaim)
-    return found
+    result = request_keys.claim(key, fingerprint)
+    assert isinstance(result, RequestClaim)
+    return result
 
 
 def test_request_is_claimed_once_and_answered_for_all() -> None:
