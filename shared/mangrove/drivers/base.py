@@ -71,6 +71,10 @@ class Driver(ABC):
         """Return the driver with the storage's own names, if this one maps names."""
         return self
 
+    def unwrap(self) -> Driver:
+        """Return the driver of the storage itself, if this one wraps it under the same paths."""
+        return self
+
     async def can_refuse_existing(self) -> bool:
         """True if the storage refuses a taken name atomically for `overwrite=False`.
 

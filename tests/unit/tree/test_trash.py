@@ -23,8 +23,9 @@ from mangrove.tree.listing import entries as listed
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.trash import entries, repair
+from mangrove.tree.trash.content import get_path
 from mangrove.tree.trash.entries import TrashItem, TrashQuery
-from mangrove.tree.trash.keeping import Keeper, get_path
+from mangrove.tree.trash.keeping import TrashDriver
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files, stream
 
 
@@ -354,7 +355,8 @@ def test_write_that_fails_after_the_replacement_keeps_the_old_file(tree: TreeEnv
     driver = tree.run(tree.run(mounts.ready()).mounts[0].get_driver())
 
     async def replace_and_fail() -> None:
-        async with Keeper(driver).replacing(TreePath("/a.txt")) as keep:
+        assert isinstance(driver, TrashDriver)
+        async with driver.replacing(TreePath("/a.txt")) as keep:
             await keep()
             (root / "new").write_text("new")
             os.replace(root / "new", root / "a.txt")

@@ -35,7 +35,7 @@ def mount(tree: TreeEnv, endpoint: str, status: str = "Enabled") -> Any:
 
 
 def get_driver(tree: TreeEnv) -> Driver:
-    return tree.run(tree.run(mounts.ready()).mounts[0].get_driver())
+    return tree.run(tree.run(mounts.ready()).mounts[0].get_driver()).unwrap()
 
 
 def write(tree: TreeEnv, path: str, content: bytes) -> None:

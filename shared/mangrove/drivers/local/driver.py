@@ -343,6 +343,7 @@ class Local(Driver):
         await self._threads.run(self._copier.copy, path, target, overwrite, durable)
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
+        source = source.unwrap()
         if not isinstance(source, Local):
             return None
         for file in files:
@@ -350,11 +351,12 @@ class Local(Driver):
         return await self._threads.run(self._copier.copy_from, source.root, files)
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
-        return (copy.PART if isinstance(source, Local) else 0), 1  # the kernel serialises writes to one file
+        return (copy.PART if isinstance(source.unwrap(), Local) else 0), 1  # the kernel serialises writes to one file
 
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
+        source = source.unwrap()
         assert isinstance(source, Local)
         return str(await self._threads.run(self._copy_part, source.root, path, target, token, offset, length))
 

@@ -245,6 +245,7 @@ class S3(VersionedBucket):
         return join_etags(list(map(Part.parse_receipt, receipts)))
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
+        source = source.unwrap()
         if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
         sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
@@ -257,6 +258,7 @@ class S3(VersionedBucket):
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         """Store a part. The receipt names the version of the file: `finish` refuses parts of two versions."""
+        source = source.unwrap()
         assert isinstance(source, S3)
         entry, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
         key = self.get_key(target)
@@ -264,6 +266,7 @@ class S3(VersionedBucket):
         return part.format_receipt()
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
+        source = source.unwrap()
         return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PART_COPY_CONCURRENCY
 
     def _can_copy_from(self, other: S3) -> bool:

@@ -1,4 +1,8 @@
-"""The caller on whose behalf a storage is changed: the trash records it."""
+"""The caller on whose behalf a storage is changed: the trash records it.
+
+The caller is a context variable, as a request id is. An argument would belong to each operation of a driver that may
+replace a file, in all drivers and their callers, although only the records of the trash need it.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from mangrove.tree.operations import changes, journal
 from mangrove.tree.operations.name_locks import lock_name, makedirs
 from mangrove.tree.operations.plans import check_count
 from mangrove.tree.trash import repair
-from mangrove.tree.trash.keeping import delete_content, get_folder, get_path, read_option
+from mangrove.tree.trash.content import delete_content, get_folder, get_path, read_option
 
 MAX_IDS_PER_REQUEST = 1000
 MAX_ENTRIES_PER_PAGE = 1000

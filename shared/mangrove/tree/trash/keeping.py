@@ -1,7 +1,6 @@
-"""The operations that keep old entries when a mounted storage removes or replaces them.
+"""The driver of a storage with a trash or with versions: it keeps the entries that are removed or replaced.
 
-`keep_removed` wraps the operations of a driver. The tree, the protocols, the tasks and other storages (Alias, Crypt)
-call the wrapped operations.
+The tree, the protocols, the tasks and other storages (Alias, Crypt) use this driver in place of the driver it wraps.
 
 The order of effects: an intent is recorded, the entry gets a path in the hidden folder in one step, the record becomes
 final. `tree.trash.repair` settles the intents of a process that died.
@@ -12,76 +11,67 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageFull, StorageProblem
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
-from mangrove.drivers.part_names import TRASH_FOLDER
+from mangrove.drivers.wrapping import WrappingDriver
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.trash.acting import find_remover
+from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle
 
 MAX_VERSIONS_PER_FILE = 1000
 MIN_FREED_BYTES = 64 << 20  # freed in the trash of a full storage
 MAX_FREED_ENTRIES = 100
-WRITES = ("write", "finish")
-TRANSFERS = ("rename", "move", "copy")
 
-
-def get_folder(entry: TrashEntry) -> TreePath:
-    """Return the folder that contains only the entry."""
-    return TRASH_FOLDER / entry.id
-
-
-def get_path(entry: TrashEntry) -> TreePath:
-    """Return the path of an entry in the hidden folder."""
-    return get_folder(entry) / TreePath(entry.path).name
-
-
-def read_option(driver: Driver, name: str) -> int:
-    """Return a numeric option of a driver, 0 if the driver does not have it."""
-    value = getattr(driver.options, name, 0)
-    return value if isinstance(value, int) else 0
+CopyResults = Sequence[StorageProblem | None] | None
 
 
 def keep_removed(driver: Driver) -> Driver:
-    """Make a driver keep removed and replaced entries, as its options say. Return the driver."""
-    keeper = Keeper(driver)
-    if driver.capabilities.versions and keeper.trash_days > 0:
-        _replace(driver, "discard", keeper.discard_version)
-    if not driver.capabilities.set_aside or not (keeper.trash_days > 0 or keeper.versions > 0):
-        return driver
-    if keeper.trash_days > 0:
-        _replace(driver, "discard", keeper.discard)
-    _replace(driver, "copy_from", keeper.make_copy_from())
-    for name in WRITES:
-        _replace(driver, name, keeper.make_write(name))
-    for name in TRANSFERS:
-        _replace(driver, name, keeper.make_transfer(name))
-    return driver
-
-
-def _replace(driver: Driver, name: str, operation: Callable[..., Any]) -> None:
-    setattr(driver, name, operation)
+    """Return a driver that keeps removed and replaced entries, or the driver itself without such options."""
+    trash_days, versions = read_option(driver, "trash_days"), read_option(driver, "keep_versions")
+    if driver.capabilities.set_aside and (trash_days > 0 or versions > 0):
+        return TrashDriver(driver)
+    return VersionedTrashDriver(driver) if driver.capabilities.versions and trash_days > 0 else driver
 
 
 class _CopyFailed(Exception):
     """A file was not copied, so the file that it should replace stays."""
 
 
-class Keeper:
-    """The trash and the versions of one storage."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.trash_days = read_option(driver, "trash_days")
-        self.versions = min(read_option(driver, "keep_versions"), MAX_VERSIONS_PER_FILE)
+class VersionedTrashDriver(WrappingDriver):
+    """A storage that keeps what is removed and replaced by itself, with records of the removals."""
 
     async def discard(self, path: TreePath) -> None:
-        """Move an entry into the trash. Do nothing if it does not exist."""
+        """Remove an entry and record the removal. Do nothing if it does not exist."""
+        if not await self.driver.has_versions():
+            await self.driver.remove(path)
+            return
+        with suppress(EntryNotFound):
+            record = describe(self.driver, path, await self.driver.stat(path), TrashKind.REMOVED)
+            await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
+            pass_checkpoint("trash.intended")
+            await self.driver.remove(path)
+            pass_checkpoint("trash.moved")
+            await asyncio.to_thread(trash.finish, record)
+
+
+class TrashDriver(WrappingDriver):
+    """A storage whose removed and replaced entries go into its hidden folder."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
+        self._trash_days = read_option(driver, "trash_days")
+        self._versions = min(read_option(driver, "keep_versions"), MAX_VERSIONS_PER_FILE)
+
+    async def discard(self, path: TreePath) -> None:
+        """Move an entry into the trash, or remove it if the storage only keeps versions."""
+        if self._trash_days <= 0:
+            await self.driver.discard(path)
+            return
         if path == "/":
             raise StorageForbidden("delete root folder is not allowed")
         with suppress(EntryNotFound):
@@ -89,31 +79,10 @@ class Keeper:
             await finish_despite_cancel(self._discard(path, entry))
 
     async def _discard(self, path: TreePath, entry: Entry) -> None:
-        record = self._describe(path, entry, TrashKind.REMOVED)
+        record = describe(self.driver, path, entry, TrashKind.REMOVED)
         await self._set_aside(path, record, keep=False)
         pass_checkpoint("trash.moved")
         await asyncio.to_thread(trash.finish, record)
-
-    async def discard_version(self, path: TreePath) -> None:
-        """Remove an entry of a storage that keeps it as a version. Record the removal."""
-        if not await self.driver.has_versions():
-            await self.driver.remove(path)
-            return
-        with suppress(EntryNotFound):
-            record = self._describe(path, await self.driver.stat(path), TrashKind.REMOVED)
-            await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
-            pass_checkpoint("trash.intended")
-            await self.driver.remove(path)
-            pass_checkpoint("trash.moved")
-            await asyncio.to_thread(trash.finish, record)
-
-    def _describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
-        remover = find_remover()
-        size = 0 if entry.is_dir else -1 if entry.size is None else entry.size
-        return TrashEntry(
-            trash.make_id(), self.driver.context.storage_id, str(path), entry.is_dir, size, entry.modified, remover.id,
-            remover.name, kind,
-        )  # fmt: skip
 
     async def _set_aside(self, path: TreePath, record: TrashEntry, *, keep: bool) -> bool:
         """Move an entry to its path in the trash. Return True if it also keeps its old path."""
@@ -159,13 +128,13 @@ class Keeper:
             return None
         if entry.is_dir or entry.size == 0:
             return None
-        return self._describe(path, entry, TrashKind.VERSION if self.versions > 0 else TrashKind.REPLACED)
+        return describe(self.driver, path, entry, TrashKind.VERSION if self._versions > 0 else TrashKind.REPLACED)
 
     async def _undo(self, path: TreePath, record: TrashEntry, has_both_paths: bool) -> None:
         with suppress(Problem):
             if not has_both_paths:
                 with suppress(EntryExists):  # another entry has the path: this one stays in the trash
-                    await type(self.driver).move(self.driver, get_path(record), path, overwrite=False)
+                    await self.driver.move(get_path(record), path, overwrite=False)
             await settle(self.driver, record)
 
     async def _finish_replacement(self, record: TrashEntry) -> None:
@@ -175,36 +144,33 @@ class Keeper:
             rows = await asyncio.to_thread(
                 trash.list_versions, record.storage_id, record.path, MAX_VERSIONS_PER_FILE + 1
             )
-            await delete(self.driver, rows[self.versions :])
+            await delete(self.driver, rows[self._versions :])
 
-    def make_write(self, name: str) -> Callable[..., Any]:
-        """Return an operation that stores a file, and keeps the replaced file."""
-        operation = getattr(type(self.driver), name)
+    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        if not upload.overwrite:
+            return await self.driver.write(path, body, upload)
+        async with self.replacing(path) as keep, self._making_room(upload):
+            return await self.driver.write(path, _call_at_end(body, keep), upload)
 
-        async def write(path: TreePath, content: Any, *args: Any) -> Any:
-            upload = args[-1] if args and isinstance(args[-1], Upload) else None
-            if upload is not None and not upload.overwrite:
-                return await operation(self.driver, path, content, *args)
-            async with self.replacing(path) as keep:
-                if name == "write":
-                    content = _call_at_end(content, keep)
-                else:
-                    await keep()
-                try:
-                    return await operation(self.driver, path, content, *args)
-                except StorageFull:
-                    await self._make_room(max(upload.size or 0, MIN_FREED_BYTES) if upload else MIN_FREED_BYTES)
-                    raise
+    async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
+        if not upload.overwrite:
+            return await self.driver.finish(path, token, receipts, upload)
+        async with self.replacing(path) as keep, self._making_room(upload):
+            await keep()
+            return await self.driver.finish(path, token, receipts, upload)
 
-        return write
+    @asynccontextmanager
+    async def _making_room(self, upload: Upload) -> AsyncIterator[None]:
+        """If the storage is full, delete the oldest entries of a trash with a limit, to free space for the next try."""
+        try:
+            yield
+        except StorageFull:
+            if read_option(self.driver, "trash_max_size") > 0:
+                await self._make_room(max(upload.size or 0, MIN_FREED_BYTES))
+            raise
 
     async def _make_room(self, size: int) -> None:
-        """Delete the oldest entries of a trash with a limit, to free space for the next file of this size."""
-        if read_option(self.driver, "trash_max_size") <= 0:
-            return
-        rows = await asyncio.to_thread(
-            trash.list_of, self.driver.context.storage_id, MAX_FREED_ENTRIES, is_newest_first=False
-        )
+        rows = await asyncio.to_thread(trash.list_of, self.context.storage_id, MAX_FREED_ENTRIES, is_newest_first=False)
         count, freed = 0, 0
         while count < len(rows) and freed < size:
             freed += max(rows[count].size, 0)
@@ -212,103 +178,64 @@ class Keeper:
         with suppress(Problem):
             await delete(self.driver, rows[:count])
 
-    def make_transfer(self, name: str) -> Callable[..., Any]:
-        """Return an operation that gives an entry another path, and keeps the file that it replaces."""
-        operation = getattr(type(self.driver), name)
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        async with self._replacing_by(path, target, overwrite):
+            await self.driver.rename(path, target, overwrite=overwrite)
 
-        async def transfer(path: TreePath, target: TreePath, *, overwrite: bool = True, **options: Any) -> None:
-            if not overwrite or path == target:
-                await operation(self.driver, path, target, overwrite=overwrite, **options)
-                return
-            source = await self.driver.stat(path)
-            async with self.replacing(target) as keep:
-                if not source.is_dir:
-                    await keep()
-                await operation(self.driver, path, target, overwrite=overwrite, **options)
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        async with self._replacing_by(path, target, overwrite):
+            await self.driver.move(path, target, overwrite=overwrite)
 
-        return transfer
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        async with self._replacing_by(path, target, overwrite):
+            await self.driver.copy(path, target, overwrite=overwrite, durable=durable)
 
-    def make_copy_from(self) -> Callable[..., Any]:
-        """Return the operation that copies many files. It copies files that may replace others one after the other."""
-        operation = type(self.driver).copy_from
-        Results = Sequence[StorageProblem | None] | None
+    @asynccontextmanager
+    async def _replacing_by(self, path: TreePath, target: TreePath, overwrite: bool) -> AsyncIterator[None]:
+        """Keep the file at `target` that the file at `path` replaces."""
+        if not overwrite or path == target or (await self.driver.stat(path)).is_dir:
+            yield
+            return
+        async with self.replacing(target) as keep:
+            await keep()
+            yield
 
-        async def replace(source: Driver, file: CopyRequest) -> Results:
-            results: Results = None
-            with suppress(_CopyFailed):
-                async with self.replacing(file.target) as keep:
-                    await keep()
-                    results = await operation(self.driver, source, [file])
-                    if results is None or results[0] is not None:
-                        raise _CopyFailed
-            return results
+    async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> CopyResults:
+        """Copy many files. Copy those that may replace a file one after the other."""
+        if not any(file.overwrite for file in files):
+            return await self.driver.copy_from(source, files)
+        copied: list[StorageProblem | None] = []
+        for file in files:
+            results = await (
+                self._replace_by_copy(source, file) if file.overwrite else self.driver.copy_from(source, [file])
+            )
+            if results is None:
+                return None
+            copied += results
+        return copied
 
-        async def copy_from(source: Driver, files: Sequence[CopyRequest]) -> Results:
-            if not any(file.overwrite for file in files):
-                return await operation(self.driver, source, files)
-            copied: list[StorageProblem | None] = []
-            for file in files:
-                results = await (replace(source, file) if file.overwrite else operation(self.driver, source, [file]))
-                if results is None:
-                    return None
-                copied += results
-            return copied
+    async def _replace_by_copy(self, source: Driver, file: CopyRequest) -> CopyResults:
+        results: CopyResults = None
+        with suppress(_CopyFailed):
+            async with self.replacing(file.target) as keep:
+                await keep()
+                results = await self.driver.copy_from(source, [file])
+                if results is None or results[0] is not None:
+                    raise _CopyFailed
+        return results
 
-        return copy_from
+
+def describe(driver: Driver, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
+    """Return the record of an entry that the current caller removes or replaces now."""
+    remover = find_remover()
+    size = 0 if entry.is_dir else -1 if entry.size is None else entry.size
+    return TrashEntry(
+        trash.make_id(), driver.context.storage_id, str(path), entry.is_dir, size, entry.modified, remover.id,
+        remover.name, kind,
+    )  # fmt: skip
 
 
 async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
     async for chunk in body:
         yield chunk
     await call()
-
-
-async def settle(driver: Driver, record: TrashEntry) -> None:
-    """Update the record of an entry to the state of the storage: the entry is in the trash, or it is not."""
-    if driver.capabilities.versions:
-        was_removed = await driver.find_removed(TreePath(record.path), record.removed)
-        if was_removed:
-            await asyncio.to_thread(trash.finish, record)
-        else:
-            await asyncio.to_thread(trash.forget, [record])
-        return
-    try:
-        await driver.stat(get_path(record))
-    except EntryNotFound:
-        await driver.remove(get_folder(record))
-        await asyncio.to_thread(trash.forget, [record])
-        return
-    if await has_both_paths(driver, record):
-        await driver.remove(get_folder(record))
-        await asyncio.to_thread(trash.forget, [record])
-    else:
-        await asyncio.to_thread(trash.finish, record)
-
-
-async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
-    """True if a file of the trash is also at its old path, because its replacement did not happen."""
-    if record.is_dir or not driver.capabilities.identify:
-        return False
-    try:
-        return bool(await driver.identify(get_path(record)) & await driver.identify(TreePath(record.path)))
-    except EntryNotFound:
-        return False
-
-
-async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
-    """Delete kept entries permanently."""
-    if not records:
-        return
-    await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
-    pass_checkpoint("trash.deleting")
-    for record in records:
-        await delete_content(driver, record)
-        await asyncio.to_thread(trash.forget, [record])
-
-
-async def delete_content(driver: Driver, record: TrashEntry) -> None:
-    """Delete the bytes of a kept entry. Raise OutOfTime if a storage that removes entries one by one takes long."""
-    if driver.capabilities.versions:
-        await driver.purge_removed(TreePath(record.path), record.removed)
-    else:
-        await driver.remove(get_folder(record))

@@ -16,7 +16,7 @@ from mangrove.records import trash
 from mangrove.records.trash import Action, Intent, TrashEntry
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
-from mangrove.tree.trash.keeping import delete, delete_content, get_path, has_both_paths, read_option, settle
+from mangrove.tree.trash.content import delete, delete_content, get_path, has_both_paths, read_option, settle
 
 MAX_INTENTS_PER_CALL = 1000
 MAX_INTENTS_PER_LISTING = 100

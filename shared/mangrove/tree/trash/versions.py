@@ -16,7 +16,8 @@ from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.name_locks import lock_name
-from mangrove.tree.trash.keeping import MAX_VERSIONS_PER_FILE, get_path, settle
+from mangrove.tree.trash.content import get_path, settle
+from mangrove.tree.trash.keeping import MAX_VERSIONS_PER_FILE
 
 MAX_ID_LENGTH = 1024  # characters, as S3 allows
 LATEST = "latest"  # the id of the current file of a storage whose versions are in the trash

@@ -1,0 +1,81 @@
+"""The kept entries of a storage in its hidden folder: their paths, their deletion, and the repair of their records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import EntryNotFound
+from mangrove.drivers.base import Driver
+from mangrove.drivers.part_names import TRASH_FOLDER
+from mangrove.records import trash
+from mangrove.records.trash import Action, TrashEntry
+
+
+def get_folder(entry: TrashEntry) -> TreePath:
+    """Return the folder that contains only the entry."""
+    return TRASH_FOLDER / entry.id
+
+
+def get_path(entry: TrashEntry) -> TreePath:
+    """Return the path of an entry in the hidden folder."""
+    return get_folder(entry) / TreePath(entry.path).name
+
+
+def read_option(driver: Driver, name: str) -> int:
+    """Return a numeric option of a driver, 0 if the driver does not have it."""
+    value = getattr(driver.options, name, 0)
+    return value if isinstance(value, int) else 0
+
+
+async def settle(driver: Driver, record: TrashEntry) -> None:
+    """Update the record of an entry to the state of the storage: the entry is in the trash, or it is not."""
+    if driver.capabilities.versions:
+        was_removed = await driver.find_removed(TreePath(record.path), record.removed)
+        if was_removed:
+            await asyncio.to_thread(trash.finish, record)
+        else:
+            await asyncio.to_thread(trash.forget, [record])
+        return
+    try:
+        await driver.stat(get_path(record))
+    except EntryNotFound:
+        await driver.remove(get_folder(record))
+        await asyncio.to_thread(trash.forget, [record])
+        return
+    if await has_both_paths(driver, record):
+        await driver.remove(get_folder(record))
+        await asyncio.to_thread(trash.forget, [record])
+    else:
+        await asyncio.to_thread(trash.finish, record)
+
+
+async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
+    """True if a file of the trash is also at its old path, because its replacement did not happen."""
+    if record.is_dir or not driver.capabilities.identify:
+        return False
+    try:
+        return bool(await driver.identify(get_path(record)) & await driver.identify(TreePath(record.path)))
+    except EntryNotFound:
+        return False
+
+
+async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
+    """Delete kept entries permanently."""
+    if not records:
+        return
+    await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
+    pass_checkpoint("trash.deleting")
+    for record in records:
+        await delete_content(driver, record)
+        await asyncio.to_thread(trash.forget, [record])
+
+
+async def delete_content(driver: Driver, record: TrashEntry) -> None:
+    """Delete the bytes of a kept entry. Raise OutOfTime if a storage that removes entries one by one takes long."""
+    if driver.capabilities.versions:
+        await driver.purge_removed(TreePath(record.path), record.removed)
+    else:
+        await driver.remove(get_folder(record))
