@@ -86,7 +86,7 @@ def wait_for_trash(disk: Disk) -> Any:
 def test_every_checkpoint_of_the_trash_is_killed_at() -> None:
     names = {name for name in checkpoints.NAMES if name.startswith("trash.")}
     assert names == {f"trash.{name}" for name in (
-        "intended", "moved", "kept", "replaced", "deleting", "restoring", "restored",
+        "intended", "moving", "moved", "kept", "replaced", "deleting", "restoring", "restored",
     )}  # fmt: skip
 
 

@@ -245,13 +245,17 @@ async def trash_list(who: Reader, body: models.TrashListReq) -> Reply:
     return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page), days))
 
 
-@api.post("/api/fs/trash/restore", data_model=models.TrashOutcome)
-async def trash_restore(who: Remover, body: models.TrashRestoreReq) -> Reply:
-    """Restore removed entries to where they were. A taken name gets a number unless `overwrite` is set."""
+@api.post("/api/fs/trash/restore", data_model=models.TrashRestored)
+async def trash_restore(who: Remover, body: models.TrashRestoreReq, flavour: RequestFlavour) -> Reply:
+    """Restore removed entries to where they were, at once or as a task.
+
+    A taken name gets a number unless `overwrite` is set.
+    """
     ids = body.ids
     if body.names:
         ids = await entries.find_newest(who, await access.at(who, body.dir, body.password), body.names)
-    return ok(format_outcome(who, await entries.restore(who, ids, body.overwrite, body.password)))
+    outcome, task = await submit.restore(who, ids, body.overwrite, body.password)
+    return ok(format_outcome(who, outcome) | {"task": task and flavours.format_created_task(task, flavour)})
 
 
 @api.post("/api/fs/trash/delete", data_model=models.TrashOutcome)

@@ -867,6 +867,12 @@ class TrashRestoreReq(TypedDict):
     overwrite: NotRequired[bool]
 
 
+class TrashRestored(TypedDict):
+    done: list[TrashDone]
+    failed: list[TrashFailed]
+    task: CreatedTask | None
+
+
 class Unpacking(TypedDict):
     task: list[CreatedTask]
 

@@ -582,8 +582,8 @@ class Operations:
         """List removed entries: your own, those of a folder, or as an administrator all."""
         return self._call("POST", "/api/fs/trash/list", json=body)
 
-    def fs_trash_restore(self, **body: Unpack[models.TrashRestoreReq]) -> models.TrashOutcome:
-        """Restore removed entries to where they were. A taken name gets a number unless `overwrite` is set."""
+    def fs_trash_restore(self, **body: Unpack[models.TrashRestoreReq]) -> models.TrashRestored:
+        """Restore removed entries to where they were, at once or as a task."""
         return self._call("POST", "/api/fs/trash/restore", json=body)
 
     def fs_versions(self, **body: Unpack[models.VersionsReq]) -> models.Versions:

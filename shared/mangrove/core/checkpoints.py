@@ -30,6 +30,7 @@ NAMES = (
     "move.tidied",  # an emptied folder is removed at the source
     "remove.batch",  # some entries of a list are removed, and the record does not have that
     "trash.intended",  # the record says that an entry goes into the trash, and it is in its place
+    "trash.moving",  # some files of an entry are in the trash or back, others are not
     "trash.moved",  # it is in the trash, its record not final
     "trash.kept",  # the file that is about to be replaced is in the trash
     "trash.replaced",  # it is replaced, its record not final

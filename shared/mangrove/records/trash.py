@@ -2,7 +2,8 @@
 
 The rows of a storage stand together, those of one kind in the order of their removal. An intent says what is about to
 happen to an entry: it is written before the storage is changed, and deleted with the write of the result. An intent
-that stays is that of a process that died.
+that stays is that of a process that died. A move says that the content of an entry is moved file by file: a later
+request or task step finds it and continues.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class TrashEntry:
     remover: str
     """The name of that user at that time."""
     kind: TrashKind
+    is_moved: bool = False
+    """True if the storage cannot rename in one step, so that the content is moved file by file."""
 
     @property
     def removed(self) -> float:
@@ -145,7 +148,27 @@ def add_intents(entries: Sequence[TrashEntry], action: Action) -> None:
 
 def finish(entry: TrashEntry) -> None:
     """Write that an entry is in the hidden folder."""
-    _write([_put(entry), _delete(INTENTS, _make_intent_key(entry))])
+    _write([_put(entry), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)])
+
+
+def begin_move(entry: TrashEntry, target: str = "") -> None:
+    """Write that the content of an entry is being moved: into the hidden folder, or back to the path `target`."""
+    content = {"entry": _dump(entry), "target": target}
+    key = _make_restore_key(entry) if target else _make_removal_key(entry.path)
+    row = {"place": {"S": _make_moves_place(entry.storage_id)}, "id": {"S": key}, "content": {"S": json.dumps(content)}}
+    _write([{"PutRequest": {"Item": row}}, _put_intent(Intent(entry, Action.MOVE, time.time()))])
+
+
+def find_removal(storage_id: int, path: str) -> TrashEntry | None:
+    """Return the entry into which the content at a path is being moved, None if it is not."""
+    contents = _read_moves(storage_id, _make_removal_key(path))
+    return next((entry for entry in (_load(content["entry"]) for content in contents) if entry.path == path), None)
+
+
+def find_restore_target(entry: TrashEntry) -> str:
+    """Return the path to which the content of an entry is being moved back, "" if it is not."""
+    contents = _read_moves(entry.storage_id, _make_restore_key(entry))
+    return next((str(content["target"]) for content in contents), "")
 
 
 def forget(entries: Iterable[TrashEntry]) -> None:
@@ -153,7 +176,9 @@ def forget(entries: Iterable[TrashEntry]) -> None:
     _write([
         request
         for entry in entries
-        for request in (_delete(*_make_key(entry)), _delete(INTENTS, _make_intent_key(entry)))
+        for request in (
+            _delete(*_make_key(entry)), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)
+        )
     ])  # fmt: skip
 
 
@@ -259,6 +284,29 @@ def _query(
             break
         arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
     return rows
+
+
+def _read_moves(storage_id: int, key: str) -> list[dict[str, Any]]:
+    rows = _query(_make_moves_place(storage_id), "", 1, is_newest_first=False, prefix=key)
+    return [_read_content(row) for row in rows if row["id"]["S"] == key]
+
+
+def _delete_moves(entry: TrashEntry) -> list[dict[str, Any]]:
+    place = _make_moves_place(entry.storage_id)
+    keys = [_make_removal_key(entry.path), _make_restore_key(entry)] if entry.is_moved else []
+    return [_delete(place, key) for key in keys]
+
+
+def _make_moves_place(storage_id: int) -> str:
+    return f"{storage_id}#moves"
+
+
+def _make_removal_key(path: str) -> str:
+    return f"remove {make_key(path)}"
+
+
+def _make_restore_key(entry: TrashEntry) -> str:
+    return f"restore {entry.id}"
 
 
 def _make_intent_key(entry: TrashEntry) -> str:

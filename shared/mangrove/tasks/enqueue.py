@@ -18,6 +18,7 @@ from mangrove.tasks.remove.declaration import RemoveSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations.plans import TransferItem
+from mangrove.tree.trash.entries import TrashItem
 
 MAX_SINGLE_TASKS = 20  # of a request; more entries become the work of one task
 
@@ -65,6 +66,20 @@ async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
     rows = (ManifestEntry(name, None, 0.0, False, "") for name in names)
     mount, inner = folder.find_mount()
     name = model.format_removal_name("remove", mount.path, model.format_many(inner / names[0], len(names)))
+    return await enqueue_list("move", folder, name, rows, make_spec)
+
+
+async def enqueue_restore(items: Sequence[TrashItem], overwrite: bool, password: str) -> Task:
+    """Enqueue the task that restores entries of the trash."""
+    folder, mount = items[0].access.parent, items[0].mount
+
+    def make_spec(count: int) -> RemoveSpec:
+        return RemoveSpec(folder=folder.path, password=password, count=count, restores=True, overwrite=overwrite)
+
+    rows = (ManifestEntry(item.id, None, 0.0, False, "") for item in items)
+    name = model.format_removal_name(
+        "restore", mount.path, model.format_many(TreePath(items[0].entry.path), len(items))
+    )
     return await enqueue_list("move", folder, name, rows, make_spec)
 
 

@@ -24,7 +24,7 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.drivers.base import Driver, Upload
-from mangrove.identity.rights import Right
+from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.compress.declaration import CompressSpec
@@ -42,6 +42,7 @@ from mangrove.tasks.enqueue import (
     enqueue_list,
     enqueue_many,
     enqueue_removal,
+    enqueue_restore,
 )
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
@@ -51,6 +52,8 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
+from mangrove.tree.trash import entries as trash_entries
+from mangrove.tree.trash import restoring
 
 MAX_TASKS_PER_REQUEST = 10_000
 MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.5  # between two checks of a task that a request waits for
@@ -126,6 +129,14 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
     """Remove entries of a folder with all their content. Return the task for the rest."""
     left = await changes.remove(folder, names, TimeBudget())
     return [await enqueue_removal(folder, left)] if left else []
+
+
+async def restore(
+    caller: Caller, ids: Sequence[str], overwrite: bool, password: str
+) -> tuple[trash_entries.Outcome, Task | None]:
+    """Restore entries of the trash. Return the outcome, and the task for the rest."""
+    outcome = await restoring.restore(caller, ids, overwrite, password, TimeBudget())
+    return outcome, await enqueue_restore(outcome.left, overwrite, password) if outcome.left else None
 
 
 async def remove_empty(folder: PathAccess) -> list[Task]:

@@ -389,6 +389,10 @@ class Done(Model):
     tasks: list[CreatedTask] | None = Field(None, description="The created tasks.")
 
 
+class TrashRestored(TrashOutcome):
+    task: CreatedTask | None = Field(description="The task that restores the other entries; null if there are none.")
+
+
 class DirectLink(Model):
     url: str = Field(description="Address of the file at the storage itself.")
     header: dict[str, list[str]] | None = Field(description="Headers that the address needs, each with its values.")

@@ -22,7 +22,7 @@ from mangrove.tree import access, mounts
 from mangrove.tree.listing import entries as listed
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
-from mangrove.tree.trash import entries, repair
+from mangrove.tree.trash import entries, repair, restoring
 from mangrove.tree.trash.content import get_path
 from mangrove.tree.trash.entries import TrashItem, TrashQuery
 from mangrove.tree.trash.keeping import TrashDriver
@@ -55,7 +55,7 @@ def find_items(tree: TreeEnv, folder: str = "") -> list[TrashItem]:
 
 def restore(tree: TreeEnv, *items: TrashItem, overwrite: bool = False) -> entries.Outcome:
     caller = Caller(tree.user, Right.DELETE)
-    return tree.run(entries.restore(caller, [item.id for item in items], overwrite, ""))
+    return tree.run(restoring.restore(caller, [item.id for item in items], overwrite, ""))
 
 
 def list_shown(root: Path) -> set[str]:
@@ -224,7 +224,7 @@ def test_newest_removal_of_a_name_is_found_without_its_id(tree: TreeEnv) -> None
     remove(tree, "a.txt", "b.txt")
     caller = Caller(tree.user, Right.DELETE)
     ids = tree.run(entries.find_newest(caller, tree.access("/disk", Right.DELETE), ["a.txt", "b.txt", "x"]))
-    assert len(tree.run(entries.restore(caller, ids, False, "")).done) == 2
+    assert len(tree.run(restoring.restore(caller, ids, False, "")).done) == 2
     assert (root / "a.txt").read_text() == "second"
 
 

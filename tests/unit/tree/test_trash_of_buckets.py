@@ -13,7 +13,7 @@ from mangrove.drivers.base import Driver, Upload
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, uploads
-from mangrove.tree.trash import entries, versions
+from mangrove.tree.trash import entries, restoring, versions
 from mangrove.tree.trash.entries import TrashItem, TrashQuery
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
@@ -62,7 +62,7 @@ def find_items(tree: TreeEnv) -> list[TrashItem]:
 
 
 def restore(tree: TreeEnv, item: TrashItem, overwrite: bool = False) -> entries.Outcome:
-    return tree.run(entries.restore(Caller(tree.user, Right.DELETE), [item.id], overwrite, ""))
+    return tree.run(restoring.restore(Caller(tree.user, Right.DELETE), [item.id], overwrite, ""))
 
 
 def test_removed_folder_of_a_bucket_with_versions_is_restored(tree: TreeEnv, moto: str) -> None:
@@ -99,10 +99,16 @@ def test_deleted_entry_of_a_bucket_has_no_versions_left(tree: TreeEnv, moto: str
     assert tree.run(driver.list_versions(item.access.path.below(item.mount.path))) == []
 
 
-def test_bucket_without_versions_removes_for_good(tree: TreeEnv, moto: str) -> None:
-    mount(tree, moto, "Suspended")
-    write(tree, "/bucket/a.txt", b"old")
+def test_entries_of_a_bucket_are_restored_after_it_got_versioning(tree: TreeEnv, moto: str) -> None:
+    driver = mount(tree, moto, "Suspended")
+    write(tree, "/bucket/a.txt", b"moved")
     remove(tree, "a.txt")
+    tree.run(driver.call("put_bucket_versioning", VersioningConfiguration={"Status": "Enabled"}))
+    write(tree, "/bucket/b.txt", b"marked")
+    remove(tree, "b.txt")
+    for item in find_items(tree):
+        restore(tree, item)
+    assert (read(tree, "/bucket/a.txt"), read(tree, "/bucket/b.txt")) == (b"moved", b"marked")
     assert find_items(tree) == []
 
 

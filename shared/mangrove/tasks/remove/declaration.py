@@ -1,4 +1,7 @@
-"""The machine that removes: its models and its steps. Its tasks are of the kind `move`, as clients know them."""
+"""The machine that removes, and restores from the trash: its models and its steps.
+
+Its tasks are of the kind `move`, as clients know them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from mangrove.tasks.core.model import Machine, Schema, Spec, Step, TaskKind, Wal
 
 @dataclass(kw_only=True)
 class RemoveSpec(Spec):
-    """Remove entries of a folder, or all folders below it that do not contain a file."""
+    """Remove entries of a folder, or all folders without a file below it, or restore entries of the trash."""
 
     machine: Literal["remove"] = "remove"
     folder: str
@@ -19,6 +22,10 @@ class RemoveSpec(Spec):
     """The password of the folder."""
     count: int = 0
     """Rows of the list of entries in staging; 0 for the empty folders."""
+    restores: bool = False
+    """True if the list has ids of entries of the trash, which are restored."""
+    overwrite: bool = False
+    """True if a restored entry replaces an entry that has its name."""
 
 
 @dataclass(kw_only=True)

@@ -1,12 +1,13 @@
 """The machine that removes the entries of a list, or all folders below a folder that do not contain a file.
 
-A missing entry counts as removed, so each run can start again after a failure.
+It restores entries of the trash, too. A missing entry counts as removed, and an id that is not in the trash as
+restored, so each run can start again after a failure.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes
+from mangrove.tree.trash import restoring
 
 REMOVAL_CONCURRENCY = 16  # entries
 
@@ -32,9 +34,11 @@ RemoveRun: TypeAlias = Run[RemoveSpec, RemoveCursor]
 
 
 async def remove(run: RemoveRun) -> bool:
-    """Remove the next entries or folders. True if there is more."""
+    """Remove the next entries or folders, or restore the next entries. True if there is more."""
     if run.cursor.attempt != run.task.attempt:
         run.cursor = RemoveCursor(attempt=run.task.attempt)
+    if run.spec.restores:
+        return await _restore_entries(run)
     folder, storage_path = await _find_folder(run)
     if run.spec.count:
         return await _remove_entries(run, folder, storage_path)
@@ -94,12 +98,35 @@ async def _list_folders(run: RemoveRun, folder: PathAccess, storage_path: Storag
 
 
 async def _remove_entries(run: RemoveRun, folder: PathAccess, storage_path: StoragePath) -> bool:
+    async def remove_entry(name: str) -> None:
+        changes.check_removal(folder, name)
+        await changes.remove_entry(folder, storage_path, name)
+
+    return await _change_entries(run, remove_entry)
+
+
+async def _restore_entries(run: RemoveRun) -> bool:
+    """Restore the next entries. Their rights are evaluated with each of them."""
+    caller = await authorization.authorize_caller(run.task, Right.DELETE)
+
+    async def restore_entry(id: str) -> None:
+        outcome = await restoring.restore(caller, [id], run.spec.overwrite, run.spec.password)
+        if outcome.left:
+            raise OutOfTime
+        for _, problem in outcome.failed:
+            if not isinstance(problem, EntryNotFound):
+                raise problem
+
+    return await _change_entries(run, restore_entry)
+
+
+async def _change_entries(run: RemoveRun, change: Callable[[str], Awaitable[None]]) -> bool:
+    """Change the next entries of the list. True if there is more."""
     cursor, count, saved = run.cursor, run.spec.count, time.monotonic()
 
-    async def remove_entry(name: str) -> Problem | None:
+    async def change_entry(name: str) -> Problem | None:
         try:
-            changes.check_removal(folder, name)
-            await changes.remove_entry(folder, storage_path, name)
+            await change(name)
         except (Unreachable, OutOfTime):
             raise
         except Problem as problem:
@@ -110,8 +137,8 @@ async def _remove_entries(run: RemoveRun, folder: PathAccess, storage_path: Stor
         async for batch in in_batches(rows, REMOVAL_CONCURRENCY):
             try:
                 with deadlines.limit(run.seconds_left):
-                    removals = [partial(remove_entry, row.path) for row in batch]
-                    problems = await gather_bounded(removals, REMOVAL_CONCURRENCY)
+                    calls = [partial(change_entry, row.path) for row in batch]
+                    problems = await gather_bounded(calls, REMOVAL_CONCURRENCY)
             except OutOfTime:
                 return True
             for row, problem in zip(batch, problems, strict=True):

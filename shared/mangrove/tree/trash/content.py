@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Driver
+from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry
@@ -30,9 +30,14 @@ def read_option(driver: Driver, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
+def keeps_versions(driver: Driver, record: TrashEntry) -> bool:
+    """True if the content of an entry is in the versions of its bucket, not in the hidden folder."""
+    return driver.capabilities.versions and not record.is_moved
+
+
 async def settle(driver: Driver, record: TrashEntry) -> None:
     """Update the record of an entry to the state of the storage: the entry is in the trash, or it is not."""
-    if driver.capabilities.versions:
+    if keeps_versions(driver, record):
         was_removed = await driver.find_removed(TreePath(record.path), record.removed)
         if was_removed:
             await asyncio.to_thread(trash.finish, record)
@@ -53,13 +58,20 @@ async def settle(driver: Driver, record: TrashEntry) -> None:
 
 
 async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
-    """True if a file of the trash is also at its old path, because its replacement did not happen."""
-    if record.is_dir or not driver.capabilities.identify:
+    """True if a file of the trash is also at its old path, because its removal or replacement did not happen."""
+    if record.is_dir or not (record.is_moved or driver.capabilities.identify):
         return False
     try:
+        if record.is_moved:
+            return have_same_content(await driver.stat(get_path(record)), await driver.stat(TreePath(record.path)))
         return bool(await driver.identify(get_path(record)) & await driver.identify(TreePath(record.path)))
     except EntryNotFound:
         return False
+
+
+def have_same_content(first: Entry, second: Entry) -> bool:
+    """True if the validators of the storage prove that two files have the same bytes."""
+    return bool(first.etag) and (first.etag, first.size) == (second.etag, second.size)
 
 
 async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
@@ -75,7 +87,7 @@ async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
 
 async def delete_content(driver: Driver, record: TrashEntry) -> None:
     """Delete the bytes of a kept entry. Raise OutOfTime if a storage that removes entries one by one takes long."""
-    if driver.capabilities.versions:
+    if keeps_versions(driver, record):
         await driver.purge_removed(TreePath(record.path), record.removed)
     else:
         await driver.remove(get_folder(record))

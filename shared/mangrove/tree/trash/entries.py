@@ -1,4 +1,4 @@
-"""The entries of the trash as callers see them: listed, restored and deleted.
+"""The entries of the trash as callers see them: listed and deleted.
 
 The rights are those at the path that an entry came from, by the rules of that path, at the moment of the effect.
 """
@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import orjson
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import iterate_chunked
-from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.deadlines import TimeBudget
-from mangrove.core.paths import MAX_NAME_BYTES, TreePath
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     AccessDenied,
     BadRequest,
-    EntryExists,
     EntryNotFound,
     NotMounted,
     Problem,
     StorageForbidden,
-    StorageProblem,
 )
 from mangrove.drivers import registry
 from mangrove.identity.rights import Caller, Right
@@ -33,13 +30,11 @@ from mangrove.records.trash import Action, TrashEntry
 from mangrove.tree import access as tree_access
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import find_entry
-from mangrove.tree.mounts import Mount, StoragePath
-from mangrove.tree.operations import changes, journal
-from mangrove.tree.operations.name_locks import lock_name, makedirs
+from mangrove.tree.mounts import Mount
+from mangrove.tree.operations import changes
 from mangrove.tree.operations.plans import check_count
 from mangrove.tree.trash import repair
-from mangrove.tree.trash.content import delete_content, get_folder, get_path, read_option
+from mangrove.tree.trash.content import delete_content, read_option
 
 MAX_IDS_PER_REQUEST = 1000
 MAX_ENTRIES_PER_PAGE = 1000
@@ -47,7 +42,6 @@ DEFAULT_ENTRIES_PER_PAGE = 200
 MAX_ENTRIES_PER_EMPTYING = 10_000  # of one request; a further request continues
 MAX_ROWS_PER_LISTING = 20_000  # read to find the entries of a page
 ROWS_PER_READ = 500
-MAX_NUMBERED_NAMES = 100  # tried for an entry whose name is taken
 DAY_SECONDS = 24 * 3600
 
 
@@ -102,6 +96,8 @@ class Outcome:
     done: list[tuple[str, TreePath]] = field(default_factory=list)
     """Ids, and the paths in the tree."""
     failed: list[tuple[str, Problem]] = field(default_factory=list)
+    left: list[TrashItem] = field(default_factory=list)
+    """Entries for which the time was too short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,7 @@ def may_restore(access: PathAccess) -> bool:
     return parent.has(Right.DELETE) and parent.may_write() and parent.can_write()
 
 
-def _check_rights(item: TrashItem) -> None:
+def check_rights(item: TrashItem) -> None:
     """Raise AccessDenied or StorageForbidden unless the caller may restore and delete an entry."""
     folder = item.access.parent
     folder.require(Right.DELETE)
@@ -209,7 +205,8 @@ def parse_ids(ids: Sequence[str]) -> list[tuple[int, str]]:
     return keys
 
 
-async def _find_items(caller: Caller, ids: Sequence[str], password: str, outcome: Outcome) -> list[TrashItem]:
+async def find_items(caller: Caller, ids: Sequence[str], password: str, outcome: Outcome) -> list[TrashItem]:
+    """Return the entries of ids. Add those that the caller may not see to the failures of the outcome."""
     keys = parse_ids(ids)
     entries = {
         (entry.storage_id, entry.id): entry for entry in await asyncio.to_thread(trash.get_many, keys)
@@ -241,101 +238,10 @@ async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) 
     return [id for id in paths.values() if id]
 
 
-async def restore(caller: Caller, ids: Sequence[str], overwrite: bool, password: str) -> Outcome:
-    """Move entries back to their original paths. Create missing folders.
-
-    If a name is taken, the entry gets a number, or with `overwrite` replaces the existing entry. A failure of an entry
-    does not stop the others.
-    """
-    outcome = Outcome()
-    for item in await _find_items(caller, ids, password, outcome):
-        try:
-            outcome.done.append((item.id, await _restore(caller, item, overwrite, password)))
-        except Problem as problem:
-            outcome.failed.append((item.id, problem))
-    return outcome
-
-
-async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: str) -> TreePath:
-    """Restore an entry, and return its path in the tree."""
-    _check_rights(item)
-    writer = replace(caller, declared_right=Right.WRITE)
-    folder = await tree_access.at(writer, item.access.path.parent, password, confined=False)
-    folder.require(Right.WRITE)
-    storage_path = StoragePath(await item.mount.get_driver(), TreePath(item.entry.path), item.mount)
-    if storage_path.path.parent != "/":
-        await changes.check_missing_folders(folder, storage_path.parent)
-        await makedirs(storage_path.parent)
-    name = storage_path.path.name
-    if overwrite and folder.may_replace(folder.child(name)):
-        await _make_free(item, storage_path)
-        await _move_back(item.entry, storage_path, overwrite=True)
-        return item.access.path
-    for free_name in _list_free_names(name, item.entry.is_dir):
-        target = folder.child(free_name)
-        if target.is_mount_or_ancestor() or not target.may_read():
-            continue
-        try:
-            await _move_back(item.entry, storage_path.parent.child(free_name), overwrite=False)
-            return target.path
-        except EntryExists:
-            pass  # try the next name
-    raise EntryExists
-
-
-async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
-    """Move the entry at the target into the trash, unless a file replaces a file in one step."""
-    present = await find_entry(storage_path)
-    is_in_one_step = not storage_path.driver.capabilities.versions
-    if present is not None and (present.is_dir or item.entry.is_dir or not is_in_one_step):
-        await changes.remove_entry(item.access.parent, storage_path.parent, storage_path.path.name)
-
-
-def _list_free_names(name: str, is_dir: bool) -> list[str]:
-    """Return the names to try for an entry: its own name, then names with a number before the suffix."""
-    stem, dot, suffix = ("", "", "") if is_dir else name.rpartition(".")
-    stem, suffix = (stem, dot + suffix) if stem else (name, "")
-    names = [name]
-    for number in range(2, MAX_NUMBERED_NAMES + 2):
-        tail = f" ({number}){suffix}"
-        names.append(stem.encode()[: MAX_NAME_BYTES - len(tail.encode())].decode(errors="ignore") + tail)
-    return names
-
-
-async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool) -> None:
-    """Move an entry out of the trash: intent, move, record. Raise EntryExists if the name is taken."""
-    async with (
-        journal.restore(target, is_folder=entry.is_dir),
-        lock_name(target, overwrite=overwrite),
-    ):
-        await asyncio.to_thread(trash.add_intents, [entry], Action.MOVE)
-        pass_checkpoint("trash.restoring")
-        await finish_despite_cancel(_move(entry, target, overwrite))
-
-
-async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None:
-    driver = target.driver
-    try:
-        if driver.capabilities.versions:
-            await driver.restore_removed(TreePath(entry.path), target.path, entry.removed)
-        else:
-            await driver.move(get_path(entry), target.path, overwrite=overwrite)
-    except EntryNotFound:
-        await asyncio.to_thread(trash.forget, [entry])
-        raise EntryNotFound("the entry is not in the trash any more") from None
-    except StorageProblem:
-        await asyncio.to_thread(trash.finish, entry)
-        raise
-    pass_checkpoint("trash.restored")
-    if not driver.capabilities.versions:
-        await driver.remove(get_folder(entry))
-    await asyncio.to_thread(trash.forget, [entry])
-
-
 async def delete(caller: Caller, ids: Sequence[str], password: str) -> Outcome:
     """Delete entries permanently."""
     outcome = Outcome()
-    items = await _find_items(caller, ids, password, outcome)
+    items = await find_items(caller, ids, password, outcome)
     await _delete_items(items, outcome)
     return outcome
 
@@ -359,7 +265,7 @@ async def _delete_items(items: Sequence[TrashItem], outcome: Outcome) -> None:
     allowed: list[TrashItem] = []
     async for item in iterate_chunked(items):
         try:
-            _check_rights(item)
+            check_rights(item)
             allowed.append(item)
         except Problem as problem:
             outcome.failed.append((item.id, problem))

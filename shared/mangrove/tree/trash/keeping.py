@@ -30,33 +30,8 @@ MAX_FREED_ENTRIES = 100
 CopyResults = Sequence[StorageProblem | None] | None
 
 
-def keep_removed(driver: Driver) -> Driver:
-    """Return a driver that keeps removed and replaced entries, or the driver itself without such options."""
-    trash_days, versions = read_option(driver, "trash_days"), read_option(driver, "keep_versions")
-    if driver.capabilities.set_aside and (trash_days > 0 or versions > 0):
-        return TrashDriver(driver)
-    return VersionedTrashDriver(driver) if driver.capabilities.versions and trash_days > 0 else driver
-
-
 class _CopyFailed(Exception):
     """A file was not copied, so the file that it should replace stays."""
-
-
-class VersionedTrashDriver(WrappingDriver):
-    """A storage that keeps what is removed and replaced by itself, with records of the removals."""
-
-    async def discard(self, path: TreePath) -> None:
-        """Remove an entry and record the removal. Do nothing if it does not exist."""
-        if not await self.driver.has_versions():
-            await self.driver.remove(path)
-            return
-        with suppress(EntryNotFound):
-            record = describe(self.driver, path, await self.driver.stat(path), TrashKind.REMOVED)
-            await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
-            pass_checkpoint("trash.intended")
-            await self.driver.remove(path)
-            pass_checkpoint("trash.moved")
-            await asyncio.to_thread(trash.finish, record)
 
 
 class TrashDriver(WrappingDriver):
@@ -72,14 +47,28 @@ class TrashDriver(WrappingDriver):
         if self._trash_days <= 0:
             await self.driver.discard(path)
             return
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        self.refuse_root(path)
         with suppress(EntryNotFound):
             entry = await self.driver.stat(path)
             await finish_despite_cancel(self._discard(path, entry))
 
+    @staticmethod
+    def refuse_root(path: TreePath) -> None:
+        """Raise StorageForbidden for the root folder."""
+        if path == "/":
+            raise StorageForbidden("delete root folder is not allowed")
+
+    def describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
+        """Return the record of an entry that the current caller removes or replaces now."""
+        remover = find_remover()
+        size = 0 if entry.is_dir else -1 if entry.size is None else entry.size
+        return TrashEntry(
+            trash.make_id(), self.context.storage_id, str(path), entry.is_dir, size, entry.modified, remover.id,
+            remover.name, kind,
+        )  # fmt: skip
+
     async def _discard(self, path: TreePath, entry: Entry) -> None:
-        record = describe(self.driver, path, entry, TrashKind.REMOVED)
+        record = self.describe(path, entry, TrashKind.REMOVED)
         await self._set_aside(path, record, keep=False)
         pass_checkpoint("trash.moved")
         await asyncio.to_thread(trash.finish, record)
@@ -96,6 +85,13 @@ class TrashDriver(WrappingDriver):
                 await settle(self.driver, record)
             raise
 
+    async def set_replaced_aside(self, path: TreePath, record: TrashEntry) -> bool:
+        """Give a file that will be replaced a path in the trash. Return True if it also keeps its old path.
+
+        Raise EntryNotFound if there is no file to keep.
+        """
+        return await self._set_aside(path, record, keep=True)
+
     @asynccontextmanager
     async def replacing(self, path: TreePath) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Yield a function that keeps the file at a path, to be called immediately before the replacement.
@@ -105,10 +101,10 @@ class TrashDriver(WrappingDriver):
         records: list[tuple[TrashEntry, bool]] = []
 
         async def keep() -> None:
-            record = await self._find_replaced(path)
+            record = await self.find_replaced(path)
             if record is not None and not records:
                 with suppress(EntryNotFound):
-                    records.append((record, await self._set_aside(path, record, keep=True)))
+                    records.append((record, await self.set_replaced_aside(path, record)))
                     pass_checkpoint("trash.kept")
 
         try:
@@ -120,7 +116,7 @@ class TrashDriver(WrappingDriver):
         for record, _ in records:
             await finish_despite_cancel(self._finish_replacement(record))
 
-    async def _find_replaced(self, path: TreePath) -> TrashEntry | None:
+    async def find_replaced(self, path: TreePath) -> TrashEntry | None:
         """Return the record of the file that will be replaced, None if there is no file or an empty one."""
         try:
             entry = await self.driver.stat(path)
@@ -128,7 +124,7 @@ class TrashDriver(WrappingDriver):
             return None
         if entry.is_dir or entry.size == 0:
             return None
-        return describe(self.driver, path, entry, TrashKind.VERSION if self._versions > 0 else TrashKind.REPLACED)
+        return self.describe(path, entry, TrashKind.VERSION if self._versions > 0 else TrashKind.REPLACED)
 
     async def _undo(self, path: TreePath, record: TrashEntry, has_both_paths: bool) -> None:
         with suppress(Problem):
@@ -223,16 +219,6 @@ class TrashDriver(WrappingDriver):
                 if results is None or results[0] is not None:
                     raise _CopyFailed
         return results
-
-
-def describe(driver: Driver, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
-    """Return the record of an entry that the current caller removes or replaces now."""
-    remover = find_remover()
-    size = 0 if entry.is_dir else -1 if entry.size is None else entry.size
-    return TrashEntry(
-        trash.make_id(), driver.context.storage_id, str(path), entry.is_dir, size, entry.modified, remover.id,
-        remover.name, kind,
-    )  # fmt: skip
 
 
 async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:

@@ -16,7 +16,15 @@ from mangrove.records import trash
 from mangrove.records.trash import Action, Intent, TrashEntry
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
-from mangrove.tree.trash.content import delete, delete_content, get_path, has_both_paths, read_option, settle
+from mangrove.tree.trash.content import (
+    delete,
+    delete_content,
+    get_path,
+    has_both_paths,
+    keeps_versions,
+    read_option,
+    settle,
+)
 
 MAX_INTENTS_PER_CALL = 1000
 MAX_INTENTS_PER_LISTING = 100
@@ -25,7 +33,6 @@ FINISHING_SECONDS = 2.0  # after which a listing checks an intent
 ROWS_PER_READ = 500
 MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
 MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are checked
-MAX_FORGOTTEN_ENTRIES = 10_000  # of a storage, in one clean-up
 MIB = 1 << 20
 DAY_SECONDS = 24 * 3600
 ORPHANED_VERSION_DAYS = 30  # minimum for the versions of a file that does not exist any more
@@ -40,7 +47,7 @@ async def finish_removals() -> None:
             continue
         with suppress(Problem):
             driver = await mount.get_driver()
-            if driver.capabilities.versions:
+            if driver.capabilities.versions or intent.entry.is_moved:
                 continue  # the removal may still be running
             await driver.stat(get_path(intent.entry))
             if not await has_both_paths(driver, intent.entry):
@@ -53,10 +60,8 @@ async def sweep() -> None:
     for mount in (await mounts.ready()).mounts:
         with suppress(Problem):
             driver = await mount.get_driver()
-            if driver.capabilities.set_aside:
+            if driver.capabilities.set_aside or read_option(driver, "trash_days") > 0:
                 await _sweep_storage(mount, driver)
-            elif driver.capabilities.versions:
-                await _forget_expired(mount, driver)
 
 
 async def _settle_intents() -> None:
@@ -93,21 +98,19 @@ async def _sweep_storage(mount: Mount, driver: Driver) -> None:
     await _delete_orphaned_versions(mount.storage.id, driver, max(days, ORPHANED_VERSION_DAYS))
 
 
-async def _forget_expired(mount: Mount, driver: Driver) -> None:
-    """Delete the records of entries that are too old. The rules of the bucket decide how long versions stay."""
-    days = read_option(driver, "trash_days")
-    before = trash.make_first_id(time.time() - days * DAY_SECONDS)
-    rows = await asyncio.to_thread(trash.list_of, mount.storage.id, MAX_FORGOTTEN_ENTRIES, is_newest_first=False)
-    await asyncio.to_thread(trash.forget, [row for row in rows if days > 0 and row.id < before])
-
-
 async def _delete_expired(storage_id: int, driver: Driver, before: str) -> None:
     while True:
         rows = await asyncio.to_thread(trash.list_of, storage_id, ROWS_PER_READ, is_newest_first=False)
         expired = [row for row in rows if row.id < before]
-        await delete(driver, expired)
+        await _delete(driver, expired)
         if len(expired) < len(rows) or len(rows) < ROWS_PER_READ:
             return
+
+
+async def _delete(driver: Driver, rows: Sequence[TrashEntry]) -> None:
+    """Delete entries. The rules of a bucket decide how long its versions stay: only their records are deleted."""
+    await asyncio.to_thread(trash.forget, [row for row in rows if keeps_versions(driver, row)])
+    await delete(driver, [row for row in rows if not keeps_versions(driver, row)])
 
 
 async def _limit_size(storage_id: int, driver: Driver, max_bytes: int) -> None:

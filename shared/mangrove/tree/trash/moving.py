@@ -1,0 +1,148 @@
+"""The trash of storages that cannot move a folder in one step: S3 without versioning, and clouds.
+
+Files are moved one after the other by copies at the server. A move that breaks off is continued by the next request or
+task step with the same paths: files that are moved already are no longer at the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from mangrove.core import deadlines
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import in_batches
+from mangrove.core.concurrency import gather_bounded
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import EntryNotFound, InUse, NotSupported, Problem
+from mangrove.drivers.base import Capabilities, Driver, Entry
+from mangrove.records import trash
+from mangrove.records.trash import Action, TrashEntry, TrashKind
+from mangrove.tree.trash.content import get_folder, get_path, settle
+from mangrove.tree.trash.keeping import TrashDriver
+
+MOVE_CONCURRENCY = 8  # files
+FILES_PER_CHECK = 64  # moved between two looks at the time that is left
+MAX_SUBFOLDERS_PER_PASS = 1000  # of a folder; a further pass moves the others
+MAX_PASSES_WITHOUT_PROGRESS = 3  # over a folder that is not empty and lists no entry
+
+
+def can_move(capabilities: Capabilities) -> bool:
+    """True if a storage can move files into the trash one after the other."""
+    return capabilities.copy and capabilities.move and capabilities.makedirs and capabilities.remove_empty
+
+
+async def move_content(driver: Driver, path: TreePath, target: TreePath) -> None:
+    """Move a file, or a folder file by file, to `target`. Files there are replaced.
+
+    Raise EntryNotFound if there is nothing to move, OutOfTime in the middle.
+    """
+    if not (await driver.stat(path)).is_dir:
+        deadlines.check()
+        await driver.makedirs(target.parent)
+        await _move_file(driver, path, target)
+        return
+    folders, attempts = [path], 0
+    while folders:
+        folder = folders[-1]
+        moved_count, subfolders = await _move_files(driver, folder, target / folder.below(path))
+        attempts = 0 if moved_count or subfolders else attempts + 1
+        if subfolders:
+            folders += [folder / name for name in subfolders]
+        elif await driver.remove_empty(folder):
+            folders.pop()
+        elif attempts >= MAX_PASSES_WITHOUT_PROGRESS:
+            raise InUse
+
+
+async def _move_files(driver: Driver, folder: TreePath, target: TreePath) -> tuple[int, Sequence[str]]:
+    """Move the files of a folder. Return their number, and the names of subfolders that remain."""
+    count, subfolders = 0, list[str]()
+    with suppress(EntryNotFound):  # another request has moved the folder
+        await driver.makedirs(target)
+        async for batch in driver.list(folder):
+            files = [entry for entry in batch if not entry.is_dir]
+            subfolders += [entry.name for entry in batch if entry.is_dir]
+            del subfolders[MAX_SUBFOLDERS_PER_PASS:]
+            async for entries in in_batches(files, FILES_PER_CHECK):
+                deadlines.check()
+                moves = [partial(_move_file, driver, folder / entry.name, target / entry.name) for entry in entries]
+                await gather_bounded(moves, MOVE_CONCURRENCY)
+                pass_checkpoint("trash.moving")
+                count += len(entries)
+    return count, subfolders
+
+
+async def _move_file(driver: Driver, path: TreePath, target: TreePath) -> None:
+    with suppress(EntryNotFound):  # another request has moved it
+        await driver.move(path, target, overwrite=True)
+
+
+class MovingTrashDriver(TrashDriver):
+    """A storage whose removed and replaced entries are moved or copied into its hidden folder file by file."""
+
+    async def discard(self, path: TreePath) -> None:
+        """Move an entry into the trash. Raise OutOfTime in the middle; the next call continues.
+
+        If nothing is left at the path, the record of a removal that broke off becomes final.
+        """
+        self.refuse_root(path)
+        begun = await asyncio.to_thread(trash.find_removal, self.context.storage_id, str(path))
+        try:
+            entry = await self.driver.stat(path)
+            if begun is not None and begun.is_dir is not entry.is_dir:
+                await settle(self.driver, begun)
+                begun = None
+            begun = begun or self.describe(path, entry, TrashKind.REMOVED)
+            await asyncio.to_thread(trash.begin_move, begun)
+            pass_checkpoint("trash.intended")
+            await move_content(self.driver, path, get_path(begun))
+        except EntryNotFound:
+            if begun is not None:
+                await settle(self.driver, begun)
+            return
+        pass_checkpoint("trash.moved")
+        await asyncio.to_thread(trash.finish, begun)
+
+    async def set_replaced_aside(self, path: TreePath, record: TrashEntry) -> bool:
+        """Copy a file that will be replaced into the trash. A file that is too large for one copy is not kept."""
+        await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
+        pass_checkpoint("trash.intended")
+        try:
+            await self.driver.makedirs(get_folder(record))
+            await self.driver.copy(path, get_path(record), overwrite=True)
+        except NotSupported:
+            await settle(self.driver, record)
+            raise EntryNotFound from None
+        except Problem:
+            with suppress(Problem):
+                await settle(self.driver, record)
+            raise
+        return True
+
+    def describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
+        return replace(super().describe(path, entry, kind), is_moved=True)
+
+
+class BucketTrashDriver(MovingTrashDriver):
+    """A bucket: with versioning it keeps what is removed and replaced, and the trash only records the removals."""
+
+    async def discard(self, path: TreePath) -> None:
+        """Remove an entry and record the removal, or move it into the trash of a bucket without versioning."""
+        if not await self.driver.has_versions():
+            await super().discard(path)
+            return
+        self.refuse_root(path)
+        with suppress(EntryNotFound):
+            record = replace(self.describe(path, await self.driver.stat(path), TrashKind.REMOVED), is_moved=False)
+            await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
+            pass_checkpoint("trash.intended")
+            await self.driver.remove(path)
+            pass_checkpoint("trash.moved")
+            await asyncio.to_thread(trash.finish, record)
+
+    async def find_replaced(self, path: TreePath) -> TrashEntry | None:
+        return None if await self.driver.has_versions() else await super().find_replaced(path)

@@ -1,0 +1,162 @@
+"""The restoration of entries of the trash, in one step or file by file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mangrove.core import deadlines
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import iterate_chunked
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.deadlines import TimeBudget, unlimited
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath
+from mangrove.core.problems import EntryExists, EntryNotFound, OutOfTime, Problem, StorageProblem
+from mangrove.drivers.base import Driver
+from mangrove.identity.rights import Caller, Right
+from mangrove.records import trash
+from mangrove.records.trash import Action, TrashEntry
+from mangrove.tree import access as tree_access
+from mangrove.tree.listing.lookups import find_entry
+from mangrove.tree.mounts import StoragePath
+from mangrove.tree.operations import changes, journal
+from mangrove.tree.operations.name_locks import lock_name, makedirs
+from mangrove.tree.trash.content import get_folder, get_path, keeps_versions
+from mangrove.tree.trash.entries import Outcome, TrashItem, check_rights, find_items
+from mangrove.tree.trash.moving import move_content
+
+MAX_NUMBERED_NAMES = 100  # tried for an entry whose name is taken
+GONE = "the entry is not in the trash any more"
+
+
+async def restore(
+    caller: Caller, ids: Sequence[str], overwrite: bool, password: str, budget: TimeBudget | None = None
+) -> Outcome:
+    """Move entries back to their original paths. Create missing folders.
+
+    If a name is taken, the entry gets a number, or with `overwrite` replaces the existing entry. A failure of an entry
+    does not stop the others. With a `budget`, return the entries that remain for a task when the time is up.
+    """
+    outcome = Outcome()
+    time_left = budget or unlimited()
+    items = await find_items(caller, ids, password, outcome)
+    async for position, item in iterate_chunked(enumerate(items)):
+        try:
+            if not time_left.covers(position, len(items)):
+                raise OutOfTime
+            with deadlines.limit(time_left.get_seconds()):
+                outcome.done.append((item.id, await _restore(caller, item, overwrite, password)))
+        except OutOfTime:
+            outcome.left += items[position:]
+            break
+        except Problem as problem:
+            outcome.failed.append((item.id, problem))
+    return outcome
+
+
+async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: str) -> TreePath:
+    """Restore an entry, and return its path in the tree."""
+    check_rights(item)
+    writer = replace(caller, declared_right=Right.WRITE)
+    folder = await tree_access.at(writer, item.access.path.parent, password, confined=False)
+    folder.require(Right.WRITE)
+    storage_path = StoragePath(await item.mount.get_driver(), TreePath(item.entry.path), item.mount)
+    if storage_path.path.parent != "/":
+        await changes.check_missing_folders(folder, storage_path.parent)
+        await makedirs(storage_path.parent)
+    name = storage_path.path.name
+    target_path = await _find_begun_target(item.entry)
+    if target_path:
+        await _move_back(item.entry, storage_path.with_path(target_path), overwrite=True)
+        return item.mount.path / target_path
+    if overwrite and folder.may_replace(folder.child(name)):
+        await _make_free(item, storage_path)
+        await _move_back(item.entry, storage_path, overwrite=True)
+        return item.access.path
+    for free_name in _list_free_names(name, item.entry.is_dir):
+        target = folder.child(free_name)
+        if target.is_mount_or_ancestor() or not target.may_read():
+            continue
+        try:
+            await _move_back(item.entry, storage_path.parent.child(free_name), overwrite=False)
+            return target.path
+        except EntryExists:
+            pass  # try the next name
+    raise EntryExists
+
+
+async def _find_begun_target(entry: TrashEntry) -> TreePath | None:
+    """Return the path to which an earlier request or task step has begun to move an entry file by file."""
+    target = await asyncio.to_thread(trash.find_restore_target, entry) if entry.is_moved else ""
+    return TreePath(target) if target else None
+
+
+async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
+    """Move the entry at the target into the trash, unless a file replaces a file in one step."""
+    present = await find_entry(storage_path)
+    is_in_one_step = not storage_path.driver.capabilities.versions and not item.entry.is_moved
+    if present is not None and (present.is_dir or item.entry.is_dir or not is_in_one_step):
+        await changes.remove_entry(item.access.parent, storage_path.parent, storage_path.path.name)
+
+
+def _list_free_names(name: str, is_dir: bool) -> list[str]:
+    """Return the names to try for an entry: its own name, then names with a number before the suffix."""
+    stem, dot, suffix = ("", "", "") if is_dir else name.rpartition(".")
+    stem, suffix = (stem, dot + suffix) if stem else (name, "")
+    names = [name]
+    for number in range(2, MAX_NUMBERED_NAMES + 2):
+        tail = f" ({number}){suffix}"
+        names.append(stem.encode()[: MAX_NAME_BYTES - len(tail.encode())].decode(errors="ignore") + tail)
+    return names
+
+
+async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool) -> None:
+    """Move an entry out of the trash: intent, move, record. Raise EntryExists if the name is taken."""
+    async with (
+        journal.restore(target, is_folder=entry.is_dir),
+        lock_name(target, overwrite=overwrite),
+    ):
+        if entry.is_moved:
+            await _move_file_by_file(entry, target, overwrite)
+            return
+        await asyncio.to_thread(trash.add_intents, [entry], Action.MOVE)
+        pass_checkpoint("trash.restoring")
+        await finish_despite_cancel(_move(entry, target, overwrite))
+
+
+async def _move_file_by_file(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None:
+    """Move an entry out of the trash, or continue. Raise OutOfTime in the middle."""
+    if not overwrite and await find_entry(target) is not None:
+        raise EntryExists
+    await asyncio.to_thread(trash.begin_move, entry, str(target.path))
+    pass_checkpoint("trash.restoring")
+    try:
+        await move_content(target.driver.unwrap(), get_path(entry), target.path)
+    except EntryNotFound:
+        await asyncio.to_thread(trash.forget, [entry])
+        raise EntryNotFound(GONE) from None
+    await _forget_restored(entry, target.driver)
+
+
+async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None:
+    driver = target.driver
+    try:
+        if keeps_versions(driver, entry):
+            await driver.restore_removed(TreePath(entry.path), target.path, entry.removed)
+        else:
+            await driver.move(get_path(entry), target.path, overwrite=overwrite)
+    except EntryNotFound:
+        await asyncio.to_thread(trash.forget, [entry])
+        raise EntryNotFound(GONE) from None
+    except StorageProblem:
+        await asyncio.to_thread(trash.finish, entry)
+        raise
+    await _forget_restored(entry, driver)
+
+
+async def _forget_restored(entry: TrashEntry, driver: Driver) -> None:
+    pass_checkpoint("trash.restored")
+    if not keeps_versions(driver, entry):
+        await driver.remove(get_folder(entry))
+    await asyncio.to_thread(trash.forget, [entry])
