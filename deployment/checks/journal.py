@@ -16,6 +16,10 @@ CHANGING_METHODS = {
 DROPPING_METHODS = {"forget", "forget_below", "clear"}
 
 
+DRIVER_MODULES = ("mangrove.drivers", "mangrove.tree.trash.keeping", "mangrove.tree.trash.moving")
+"""The modules of drivers, and of drivers that wrap others. The callers of their operations use the journal."""
+
+
 def iter_method_calls(source: Source) -> Iterator[tuple[Function, ast.Attribute]]:
     """Yield each function with each method that it calls."""
     for function in source.functions:
@@ -27,7 +31,7 @@ def iter_method_calls(source: Source) -> Iterator[tuple[Function, ast.Attribute]
 def storage_changes_are_logged(project: Project) -> Iterator[Violation]:
     """A function that changes a storage uses the journal. Functions whose callers use it are exceptions."""
     for source in project.product:
-        if source.module.startswith("mangrove.drivers"):
+        if source.module.startswith(DRIVER_MODULES):
             continue
         silent = {
             function.name: function
