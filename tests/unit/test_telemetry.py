@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from mangrove.core import telemetry
+from mangrove.core.request_ids import use_request_id
 from mangrove.core.telemetry import (
     BYTES_RECEIVED,
     BYTES_SENT,
@@ -168,6 +169,30 @@ def test_lines_stay_in_order_and_closing_writes_them_all(opened: AccessLog, file
         opened.log({"number": number}, is_detail=False)
     opened.close()
     assert [line["facts"]["number"] for line in read(file)] == list(range(5000))
+
+
+@pytest.mark.parametrize("log_format", telemetry.LOG_FORMATS)
+def test_log_format_applies_to_events_and_requests(
+    opened: AccessLog, file: Path, log_format: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = telemetry.log.registered_handler
+    formatter = handler.formatter
+    try:
+        telemetry.set_format(log_format)
+        with use_request_id("r1"):
+            telemetry.log_event("task ended", tid="t1")
+        event = handler.format(caplog.records[0])
+        opened.log(FACTS, is_detail=False)
+        opened.close()
+    finally:
+        handler.setFormatter(formatter)
+    (request,) = file.read_text().splitlines()
+    if log_format == "json":
+        assert json.loads(event)["facts"] == {"tid": "t1", "request_id": "r1"}
+        assert json.loads(request)["service"] == json.loads(event)["service"] == "mangrove"
+    else:
+        assert event.endswith(" INFO task ended tid=t1 request_id=r1")
+        assert request.endswith(r" INFO request method=GET path=/é\n\x1b[2J status=200 ms=0.1")
 
 
 def test_polling_is_a_detail(opened: AccessLog, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

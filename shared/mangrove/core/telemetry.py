@@ -26,11 +26,13 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from mangrove.core.config import config
 from mangrove.core.platform import platform
+from mangrove.core.request_ids import get_request_id
 
 NAMESPACE = "Mangrove"
 ACCESS_LOG_INTERVAL_SECONDS = 0.05  # in which the lines about requests are collected
 MAX_WAITING_LINES = 100_000  # about requests; the oldest are dropped
 REQUEST_MESSAGE = "request"
+LOG_FORMATS = ("text", "json")
 Event = TypeVar("Event")
 Result = TypeVar("Result")
 Handler = Callable[[Event, Any], Result]
@@ -41,11 +43,15 @@ class ReadableFormatter(LambdaPowertoolsFormatter):
     """A formatter of lines such as `12:30:01 INFO message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        extra = getattr(record, "facts", {})
-        fields = " ".join(f"{key}={value}" for key, value in extra.items())
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname} {record.getMessage()} {fields}".rstrip()
-        line = line if line.isprintable() else repr(line)[1:-1]  # a path must not control the terminal
+        facts = getattr(record, "facts", {})
+        line = _format_text(self.formatTime(record, "%H:%M:%S"), record.levelname, record.getMessage(), facts)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _format_text(time_text: str, level: str, message: str, facts: Mapping[str, Any]) -> str:
+    fields = " ".join(f"{key}={value}" for key, value in facts.items())
+    line = f"{time_text} {level} {message} {fields}".rstrip()
+    return line if line.isprintable() else repr(line)[1:-1]  # a path must not control the terminal
 
 
 def _make_logger() -> Logger:
@@ -65,6 +71,15 @@ def set_level(level: str) -> None:
     log.setLevel(level)
 
 
+def set_format(log_format: str) -> None:
+    """Write lines in one of LOG_FORMATS. The default is text on a terminal, and JSON elsewhere."""
+    formatter: LambdaPowertoolsFormatter = ReadableFormatter()
+    if log_format == "json":
+        formatter = LambdaPowertoolsFormatter(location="", use_rfc3339=True)
+        formatter.append_keys(service=log.service)
+    log.registered_handler.setFormatter(formatter)
+
+
 @contextmanager
 def hold_stream() -> Iterator[None]:
     """Discard what other code writes to the stream of the log for the duration of the context."""
@@ -77,24 +92,29 @@ def hold_stream() -> Iterator[None]:
         handler.release()
 
 
+def _add_request_id(facts: dict[str, Any]) -> dict[str, Any]:
+    id = get_request_id()
+    return facts | {"request_id": id} if id else facts
+
+
 def log_detail(message: str, **fields: Any) -> None:
     """Log a detail for debugging, as `log_event` does."""
-    log.debug(message, extra={"facts": fields})
+    log.debug(message, extra={"facts": _add_request_id(fields)})
 
 
 def log_event(message: str, **fields: Any) -> None:
     """Log an event. Never pass secrets, tokens or query strings."""
-    log.info(message, extra={"facts": fields})
+    log.info(message, extra={"facts": _add_request_id(fields)})
 
 
 def log_warning(message: str, **fields: Any) -> None:
     """Log a warning for the operator, as `log_event` does."""
-    log.warning(message, extra={"facts": fields})
+    log.warning(message, extra={"facts": _add_request_id(fields)})
 
 
 def log_exception(message: str, **fields: Any) -> None:
     """Log the present exception with its traceback."""
-    log.exception(message, extra={"facts": fields})
+    log.exception(message, extra={"facts": _add_request_id(fields)})
 
 
 def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
@@ -187,7 +207,7 @@ class AccessLog:
         self._writing = threading.Lock()
 
     def open(self, descriptor: int) -> None:
-        """Write to this file from now on, in the JSON form of the logger."""
+        """Write to this file from now on, in the format of the logger."""
         self._descriptor = descriptor
         threading.Thread(target=self._run, name="access log", daemon=True).start()
 
@@ -242,6 +262,9 @@ def _join(lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _format(line: RequestLine) -> bytes:
+    if isinstance(log.registered_formatter, ReadableFormatter):
+        time_text = time.strftime("%H:%M:%S", time.localtime(line.time))
+        return f"{_format_text(time_text, logging.getLevelName(line.level), REQUEST_MESSAGE, line.facts)}\n".encode()
     return orjson.dumps(
         {
             "level": logging.getLevelName(line.level),

@@ -22,7 +22,7 @@ from mangrove.core.config import ACCESS_LOGS, Config
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem
 from mangrove.core.runtime import Runtime
-from mangrove.core.telemetry import AccessLog, set_level
+from mangrove.core.telemetry import LOG_FORMATS, AccessLog, set_format, set_level
 from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import backup, engine
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
@@ -54,6 +54,8 @@ def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add_option(serve, "port", "5244", "port to listen on; 0 chooses a free one")
     add_option(serve, "page", "", "folder of another front end, or none", metavar="none|DIR")
     add_option(serve, "log-level", "INFO", "lowest level of log lines", type=str.upper, choices=LEVELS)
+    log_format = "form of log lines; default: text on a terminal, otherwise json"
+    add_option(serve, "log-format", None, log_format, choices=LOG_FORMATS)
     access_log = "requests to log; polling is logged at the level DEBUG"
     add_option(serve, "access-log", "all", access_log, choices=ACCESS_LOGS)
     add_option(serve, "max-connections", "1000", "concurrent connections", type=_parse_limit)
@@ -143,6 +145,10 @@ def _open_tables(directory: DataDirectory, endpoint: EngineEndpoint) -> None:
 def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     host = options.host
     set_level(options.log_level)
+    if options.log_format not in (None, *LOG_FORMATS):  # argparse does not check a default of the environment
+        raise StartupError(f"MANGROVE_LOG_FORMAT: {options.log_format} is none of {', '.join(LOG_FORMATS)}")
+    if options.log_format is not None:
+        set_format(options.log_format)
     os.environ["MANGROVE_ACCESS_LOG"] = options.access_log
     directory.lock()
     DiskReserve(directory.data).update()

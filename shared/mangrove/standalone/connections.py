@@ -33,6 +33,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mangrove.core.http import find_client
 from mangrove.core.platform import platform
+from mangrove.core.request_ids import choose_request_id
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sockets import ConnectionSender
@@ -360,9 +361,10 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answer, unless there is an answer already, and close. The application sees a client that has disconnected."""
-        log_event("connection refused", client=self.source, status=status, reason=message)
+        request_id = choose_request_id(None)
+        log_event("connection refused", client=self.source, status=status, reason=message, request_id=request_id)
         if self._awaits_answer:
-            self.transport.write(_format_refusal(status, message))
+            self.transport.write(_format_refusal(status, message, request_id))
         self._disconnect_cycles()
         self.transport.close()
 
@@ -384,10 +386,10 @@ class Connection(HttpToolsProtocol):
         return not (self._is_in_body if self.cycle.response_complete else self.cycle.response_started)
 
 
-def _format_refusal(status: HTTPStatus, message: str) -> bytes:
+def _format_refusal(status: HTTPStatus, message: str, request_id: str) -> bytes:
     body = orjson.dumps({"code": status, "message": message, "data": None})
     head = (
         f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json; charset=utf-8\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        f"x-request-id: {request_id}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body

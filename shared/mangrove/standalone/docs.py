@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.types import ASGIApp
 
 from mangrove import __version__
 from mangrove.standalone.template import ROOT, read_routes
+from mangrove.web.application import Application
 from mangrove.web.page import Page
 
 ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
@@ -78,7 +80,21 @@ def render_document() -> bytes:
     return orjson.dumps(build_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def find_page(path: str) -> ASGIApp | None:
+def make_app() -> Application:
+    """Return the application that answers the paths of `find_page`."""
+    app = Application()
+    app.default = _answer
+    return app
+
+
+async def _answer(request: Request) -> Response:
+    page = find_page(request.url.path)
+    if page is None:
+        raise HTTPException(404)
+    return page
+
+
+def find_page(path: str) -> Response | None:
     """Return the answer to a path of the documentation, None for any other path."""
     if path == "/openapi.json":
         return FileResponse(ROOT / "openapi.json", headers=HEADERS, media_type="application/json")

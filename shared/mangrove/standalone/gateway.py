@@ -65,6 +65,7 @@ class Gateway:
         greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=lambda spec: len(spec.path), reverse=True)
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
+        self._docs = docs.make_app()
         self._leader = leader or TaskLeader()
         self._background: list[asyncio.Task[None]] = []
 
@@ -76,9 +77,11 @@ class Gateway:
 
     def find_app(self, method: str, path: str) -> ASGIApp:
         """Return the application that answers a request to a path."""
-        exact = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
+        exact = self._exact.get((method, path)) or self._exact.get(("ANY", path))
         if exact is not None:
             return exact
+        if docs.find_page(path) is not None:
+            return self._docs
         for pattern, route_method, app in self._patterns:
             if route_method in (method, "ANY") and pattern.fullmatch(path):
                 return app

@@ -7,7 +7,6 @@ import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from secrets import token_hex
 from typing import Any, Protocol
 
 from starlette.datastructures import Headers
@@ -21,12 +20,15 @@ from mangrove.core.config import config
 from mangrove.core.http import parse_integer
 from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
+from mangrove.core.request_ids import HEADER, choose_request_id, use_request_id
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
-LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
+LOGGED_STATE = {"code": "envelope_code"} | {
+    name: name for name in ("caller", "protocol", "user", "client", "request_id")
+}
 """Name in the state of a request, by its name in the log."""
 POLLED_PATHS = re.compile(  # clients or open pages request them repeatedly
     r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"
@@ -60,12 +62,15 @@ class Route(Protocol):
 
 
 class ResponseRecorder:
-    """A sender of the messages of a response that records the values for the log and the metrics."""
+    """A sender of the messages of a response, with the id of the request. It records the values for the log and the
+    metrics.
+    """
 
-    __slots__ = ("_is_cross_origin", "_send", "bytes", "status")
+    __slots__ = ("_is_cross_origin", "_request_id", "_send", "bytes", "status")
 
-    def __init__(self, send: Send, is_cross_origin: bool) -> None:
+    def __init__(self, send: Send, is_cross_origin: bool, request_id: str) -> None:
         self.status = 0  # until the response has begun
+        self._request_id = (HEADER, request_id.encode())
         self.bytes = 0
         self._send = send
         self._is_cross_origin = is_cross_origin
@@ -77,9 +82,10 @@ class ResponseRecorder:
         await self.send_bare(message)
 
     async def send_bare(self, message: Message) -> None:
-        """Send a message as it is."""
+        """Send a message without the CORS headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), self._request_id]
         else:
             self.bytes += len(message.get("body", b""))
         await self._send(message)
@@ -124,10 +130,14 @@ class Application:
         self._handlers[kind] = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, recorder = time.perf_counter(), ResponseRecorder(send, has_origin(scope))
-        path: str = scope["path"]
-        state = dict(scope.get("state", ()))
-        scope = {**scope, "state": state}
+        request_id = choose_request_id(find_header(scope, HEADER))
+        state = dict(scope.get("state", ())) | {"request_id": request_id}
+        recorder = ResponseRecorder(send, has_origin(scope), request_id)
+        with use_request_id(request_id):
+            await self._answer_and_record({**scope, "state": state}, receive, recorder)
+
+    async def _answer_and_record(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
+        began, path, state = time.perf_counter(), scope["path"], scope["state"]
         if path.startswith(OPENLIST_PREFIX + "/"):
             state["flavour"] = ApiFlavour.OPENLIST
             scope["path"] = path[len(OPENLIST_PREFIX) :]
@@ -140,10 +150,9 @@ class Application:
         except ClientDisconnect:
             log_event("client disconnected", method=scope["method"], path=path)
         except Exception:  # unexpected errors become answers here and nowhere else
-            request_id = token_hex(8)
-            log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
+            log_exception("request failed", method=scope["method"], path=path)
             if not recorder.status:
-                answer = make_unexpected(request_id, scope["path"], state.get("flavour", ApiFlavour.NATIVE))
+                answer = make_unexpected(state["request_id"], scope["path"], state.get("flavour", ApiFlavour.NATIVE))
                 await answer(scope, receive, recorder.send_bare)
             elif platform().max_answer_bytes is not None:
                 raise  # the adapter has not sent anything yet: it reports a failure instead of a partial answer
@@ -250,10 +259,15 @@ def make_preflight_answer(scope: Scope) -> Response | None:
 
 def has_origin(scope: Scope) -> bool:
     """True if a browser sends the request for a page of some origin."""
-    for name, _ in scope["headers"]:  # noqa: SIM110 - runs for every request, twice as fast as any()
-        if name == b"origin":
-            return True
-    return False
+    return find_header(scope, b"origin") is not None
+
+
+def find_header(scope: Scope, name: bytes) -> bytes | None:
+    """Return the first value of a header, whose name is in lower case; None if there is none."""
+    for header, value in scope["headers"]:  # runs for every request, twice as fast as next()
+        if header == name:
+            return bytes(value)
+    return None
 
 
 def add_cors_headers(headers: RawHeaders, is_cross_origin: bool) -> list[tuple[bytes, bytes]]:

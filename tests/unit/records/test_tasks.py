@@ -48,9 +48,9 @@ def test_a_view_is_stored_under_the_names_that_clients_read() -> None:
     stored = orjson.loads(TaskRecord.get(task.id).view)
     assert list(stored) == [
         "id", "name", "creator", "creator_role", "state", "status", "progress", "start_time", "end_time",
-        "total_bytes", "error", "token",
+        "total_bytes", "error", "token", "request_id",
     ]  # fmt: skip
-    assert stored == task.view.to_wire() | {"token": 0}
+    assert stored == task.view.to_wire() | {"token": 0, "request_id": ""}
 
 
 def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:

@@ -128,6 +128,8 @@ async def call(app: ASGIApp, method: str, headers: Headers) -> list[Message]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [header for header in message["headers"] if header[0] != b"x-request-id"]
         sent.append(dict(message))
 
     scope: dict[str, Any] = {"type": "http", "method": method, "path": "/a", "headers": list(headers)}

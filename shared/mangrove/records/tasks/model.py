@@ -59,11 +59,13 @@ class TaskView:
     error: str
     token: int = 0
     """The id of the token that requested the task, 0 for a session; not sent to clients."""
+    request_id: str = ""
+    """The id of the request that created the task, for the log; not sent to clients."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object, in which a whole progress is an integer."""
         row = asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
-        del row["token"]
+        del row["token"], row["request_id"]
         return row
 
 

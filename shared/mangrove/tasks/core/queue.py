@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -17,6 +18,7 @@ from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
+from mangrove.core.request_ids import get_request_id, use_request_id
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
@@ -77,7 +79,9 @@ def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest], token: 
     """
     started: list[Task] = []
     with ThreadPoolExecutor(BATCH_CONCURRENCY, "enqueue") as pool:
-        batches = [pool.submit(_create, kind, user, batch, token) for batch in task_batches.split(requests)]
+        batches = [
+            pool.submit(copy_context().run, _create, kind, user, batch, token) for batch in task_batches.split(requests)
+        ]
         try:
             for batch in batches:
                 tasks = batch.result()
@@ -118,7 +122,8 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest], token: int) 
 def chain(kind: str, task: Task, stage: str, name: str, spec: Spec, size: int) -> None:
     """Enqueue the transfer of a result of `task`, which is staged under `stage`: once, however often it is called."""
     id = get_chained_id(stage)
-    view = make_view(id, name, task.view.creator, task.view.creator_role, size, token=task.view.token)
+    with use_request_id(task.view.request_id):
+        view = make_view(id, name, task.view.creator, task.view.creator_role, size, token=task.view.token)
     try:
         chained = records.create(NewTask(kind, task.owner, view, spec.dump()))
     except RecordConflict:
@@ -164,6 +169,7 @@ def make_view(
         total_bytes=size,
         error="",
         token=token,
+        request_id=get_request_id(),
     )
 
 

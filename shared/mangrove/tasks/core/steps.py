@@ -18,7 +18,8 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
-from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
+from mangrove.core.request_ids import use_request_id
+from mangrove.core.telemetry import TASKS_ENDED, emit, log_event, log_warning
 from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
@@ -176,7 +177,8 @@ async def hold_task(id: str, schema: Schema[SpecT, CursorT], seconds: float) -> 
     """
     held = await leases.acquire(id)
     try:
-        yield Run(held, schema, seconds)
+        with use_request_id(held.task.view.request_id):
+            yield Run(held, schema, seconds)
     except Superseded:
         held.unwritten = None
         raise
@@ -327,6 +329,7 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
     try:
         await run.save_and_release(done=True, expires=await _find_expiry(run.task))
         pass_checkpoint("settle.done")
+        log_event("task ended", tid=run.task.id, kind=run.task.kind, state=state.name.lower())
         emit({TASKS_ENDED: 1}, state.name.lower())
     except Superseded:
         await _finish_removed(run, clean)
