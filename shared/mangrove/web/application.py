@@ -20,15 +20,13 @@ from mangrove.core.config import config
 from mangrove.core.http import parse_integer
 from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
-from mangrove.core.request_ids import HEADER, choose_request_id, use_request_id
+from mangrove.core.request_ids import HEADER, choose_request_id, get_request_id, use_request_id
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
-LOGGED_STATE = {"code": "envelope_code"} | {
-    name: name for name in ("caller", "protocol", "user", "client", "request_id")
-}
+LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
 """Name in the state of a request, by its name in the log."""
 POLLED_PATHS = re.compile(  # clients or open pages request them repeatedly
     r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"
@@ -131,10 +129,9 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = choose_request_id(find_header(scope, HEADER))
-        state = dict(scope.get("state", ())) | {"request_id": request_id}
-        recorder = ResponseRecorder(send, has_origin(scope), request_id)
+        scope = {**scope, "state": dict(scope.get("state", ()))}
         with use_request_id(request_id):
-            await self._answer_and_record({**scope, "state": state}, receive, recorder)
+            await self._answer_and_record(scope, receive, ResponseRecorder(send, has_origin(scope), request_id))
 
     async def _answer_and_record(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
         began, path, state = time.perf_counter(), scope["path"], scope["state"]
@@ -152,7 +149,7 @@ class Application:
         except Exception:  # unexpected errors become answers here and nowhere else
             log_exception("request failed", method=scope["method"], path=path)
             if not recorder.status:
-                answer = make_unexpected(state["request_id"], scope["path"], state.get("flavour", ApiFlavour.NATIVE))
+                answer = make_unexpected(get_request_id(), scope["path"], state.get("flavour", ApiFlavour.NATIVE))
                 await answer(scope, receive, recorder.send_bare)
             elif platform().max_answer_bytes is not None:
                 raise  # the adapter has not sent anything yet: it reports a failure instead of a partial answer
@@ -224,7 +221,14 @@ def _record_request(scope: Scope, path: str, recorder: ResponseRecorder, seconds
     if log_level == "all" or (log_level == "errors" and not is_success):
         is_polling = recorder.status == code == 200 and POLLED_PATHS.fullmatch(path) is not None
         method, milliseconds = scope["method"], round(seconds * 1000, 1)
-        line = {"method": method, "path": path, "status": recorder.status, **fields, "ms": milliseconds}
+        line = {
+            "method": method,
+            "path": path,
+            "status": recorder.status,
+            **fields,
+            "request_id": get_request_id(),
+            "ms": milliseconds,
+        }
         runtime.get(AccessLog).log(line, is_detail=is_polling)
     if not platform().emits_metrics:
         return
