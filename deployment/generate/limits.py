@@ -199,6 +199,13 @@ LIST: Sequence[Limit] = [
         ("link to an archive that a task makes", "web.zip_links:TASK_LINK_SECONDS", "seconds", "link"),
     ),
     *_make(
+        "Events",
+        ("streams at once", f"{LIMITS}:EVENT_STREAM_CONCURRENCY", "streams", "all processes"),
+        ("streams at once", f"{LIMITS}:EVENT_STREAMS_PER_CALLER", "streams", "caller"),
+        ("time until the client connects again", "web.events:MAX_STREAM_SECONDS", "seconds", "stream"),
+        ("unfinished tasks that are reported", "web.events:MAX_TASKS_PER_KIND", "tasks", "kind"),
+    ),
+    *_make(
         "Thumbnails",
         ("thumbnails at once", f"{LIMITS}:THUMBNAIL_CONCURRENCY", "thumbnails", "all processes"),
         ("thumbnails at once", f"{LIMITS}:THUMBNAILS_PER_CALLER", "thumbnails", "caller"),

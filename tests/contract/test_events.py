@@ -40,6 +40,7 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "metas/lock_delete": 404,
     "settings/set_aria2": 500,
     "settings/set_qbit": 500,
+    "files/events": 404,  # not in the cloud
     "files/other": 500,
     "files/trash_restore": 400,  # nothing of that name is in the trash
     "files/versions": 500,  # there is no such file

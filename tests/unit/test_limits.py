@@ -243,7 +243,7 @@ def test_limits_of_the_service_are_shared_apart_from_sign_ins() -> None:
     with runtime.use(two):
         second = runtime.get(Limits)
     shared = {name: value for name, value in vars(first).items() if isinstance(value, ConcurrencyLimiter)}
-    assert len(shared) == 9
+    assert len(shared) == 10
     for name, limiter in shared.items():
         assert limiter.try_acquire("caller", limiter.per_caller)
         assert getattr(second, name).try_acquire("caller") is (name in ("sign_ins", "remote_sign_ins")), name

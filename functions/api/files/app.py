@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from starlette.responses import Response
@@ -13,22 +13,25 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tree import access
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import reading, visits
 from mangrove.tree.trash import entries, versions
+from mangrove.web import events, flavours, zip_links
 from mangrove.web import file_models as models
-from mangrove.web import flavours, zip_links
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok, stream
 from mangrove.web.flavours import ApiFlavour
+from mangrove.web.framework import Header, Request, require_fields, require_in_query
 from mangrove.web.gates import (
     Admin,
     BaseUrl,
     ClientAddress,
     Copier,
     Downloader,
+    Gate,
     Mover,
     Reader,
     Remover,
@@ -44,6 +47,8 @@ from mangrove.web.gates import (
 from mangrove.web.trash_answers import format_outcome, format_page, format_versions
 
 api = Api("files")
+EventPath = Annotated[str, require_in_query("The folder to watch, below the caller's root.")]
+EventPassword = Annotated[str, Header(max_length=4096, description="The folder's password, if a rule sets one.")]
 
 
 def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> browse.PageRequest:
@@ -75,6 +80,24 @@ async def dirs(who: Reader, body: models.DirsReq) -> Response:
         raise AccessDenied("Permission denied")
     folder = await access.at(who, body.path, body.password, confined=not body.force_root)
     return stream(await browse.list_subfolders(folder))
+
+
+@api.get("/api/events", response_class=Response, responses=events.ANSWERS)
+async def follow_events(
+    who: Reader, request: Request, client_address: ClientAddress, path: EventPath = "", password: EventPassword = ""
+) -> Response:
+    """Send server-sent events: changes in a folder, progress of tasks, and for administrators states of storages.
+
+    It is not available on AWS.
+    """
+    events.require_support()
+    require_fields(path=path)
+    gate = Gate("visitor", Right.READ)  # for each event, as `Reader` is for the request
+
+    async def evaluate() -> PathAccess:
+        return await access.at(await gate(request), path, password)
+
+    return events.EventStream(path, evaluate, name_caller(who, client_address))
 
 
 @api.post("/api/fs/other")

@@ -46,6 +46,9 @@ SIGN_IN_RETRY_SECONDS = 5.0  # time to process a full queue
 REMOTE_SIGN_IN_CONCURRENCY = 16  # per process, of sign-ins that call an identity provider or a directory
 REMOTE_SIGN_INS_PER_CALLER = 2
 REMOTE_SIGN_IN_WAIT_SECONDS = 10.0
+EVENT_STREAM_CONCURRENCY = 200
+EVENT_STREAMS_PER_CALLER = 10
+EVENT_STREAM_WAIT_SECONDS = 1.0  # a client that opens another one has just closed the last
 SHARED_LIMITS = 8  # in the shared memory, with equal parts of it
 
 
@@ -296,6 +299,11 @@ class Limits:
             "too many files of archives are sent at once, try again later",
             ARCHIVE_MEMBER_CONCURRENCY, ARCHIVE_MEMBERS_PER_CALLER,
             wait_seconds=ARCHIVE_MEMBER_WAIT_SECONDS, counts=_share(6),
+        )  # fmt: skip
+        self.event_streams = ConcurrencyLimiter(
+            "too many streams of events at once, try again later",
+            EVENT_STREAM_CONCURRENCY, EVENT_STREAMS_PER_CALLER,
+            wait_seconds=EVENT_STREAM_WAIT_SECONDS, counts=_share(7),
         )  # fmt: skip
         self.sign_ins = ConcurrencyLimiter(
             "too many sign-ins at the same time, try again later",

@@ -95,6 +95,7 @@ class Topic(IntEnum):
     TREE = auto()
     DRIVERS = auto()
     INDEX_CHANGES = auto()
+    STORAGE_STATES = auto()
 
 
 class ChangeCounters:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store.base import (
     RecordConflict,
     TableMeta,
@@ -102,6 +103,7 @@ def set_status(id: int, status: str) -> Storage:
     record.status = status
     with translate_errors():
         record.save()
+    change_counters().bump(Topic.STORAGE_STATES)
     return _repository.to_value(record)
 
 

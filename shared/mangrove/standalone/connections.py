@@ -38,6 +38,7 @@ from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sockets import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
+from mangrove.web.events import ENDS_WITH_SERVER
 from mangrove.web.serving import SENDFILE_EXTENSION
 
 CHUNK_OVERHEAD = 16  # size of a byte of a body in memory: one that arrives in chunks of a byte has 6
@@ -206,6 +207,13 @@ class Connection(HttpToolsProtocol):
         self._registry.remove(self)
         self._disconnect_cycles()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """End answers that have no end of their own; others may end in time. uvicorn's server calls this method."""
+        super().shutdown()
+        end_answer: Any = self.scope["extensions"].get(ENDS_WITH_SERVER) if self._cycles else None
+        if end_answer is not None:
+            end_answer()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

@@ -13,7 +13,7 @@ from tests.contract.api.transfer_client import send
 from tests.support.service import Client, Service
 from tests.support.waiting import wait_until
 
-LONGEST_ID = "a-Z.0:_9" * (MAX_REQUEST_ID_LENGTH // 8)
+ID_OF_MAX_LENGTH = "a-Z.0:_9" * (MAX_REQUEST_ID_LENGTH // 8)
 
 
 def read_log(service: Service) -> list[dict[str, Any]]:
@@ -29,12 +29,12 @@ def test_every_answer_has_one_request_id(visitor: Client, path: str) -> None:
     assert len(first[0]) == 16
 
 
-@pytest.mark.parametrize("id", ["a", LONGEST_ID])
+@pytest.mark.parametrize("id", ["a", ID_OF_MAX_LENGTH])
 def test_request_id_of_a_client_is_used(visitor: Client, id: str) -> None:
     assert visitor.http.get("/ping", headers={"x-request-id": id}).headers["x-request-id"] == id
 
 
-@pytest.mark.parametrize("id", ["", f"{LONGEST_ID}a", "a b", "a\tb", 'a"b', "ä", "a\x1b[2J"])
+@pytest.mark.parametrize("id", ["", f"{ID_OF_MAX_LENGTH}a", "a b", "a\tb", 'a"b', "ä", "a\x1b[2J"])
 def test_request_id_with_other_characters_is_replaced(visitor: Client, id: str) -> None:
     answer = visitor.http.get("/ping", headers={b"x-request-id": id.encode()})
     if answer.status_code == 200:  # the parser refuses control characters
