@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import botocore.session
+from botocore.httpsession import where
 
 from mangrove.core import runtime
 
@@ -35,6 +36,15 @@ class AwsSession:
             if "verify" not in options and not options.get("endpoint_url"):
                 options["verify"] = self._find_roots(region)
             return self._session.create_client(service, region, **options)
+
+    def get_credentials(self) -> Any:
+        """Return the credentials of this process, which renew themselves; None if it has none."""
+        return self._session.get_credentials()
+
+    def find_certificates(self, region: str | None, endpoint: str | None) -> str:
+        """Return the file of the trusted roots for a server."""
+        roots = None if endpoint else self._find_roots(region)
+        return roots or self._session.get_config_variable("ca_bundle") or where()
 
     def _find_roots(self, region: str | None) -> str | None:
         """Return the file of the roots for the endpoints of AWS in a region, None for the default of botocore."""

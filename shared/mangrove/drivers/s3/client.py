@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from botocore.config import Config as ClientConfig
+from botocore.exceptions import NoCredentialsError
 
 from mangrove.core import deadlines, runtime
 from mangrove.core.aws import AwsSession
@@ -16,11 +18,15 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
+from mangrove.drivers.s3.operations import make_listing, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.drivers.s3.requests import Answer, BucketMoved, Connections, Request, Requests, find_address
+from mangrove.drivers.s3.signatures import Credentials, Signer
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
 CONNECTIONS = 32  # of one client that are kept open
 CONNECT_SECONDS, READ_SECONDS = 3, 8
+ANY_KEY = "-"  # of an object whose address shows that of the bucket
 
 
 class ClientKey(NamedTuple):
@@ -48,10 +54,11 @@ class ClientKey(NamedTuple):
 
 
 class _Shared:
-    """A client, and the number of its users."""
+    """A client, the trusted roots of its connections if it has made any, and the number of its users."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self.context: ssl.SSLContext | None = None
         self.users = 0
 
 
@@ -81,6 +88,18 @@ class Clients:
             shared.users += 1
             return shared.client
 
+    def make_requests(self, key: ClientKey, bucket: str) -> Requests:
+        """Return the requests to a bucket that need no botocore, for a key that was taken."""
+        with self._lock:
+            shared, session = self._shared[key], self._session
+            assert session is not None
+            parameters = {"Bucket": bucket, "Key": ANY_KEY}
+            address = find_address(shared.client.generate_presigned_url("head_object", Params=parameters), ANY_KEY)
+            if address.scheme == "https" and shared.context is None:
+                shared.context = ssl.create_default_context(cafile=session.find_certificates(key.region, key.endpoint))
+            connections = Connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
+            return Requests(address, Signer(key.region, _get_provider(session, key)), connections, key.user_agent)
+
     def release(self, key: ClientKey) -> None:
         """End one `take`. Calls in progress continue; the last user closes the idle connections."""
         with self._lock:
@@ -96,6 +115,22 @@ class Clients:
         with self._lock:
             for shared in self._shared.values():
                 shared.client.close()
+
+
+def _get_provider(session: AwsSession, key: ClientKey) -> Callable[[], Credentials]:
+    """Return the function that gives the credentials of a client: its own, or those of the process."""
+    if key.access_key_id:
+        credentials = Credentials(key.access_key_id, key.secret_access_key, key.session_token)
+        return lambda: credentials
+    provider = session.get_credentials()
+
+    def get_renewed() -> Credentials:
+        if provider is None:
+            raise NoCredentialsError
+        frozen = provider.get_frozen_credentials()
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
+
+    return get_renewed
 
 
 def _make_client(session: AwsSession, key: ClientKey) -> Any:
@@ -121,16 +156,13 @@ def _make_client(session: AwsSession, key: ClientKey) -> Any:
     )
 
 
-if TYPE_CHECKING:
-    import httpx
-
 COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
 GLOBAL_ENDPOINT = "https://s3.amazonaws.com"  # of AWS
-READING = ("get_object", "head_object")
 PROBE_PAUSE = 1.0  # seconds between two probes of a server that hung
 CONFLICT_PAUSES = (0.1, 0.4, 1.6, 0.0)  # seconds before another attempt after a conflicting request; 0.0: no more
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 class Api:
@@ -143,25 +175,42 @@ class Api:
         self._stopped = threading.Event()
         self._clients: Clients | None = None
         self._keys: list[ClientKey] = []
+        self._key = ClientKey.of(options, parse_endpoint(options.endpoint))
         self.client: Any = None
         self._copy_client: Any = None  # waits longer for an answer
         self.link_client: Any = None  # signs links
         self._upload_client: Any = None  # signs uploads
+        self._requests: Requests | None = None
         self._taking = asyncio.Lock()
-        self._opening = asyncio.Lock()
-        self._http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
-        options, endpoint = self._options, parse_endpoint(self._options.endpoint)
+        options = self._options
         try:
             with translate_errors():
-                self.client = await self._take(ClientKey.of(options, endpoint))
+                await self._use(self._key)
                 self.link_client = self.client
                 if options.custom_host and options.enable_custom_host_presign:
                     self.link_client = await self._take(ClientKey.of(options, parse_endpoint(options.custom_host)))
         except StorageProblem:
             await self.stop()
             raise
+
+    async def _use(self, key: ClientKey) -> None:
+        """Send all requests by the client for `key`."""
+        self.client, self._key = await self._take(key), key
+        self._copy_client = self._upload_client = None
+        assert self._clients is not None
+        previous, self._requests = self._requests, await self.run(self._clients.make_requests, key, self.bucket)
+        if previous is not None:
+            previous.close()
+
+    async def _follow(self, region: str) -> None:
+        """Use the region in which the bucket is. Raise StorageProblem if the server does not name another one."""
+        async with self._taking:
+            key = self._key._replace(region=region)
+            if not region or key in self._keys:
+                raise StorageProblem("the bucket is in another region")
+            await self._use(key)
 
     async def _take(self, key: ClientKey) -> Any:
         clients = self._clients = self._clients or runtime.get(Clients)
@@ -176,9 +225,8 @@ class Api:
         """
         async with self._taking:
             if self._copy_client is None:
-                endpoint = parse_endpoint(self._options.endpoint)
                 with translate_errors():
-                    self._copy_client = await self._take(ClientKey.of(self._options, endpoint, COPY_SECONDS))
+                    self._copy_client = await self._take(self._key._replace(read_seconds=COPY_SECONDS))
         return self._copy_client
 
     async def take_upload_client(self) -> Any:
@@ -192,26 +240,25 @@ class Api:
             if self._upload_client is None:
                 endpoint = parse_endpoint(options.direct_upload_host or "") or self.client.meta.endpoint_url
                 if endpoint == GLOBAL_ENDPOINT:
-                    endpoint = f"https://s3.{options.region or 'us-east-1'}.amazonaws.com"
+                    endpoint = f"https://s3.{self._key.region}.amazonaws.com"
                 with translate_errors():
-                    self._upload_client = await self._take(ClientKey.of(options, endpoint))
+                    self._upload_client = await self._take(self._key._replace(endpoint=endpoint))
         return self._upload_client
 
     async def stop(self) -> None:
         """Close the clients. Calls in progress continue and may call again; the threads end when they are idle."""
         self._stopped.set()
-        async with self._opening:
-            if self._http is not None:
-                await self._http.aclose()
+        if self._requests is not None:
+            self._requests.close()
         while self._keys and self._clients is not None:
             self._clients.release(self._keys.pop())
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, work: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
         """Run `work` in a thread of this storage.
 
         Its client limits the time for an answer, unless the server does not answer at all; see `threads`.
         """
-        return await self._threads.run(_run_patiently, work)
+        return await self._threads.run(_run_patiently, partial(work, *args))
 
     def run_later(self, work: Callable[[], object]) -> None:
         """Run `work` in a thread, even if no caller waits."""
@@ -229,17 +276,10 @@ class Api:
 
     async def __call__(self, operation: str, **arguments: Any) -> Any:
         """Call one operation, on the storage's bucket unless another is named."""
-        client = await self.take_copy_client() if operation in COPYING else self.client
-        method = getattr(client, operation)
-        work = partial(method, **{"Bucket": self.bucket, **arguments})
         for pause in CONFLICT_PAUSES:
             try:
                 with translate_errors():
-                    return await self.run(work)
-            except AttributeError as error:
-                # raised by botocore if an error 500 comes with a checksum of its body; it repeats other errors 500
-                if not pause or operation not in READING:
-                    raise Unreachable("the S3 server answers with an error of its own") from error
+                    return await self._call(operation, arguments)
             except StorageProblem as problem:
                 # the caller has to start a conditional completion again
                 if not pause or operation == "complete_multipart_upload" or not is_conflict(problem):
@@ -248,52 +288,43 @@ class Api:
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _open_http(self, url: str) -> httpx.AsyncClient:
-        """Return the client that fetches listings, opened at the first one: most processes in the cloud list
-        nothing.
-        """
-        async with self._opening:
-            if self._stopped.is_set():
-                raise Unreachable("the storage was stopped meanwhile")
-            if self._http is None:
-                self._http = await self.run(partial(self._make_http, url))
-        return self._http
+    async def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
+        assert self._requests is not None
+        request = make_request(operation, arguments, self._requests.is_encrypted)
+        if request is not None:
+            return await self._send(request, parse_answer)
+        client = await self.take_copy_client() if operation in COPYING else self.client
+        return await self.run(partial(getattr(client, operation), **{"Bucket": self.bucket, **arguments}))
 
-    def _make_http(self, url: str) -> httpx.AsyncClient:
-        """Sign the request. It takes longer than a turn of the event loop may."""
-        import httpx
+    async def _send(self, request: Request, parse: Callable[[str, Answer], Result]) -> Result:
+        """Send a request and return its parsed answer. Follow a bucket to its region once."""
+        try:
+            return await self.run(self._send_here, request, parse)
+        except BucketMoved as moved:
+            await self._follow(moved.region)
+        try:
+            return await self.run(self._send_here, request, parse)
+        except BucketMoved:
+            raise StorageProblem("the bucket is in another region") from None
 
-        from mangrove.net.client import TlsContext
-
-        user_agent = self._options.user_agent
-        return httpx.AsyncClient(
-            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-            headers={"user-agent": user_agent} if user_agent else {},
-            verify=runtime.get(TlsContext).context if url.startswith("https:") else False,
-        )
+    def _send_here(self, request: Request, parse: Callable[[str, Answer], Result]) -> Result:
+        assert self._requests is not None
+        return parse(request.operation, self._requests.send(request))
 
     async def list_page(
         self, prefix: str, start: str, names: str = "", *, after: str = "", most: int = 0
     ) -> pages.Page:
-        """Fetch one page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time.
+        """Return one page of a listing. It is parsed here: botocore's own parsing takes twice the time.
 
         `names`: the prefix of names behind `prefix`; `after`: only keys after it; `most`: their maximum number, 0 for
         the server's page size.
         """
-        v2 = self._options.list_object_version == "v2"
-        query: dict[str, str | int] = {"Bucket": self.bucket, "Prefix": prefix + names}
-        query |= {"Delimiter": "/", "EncodingType": "url"}
-        if start:
-            query["ContinuationToken" if v2 else "Marker"] = start
-        if after:
-            query["StartAfter" if v2 else "Marker"] = after
-        if most:
-            query["MaxKeys"] = most
-        sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)
+        if self._stopped.is_set():
+            raise Unreachable("the storage was stopped meanwhile")
+        is_second_version = self._options.list_object_version == "v2"
+        request = make_listing(prefix, names, start, after, most, is_second_version)
         with translate_errors():
-            url = await self.run(sign)
-            status, body = await pages.fetch(await self._open_http(url), url)
-            return await self.run(partial(pages.parse, status, body, prefix))
+            return await self._send(request, lambda _, answer: pages.parse(pages.read_body(answer), prefix))
 
 
 def _run_patiently(work: Callable[[], Result]) -> Result:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
 from mangrove.core.problems import StorageProblem, Unreachable
-from mangrove.drivers.base import Entry
-from mangrove.drivers.s3.errors import make_no_answer, make_problem, make_unusable
-
-if TYPE_CHECKING:
-    import httpx
+from mangrove.drivers.base import BLOCK, Entry
+from mangrove.drivers.s3.errors import make_problem
+from mangrove.drivers.s3.requests import Answer
 
 MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names are far smaller
 
@@ -28,34 +26,28 @@ class Page(NamedTuple):
     next_start: str
 
 
-async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
-    """Return status and body of a GET. Raise a StorageProblem if there is no answer."""
-    import httpx
-
+def read_body(answer: Answer) -> bytes:
+    """Return the body of a listing."""
     body = bytearray()
     try:
-        async with client.stream("GET", url) as answer:
-            async for chunk in answer.aiter_bytes():
-                body += chunk
-                if len(body) > MAX_PAGE_BYTES:
-                    raise StorageProblem("a page of the listing is too large")
-    except httpx.HTTPError as error:
-        raise make_no_answer(error) from error
-    except httpx.InvalidURL as error:
-        raise make_unusable(error) from error
-    return answer.status_code, bytes(body)
+        while block := answer.read(BLOCK):
+            body += block
+            if len(body) > MAX_PAGE_BYTES:
+                raise StorageProblem("a page of the listing is too large")
+    finally:
+        answer.close()
+    return bytes(body)
 
 
-def parse(status: int, body: bytes, prefix: str) -> Page:
+def parse(body: bytes, prefix: str) -> Page:
     """Return the page in a ListObjects or ListObjectsV2 answer. Raise a StorageProblem for an error."""
     try:
         root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
     except ElementTree.ParseError:
-        raise Unreachable(f"the S3 server answers {status} without a listing") from None
+        raise Unreachable("the S3 server answers without a listing") from None
     namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
-    if status != 200 or not root.tag.endswith("ListBucketResult"):
-        code, message = root.findtext(f"{namespace}Code", ""), root.findtext(f"{namespace}Message", "")
-        raise make_problem(code, status if status != 200 else 500, message)
+    if not root.tag.endswith("ListBucketResult"):
+        raise make_problem(root.findtext(f"{namespace}Code", ""), 500, root.findtext(f"{namespace}Message", ""))
     encoded = root.findtext(f"{namespace}EncodingType", "") == "url"
     try:
         files = [_parse_file(item, namespace, prefix, encoded) for item in root.iterfind(f"{namespace}Contents")]

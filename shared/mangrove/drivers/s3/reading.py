@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import re
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
-
-from botocore.httpchecksum import StreamingChecksumBody
 
 from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
@@ -55,6 +55,29 @@ def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if
         raise StorageProblem("the object changed while it was read")
 
 
+class Verifier:
+    """Compares the bytes of a whole object with a checksum of the answer; nothing if it has none that is known here."""
+
+    def __init__(self, checksums: Mapping[str, str]) -> None:
+        self.name = next((name for name in ("crc32", "md5", "sha256", "sha1") if name in checksums), "")
+        self._expected = checksums.get(self.name, "")
+        self._crc = 0
+        self._hash = hashlib.new(self.name, usedforsecurity=False) if self.name not in ("", "crc32") else None
+
+    def update(self, block: bytes) -> None:
+        if self._hash is None:
+            self._crc = zlib.crc32(block, self._crc)
+        else:
+            self._hash.update(block)
+
+    def matches(self) -> bool:
+        """True if all bytes arrived as the server has them, as far as that is known."""
+        if not self.name:
+            return True
+        digest = self._crc.to_bytes(4, "big") if self._hash is None else self._hash.digest()
+        return self._expected == (digest.hex() if self.name == "md5" else base64.b64encode(digest).decode())
+
+
 class Body:
     """The body of an answer of get_object.
 
@@ -64,12 +87,9 @@ class Body:
     def __init__(self, api: Api, answer: Mapping[str, Any]) -> None:
         self._api = api
         self._body = answer["Body"]
-        self._md5 = ""
         span = RANGE.fullmatch(answer.get("ContentRange", ""))
         is_whole = span is None or int(span[2]) - int(span[1]) + 1 == int(span[3])
-        if is_whole and not isinstance(self._body, StreamingChecksumBody):  # which compares itself
-            self._md5 = parse_checksums(answer).get("md5", "")
-        self._hash = hashlib.md5(usedforsecurity=False)
+        self._verifier = Verifier(parse_checksums(answer) if is_whole else {})
 
     def close(self) -> None:
         self._body.close()
@@ -88,12 +108,12 @@ class Body:
                 if not block:
                     break
                 following = self._start(partial(self._body.read, size))
-                if self._md5:
-                    hashing = self._start(partial(self._hash.update, block))
+                if self._verifier.name:
+                    hashing = self._start(partial(self._verifier.update, block))
                 began = time.monotonic()
                 yield block
                 size = min(2 * size, BLOCK) if time.monotonic() - began < SLOW_BLOCK_SECONDS else SMALL_BLOCK
-            if self._md5 and self._hash.hexdigest() != self._md5:
+            if not self._verifier.matches():
                 raise Unreachable(DAMAGED)  # should be retried, like bytes that do not arrive at all
         finally:
             following.cancel()

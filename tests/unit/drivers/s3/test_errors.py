@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import httpx
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from mangrove.core.problems import EntryNotFound, NotSupported, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
-from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import make_problem, translate_errors
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
@@ -61,20 +57,3 @@ def test_every_failure_is_translated_without_what_it_was_about(error: Exception,
 def test_server_error_with_checksum_is_translated() -> None:
     with odd_server(500, b"<Error/>", headers={"x-amz-checksum-crc32": "AAAAAA=="}) as options:
         run_on_driver(options, lambda driver: actions.fails(driver.read(P("/f")), Unreachable))
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"), [(httpx.ReadTimeout("secret"), Unreachable), (httpx.InvalidURL("secret"), StorageProblem)]
-)
-def test_so_is_that_of_a_listing(error: Exception, kind: type[StorageProblem]) -> None:
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise error
-
-    async def fetch() -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(fail)) as client:
-            await pages.fetch(client, "http://key:secret@x")
-
-    with pytest.raises(StorageProblem) as caught:
-        asyncio.run(fetch())
-    assert type(caught.value) is kind
-    assert "secret" not in caught.value.message

@@ -14,6 +14,7 @@ from mangrove.drivers.s3.pages import Page
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import StoragePath
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
+from tests.unit.drivers.s3.proxy import Proxy
 from tests.unit.tree.builders import mount
 
 BUCKET = {"bucket": "bucket", "endpoint": "", "access_key_id": "AKIDX", "secret_access_key": "y"}
@@ -80,16 +81,14 @@ def test_a_listing_is_kept_as_long_as_the_storage_says(bucket: Bucket, minutes: 
     assert run_on_driver(bucket.options(), look) == requests
 
 
-def test_the_name_under_which_it_asks(bucket: Bucket) -> None:
-    seen: list[str] = []
-
+def test_user_agent_option_names_every_request(proxy: Proxy, bucket_behind: Bucket) -> None:
     async def ask(driver: S3) -> None:
-        driver.client.meta.events.register(
-            "before-send.s3", lambda request, **_: seen.append(request.headers["User-Agent"].decode())
-        )
         await driver.stat(P("/a.txt"))
         assert [entry.name for entry in await list_all(driver, P("/"))] == ["a.txt"]
+        await driver.makedirs(P("/d"))
+        await driver.rename(P("/d"), P("/e"))
 
-    bucket.put("a.txt")
-    run_on_driver(bucket.options(user_agent="a reader/1.0"), ask)
-    assert seen and all(text.startswith("a reader/1.0") for text in seen)
+    bucket_behind.put("a.txt")
+    run_on_driver(bucket_behind.options(user_agent="a reader/1.0"), ask)
+    assert {"head_object", "list_objects", "copy_object"} <= {exchange.operation for exchange in proxy.seen}
+    assert all(exchange.headers["user-agent"].startswith("a reader/1.0") for exchange in proxy.seen)

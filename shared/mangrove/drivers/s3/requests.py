@@ -1,0 +1,274 @@
+"""Requests to an S3 server without botocore, which spends 1.2 ms of CPU on each where this takes 0.3 ms.
+
+Botocore names the address of the bucket, refreshes the credentials of a role and sends the requests that are rare.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import select
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+from xml.etree import ElementTree  # from a server; expat limits the growth of entities
+
+from botocore.exceptions import ClientError, IncompleteReadError
+
+from mangrove.drivers.s3.signatures import Signer, encode_path, encode_query
+
+ATTEMPTS = 2  # of a request that gets no answer, or one that asks to try again
+MAX_PAUSE_SECONDS = 1.0  # before the second attempt
+MAX_ERROR_BYTES = 64 << 10  # of the answer to a request that failed
+RETRIED_STATUSES = (500, 502, 503, 504)
+RETRIED_CODES = ("RequestTimeout", "SlowDown", "Throttling", "RequestLimitExceeded")
+MOVED_STATUSES = (301, 307, 308)
+MOVED_CODES = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
+
+
+class BucketMoved(Exception):
+    """The bucket is in another region. `region` is empty if the server does not name it."""
+
+    def __init__(self, region: str) -> None:
+        super().__init__(region)
+        self.region = region
+
+
+class Request(NamedTuple):
+    """A request about the object `key` of the bucket, or about the bucket if it is "". Header names are in lower case.
+
+    `body_hash`: SHA-256 of the body in hex, or a constant in its place.
+    """
+
+    operation: str
+    method: str
+    key: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | bytearray
+    body_hash: str
+
+
+class Address(NamedTuple):
+    """The address of a bucket: an encoded `prefix` stands before every key."""
+
+    scheme: str
+    host: str
+    port: int | None
+    netloc: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        parts = urlsplit(url)
+        return cls(parts.scheme, parts.hostname or "", parts.port, parts.netloc, parts.path.rstrip("/"))
+
+
+class Answer:
+    """A successful answer whose body may still be on its way. `close` must be called, in any thread."""
+
+    def __init__(self, connections: Connections, connection: HTTPConnection, response: HTTPResponse) -> None:
+        self.headers = response.headers
+        self.status = response.status
+        self.attempts = 1
+        self._connections = connections
+        self._connection = connection
+        self._response = response
+        self._received = 0
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end. Raise IncompleteReadError if the body is cut off."""
+        expected = self._response.length
+        block = self._response.read(size)
+        self._received += len(block)
+        if not block and expected:
+            raise IncompleteReadError(actual_bytes=self._received, expected_bytes=self._received + expected)
+        return block
+
+    def close(self) -> None:
+        """Return the connection if the body was read, and end it otherwise."""
+        if self._response.isclosed() and not self._response.will_close:
+            self._connections.release(self._connection)
+        else:
+            self._connection.close()
+        self._response.close()
+
+
+class Connections:
+    """Connections to one server, or to the proxy before it, that are used again.
+
+    All methods may be called in any thread. `context`: None without TLS.
+    """
+
+    def __init__(
+        self, address: Address, context: ssl.SSLContext | None, connect_seconds: float, read_seconds: float
+    ) -> None:
+        self._address = address
+        self._context = context
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+        self._proxy = _find_proxy(address)
+        self._idle: list[HTTPConnection] = []
+        self._is_closed = False
+
+    @property
+    def target_prefix(self) -> str:
+        """The text before the path of a request: a proxy without a tunnel needs the whole address."""
+        return f"http://{self._address.netloc}" if self._proxy is not None and self._context is None else ""
+
+    @property
+    def proxy_headers(self) -> dict[str, str]:
+        """The headers that identify this client at the proxy."""
+        if self._proxy is None or self._proxy.username is None:
+            return {}
+        name = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
+        return {"proxy-authorization": f"Basic {base64.b64encode(name.encode()).decode()}"}
+
+    def take(self) -> HTTPConnection:
+        """Return a connection that the server has not closed, or a new one."""
+        while self._idle:
+            with suppress(IndexError):
+                connection = self._idle.pop()
+                if not _is_dropped(connection):
+                    return connection
+                connection.close()
+        connection = self._connect()
+        connection.sock.settimeout(self._read_seconds)
+        return connection
+
+    def _connect(self) -> HTTPConnection:
+        address, seconds = self._address, self._connect_seconds
+        server = (address.host, address.port) if self._proxy is None else (self._proxy.hostname or "", self._proxy.port)
+        if self._context is None:
+            connection = HTTPConnection(*server, timeout=seconds)
+        else:
+            connection = HTTPSConnection(*server, timeout=seconds, context=self._context)
+            if self._proxy is not None:
+                connection.set_tunnel(address.host, address.port, self.proxy_headers)
+        connection.connect()
+        return connection
+
+    def release(self, connection: HTTPConnection) -> None:
+        if self._is_closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the idle connections. Requests in progress continue."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _find_proxy(address: Address) -> SplitResult | None:
+    """Return the proxy that the environment names for an address."""
+    url = getproxies().get(address.scheme)
+    return None if not url or proxy_bypass(address.host) else urlsplit(url if "://" in url else f"http://{url}")
+
+
+def _is_dropped(connection: HTTPConnection) -> bool:
+    """True if the server closed an idle connection: only then there is anything to read."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class Requests:
+    """Sends signed requests to one bucket."""
+
+    def __init__(self, address: Address, signer: Signer, connections: Connections, user_agent: str) -> None:
+        self._address = address
+        self._signer = signer
+        self._connections = connections
+        self._unsigned = {"user-agent": user_agent} if user_agent else {}
+        self._unsigned |= connections.proxy_headers if connections.target_prefix else {}
+
+    @property
+    def is_encrypted(self) -> bool:
+        """True if the connections are protected by TLS."""
+        return self._address.scheme == "https"
+
+    def send(self, request: Request) -> Answer:
+        """Send a request, again if the server does not answer or asks for it.
+
+        Raise ClientError for an error of the server, OSError or HTTPException if there is no answer, BucketMoved.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                answer = self._send_once(request)
+                answer.attempts = attempt
+                if answer.status < 300:
+                    return answer
+                error = _read_error(request, answer)
+            except (OSError, HTTPException):
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                if attempt == ATTEMPTS or not _is_retried(error):
+                    raise error
+            time.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _send_once(self, request: Request) -> Answer:
+        address = self._address
+        path = f"{address.prefix}/{encode_path(request.key)}" if request.key else address.prefix or "/"
+        headers = {"host": address.netloc, **request.headers}
+        signed = self._signer.sign(request.method, path, request.query, headers, request.body_hash)
+        target = self._connections.target_prefix + path
+        target += f"?{encode_query(request.query)}" if request.query else ""
+        connection = self._connections.take()
+        try:
+            connection.putrequest(request.method, target, skip_host=True, skip_accept_encoding=True)
+            for name, value in {**signed, **self._unsigned, "content-length": str(len(request.body))}.items():
+                connection.putheader(name, value)
+            connection.endheaders(request.body or None)
+            return Answer(self._connections, connection, connection.getresponse())
+        except BaseException:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+def _read_error(request: Request, answer: Answer) -> ClientError:
+    """Return the error in an answer, in the form of botocore. Raise BucketMoved if the request has to go elsewhere."""
+    try:
+        body = answer.read(MAX_ERROR_BYTES)
+    finally:
+        answer.close()
+    code, message, region = parse_error(body)
+    code = code or str(answer.status)
+    if answer.status in MOVED_STATUSES or code in MOVED_CODES:
+        raise BucketMoved(answer.headers.get("x-amz-bucket-region", region))
+    metadata = {"HTTPStatusCode": answer.status, "RetryAttempts": answer.attempts - 1}
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, request.operation)
+
+
+def parse_error(body: bytes) -> tuple[str, str, str]:
+    """Return code, message and region of an error document; empty if it is none."""
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314
+    except ElementTree.ParseError:
+        return "", "", ""
+    namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    code, message, region = (root.findtext(f"{namespace}{name}", "") for name in ("Code", "Message", "Region"))
+    return code, message, region
+
+
+def _is_retried(error: ClientError) -> bool:
+    response: Any = error.response
+    status, code = response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"]
+    return status in RETRIED_STATUSES or code in RETRIED_CODES
+
+
+def find_address(presigned_url: str, key: str) -> Address:
+    """Return the address of a bucket from the signed address of an object in it."""
+    url = presigned_url.partition("?")[0]
+    return Address.parse(url.removesuffix(f"/{key}"))
