@@ -155,7 +155,7 @@ async def _find_ends(
 
 
 async def _make_request(who: Caller, body: models.MoveCopyReq, right: Right) -> TransferRequest:
-    conflict = OnConflict(body.overwrite, body.skip_existing, body.merge)
+    conflict = OnConflict(body.overwrite, body.skip_existing, body.merge, body.keep_both)
     return TransferRequest(right, *await _find_ends(who, body), body.names, conflict)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from mangrove import configuration
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime
+from mangrove.core import metering, runtime
+from mangrove.core.metering import Stage
 from mangrove.core.shared_memory import Activity, activity_times
 
 MIN_PIECE_BYTES, MAX_PIECE_BYTES = 1 << 10, 1 << 20  # bytes that pass together
@@ -67,11 +68,12 @@ class TokenBucket:
         with self._lock:
             self._debt -= size
 
-    async def take(self, size: int) -> None:
-        """Wait until `size` bytes may pass."""
+    async def take(self, size: int, report: Callable[[int], None] = lambda count: None) -> None:
+        """Wait until `size` bytes may pass. `report` is called with the bytes of each piece that has waited."""
         while size > 0 and (rate := self._join()) is not None:
             piece = min(size, get_piece_size(rate))
             await self._take_piece(piece, rate)
+            report(piece)
             size -= piece
 
     async def _take_piece(self, size: int, rate: int) -> None:
@@ -175,6 +177,10 @@ def limit_server_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def wait_for_copy(size: int) -> None:
     """Wait until a task may copy `size` bytes from one storage to another; they count in both directions."""
-    throttles = _throttles()
-    await throttles.server_download.take(size)
-    await throttles.server_upload.take(size)
+    throttles, meter = _throttles(), metering.get_meter()
+    stages: tuple[tuple[TokenBucket, Stage], ...] = (
+        (throttles.server_download, "received"),
+        (throttles.server_upload, "sent"),
+    )
+    for bucket, stage in stages:
+        await bucket.take(size, lambda count, stage=stage: meter.add(count, stage))  # type: ignore[misc]

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -289,14 +290,14 @@ class StorageThreads:
         self._watching: asyncio.AbstractEventLoop | None = None
 
     async def run(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """Run a blocking function in a thread.
+        """Run a blocking function in a thread, in the context of the caller.
 
         Raise Unreachable if it hangs, and immediately while the storage hangs.
         """
         if self._probe.is_hung or self._pool.has_lost_all:
             raise Unreachable
         loop = asyncio.get_running_loop()
-        call = _Call(partial(function, *args), loop)
+        call = _Call(partial(copy_context().run, function, *args), loop)
         assert call.future is not None
         self._pool.submit(call)
         if self._watching is not loop:

@@ -104,6 +104,7 @@ class MoveCopyReq(Change):
     overwrite: Overwrite = False
     skip_existing: bool = Field(False, description="Leave out names that exist in the target folder.")
     merge: bool = Field(False, description="Add to existing folders and leave their existing files as they are.")
+    keep_both: bool = Field(False, description="Give entries whose names exist in the target folder a number.")
 
 
 class RecursiveMoveReq(Change):

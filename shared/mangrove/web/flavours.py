@@ -130,9 +130,11 @@ def format_remaining(tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, An
 
 
 def format_task(view: TaskView, flavour: ApiFlavour) -> dict[str, Any]:
-    """Return a task's record. Its state is a number for existing clients, otherwise a word."""
+    """Return a task's record. For existing clients its state is a number, otherwise a word, and there are details."""
     row = view.to_wire()
-    return row if flavour is ApiFlavour.OPENLIST else row | {"state": State(view.state).name.lower()}
+    if flavour is ApiFlavour.OPENLIST:
+        return row
+    return row | {"state": State(view.state).name.lower()} | view.get_details()
 
 
 def format_task_info(view: TaskView, flavour: ApiFlavour) -> dict[str, Any] | list[dict[str, Any]]:

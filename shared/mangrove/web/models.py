@@ -323,6 +323,10 @@ class TaskRow(Model):
     end_time: datetime | None = Field(description="Time when the task ended.")
     total_bytes: int = Field(description="Bytes to process.")
     error: str = Field(description="Reason of the failure; empty if there is none.")
+    done_bytes: int = Field(0, description="Bytes of `total_bytes` that are done.")
+    done_items: int = Field(0, description="Items of `total_items` that are done.")
+    total_items: int = Field(0, description="Items to process; 0 if it is unknown.")
+    current_item: str = Field("", description="Path of the item that was begun last, below the source.")
 
 
 class Message(Model):

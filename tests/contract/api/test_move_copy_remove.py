@@ -79,6 +79,30 @@ def test_a_transfer_overwrites_or_skips_when_asked_to(service: Service, admin: C
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
+def test_transfer_that_keeps_both_numbers_taken_names(service: Service, admin: Client, folder: str, verb: str) -> None:
+    fill(admin, folder, "a", "b.txt", "b (2).txt", "to/", "to/b.txt")
+    body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a", "b.txt", "b (2).txt"]}
+    admin.ok(f"/api/fs/{verb}", **body, keep_both=True)
+    assert read_tree(service, f"{folder}/to") == {
+        "a": "a", "b.txt": "to/b.txt", "b (2).txt": "b.txt", "b (2) (2).txt": "b (2).txt",
+    }  # fmt: skip
+
+
+def test_folder_that_is_moved_and_keeps_both_is_numbered_at_its_end(
+    service: Service, admin: Client, folder: str
+) -> None:
+    fill(admin, folder, "d.e/", "d.e/in", "to/", "to/d.e/")
+    admin.ok("/api/fs/move", src_dir=folder, dst_dir=f"{folder}/to", names=["d.e"], keep_both=True)
+    assert read_tree(service, f"{folder}/to") == {"d.e (2)/in": "d.e/in"}
+
+
+def test_copy_into_its_own_folder_that_keeps_both_is_a_duplicate(admin: Client, folder: str) -> None:
+    fill(admin, folder, "a.txt")
+    admin.ok("/api/fs/copy", src_dir=folder, dst_dir=folder, names=["a.txt"], keep_both=True)
+    assert admin.names(folder) == ["a (2).txt", "a.txt"]
+
+
+@pytest.mark.parametrize("verb", TRANSFERS)
 def test_an_item_that_fails_names_itself(service: Service, admin: Client, folder: str, verb: str) -> None:
     fill(admin, folder, "a", "to/", "to/a/", "to/a/kept")
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a"], "overwrite": True}

@@ -45,7 +45,8 @@ def test_a_task_is_shown_with_exactly_these_fields_in_both_dialects(transfers: T
         assert (shown["progress"], shown["total_bytes"], shown["status"]) == (100.0, 1000, "uploading")
         assert TIME.fullmatch(shown["start_time"])
         assert TIME.fullmatch(shown["end_time"])
-        by_document = shown | {"state": "succeeded"}
+        details = {"done_bytes": 1000, "done_items": 1, "total_items": 1, "current_item": f"{kind}.txt"}
+        by_document = shown | {"state": "succeeded"} | details
         assert transfers.client.ok(f"/api/task/{kind}/info", params={"tid": id}) == [by_document]
         assert transfers.client.get(f"/api/task/{kind}/done")["data"] == [by_document]
         assert transfers.client.get(f"/openlist/api/task/{kind}/done")["data"] == [shown]

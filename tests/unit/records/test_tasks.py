@@ -14,7 +14,7 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks import runs
-from mangrove.records.tasks.model import Lease, NewTask, Task, TaskRecord, TaskView
+from mangrove.records.tasks.model import TASK_DETAILS, Lease, NewTask, Task, TaskRecord, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -48,9 +48,9 @@ def test_a_view_is_stored_under_the_names_that_clients_read() -> None:
     stored = orjson.loads(TaskRecord.get(task.id).view)
     assert list(stored) == [
         "id", "name", "creator", "creator_role", "state", "status", "progress", "start_time", "end_time",
-        "total_bytes", "error", "token", "request_id",
+        "total_bytes", "error", "token", "request_id", *TASK_DETAILS,
     ]  # fmt: skip
-    assert stored == task.view.to_wire() | {"token": 0, "request_id": ""}
+    assert stored == task.view.to_wire() | {"token": 0, "request_id": ""} | task.view.get_details()
 
 
 def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:

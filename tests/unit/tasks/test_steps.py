@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from mangrove.core import metering
 from mangrove.core.problems import (
     Problem,
     RecordNotFound,
@@ -257,3 +258,33 @@ def test_a_task_that_another_version_stored_is_not_worked_on(task: Task) -> None
     with pytest.raises(UnreadableTask):
         run_step(task, fail_with(AssertionError("worked")))
     assert read(task).cursor == {"version": 3}
+
+
+def test_bytes_in_flight_are_written_while_a_step_runs(task: Task) -> None:
+    async def work(run: CountRun) -> bool:
+        run.begin_item("folder/file")
+        run.show_progress(40)
+        with run.meter(30) as meter:
+            await asyncio.to_thread(metering.get_meter().add, 20, "received")
+            meter.add(10)
+            while not seen or seen[-1] != 60:
+                await asyncio.sleep(BEAT)
+                seen.append((await asyncio.to_thread(read, task)).view.done_bytes)
+        run.show_progress(70)
+        return False
+
+    seen: list[int] = []
+    run_step(task, work)
+    view = read(task).view
+    assert (view.done_bytes, view.progress, view.current_item) == (70, 70.0, "folder/file")
+
+
+def test_meter_counts_the_stage_that_is_farthest_and_no_more_than_its_size() -> None:
+    meter = metering.ByteMeter(100)
+    meter.add(50, "received")
+    meter.add(30, "sent")
+    assert meter.bytes == 50
+    meter.add(150)
+    assert meter.bytes == 100
+    meter.clear()
+    assert meter.bytes == 0

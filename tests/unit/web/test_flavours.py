@@ -23,6 +23,7 @@ WORDS = {
 }  # fmt: skip
 TASK_VIEW = TaskView("i", "n", "ann", 0, State.RUNNING, "s", 0.5, None, None, 7, "")
 VIEW = TASK_VIEW.to_wire()
+DETAILS = TASK_VIEW.get_details()
 TASK = Task("i", "copy", 1, TASK_VIEW, {}, {}, False, False, False, 0, 0.0, 0.0)
 
 
@@ -37,13 +38,13 @@ def test_a_request_has_the_flavour_that_the_middleware_noted() -> None:
 def test_state_is_number_for_existing_clients_and_word_natively(number: int) -> None:
     view = replace(TASK_VIEW, state=number)
     assert flavours.format_task(view, ApiFlavour.OPENLIST) == view.to_wire()
-    assert flavours.format_task(view, ApiFlavour.NATIVE) == view.to_wire() | {"state": WORDS[number]}
+    assert flavours.format_task(view, ApiFlavour.NATIVE) == view.to_wire() | {"state": WORDS[number]} | DETAILS
     assert State(number).name.lower() == WORDS[number]
 
 
 def test_info_is_array_natively_and_object_for_existing_clients() -> None:
     assert flavours.format_task_info(TASK_VIEW, ApiFlavour.OPENLIST) == VIEW
-    assert flavours.format_task_info(TASK_VIEW, ApiFlavour.NATIVE) == [VIEW | {"state": "running"}]
+    assert flavours.format_task_info(TASK_VIEW, ApiFlavour.NATIVE) == [VIEW | {"state": "running"} | DETAILS]
 
 
 def test_a_created_task_has_six_fields_by_the_document() -> None:

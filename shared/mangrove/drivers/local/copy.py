@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mangrove.core.descriptors import count_free_for_bulk
+from mangrove.core.metering import get_meter
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryChanged, NotSupported, StorageProblem
@@ -74,8 +75,19 @@ class RangeCopier:
         self._no_clones: set[Devices] = set()
 
     def copy(self, source: int, copied: int, offset: int, length: int) -> int:
-        """Copy a range to the same offset. Return the copied bytes, fewer if the source ends."""
-        return self._copy(source, copied, offset, length, _find_devices(source, copied))
+        """Copy a range to the same offset, in pieces that the meter of the context counts.
+
+        Return the copied bytes, fewer if the source ends.
+        """
+        devices, meter, done = _find_devices(source, copied), get_meter(), 0
+        while done < length:
+            piece = min(length - done, MAX_PIECE_BYTES)
+            count = self._copy(source, copied, offset + done, piece, devices)
+            meter.add(count)
+            done += count
+            if count < piece:
+                break
+        return done
 
     def copy_whole(self, source: int, copied: int, size: int, largest: int, devices: Devices) -> int | None:
         """Copy a file into an empty one.
@@ -121,6 +133,7 @@ class RangeCopier:
         return True
 
 
+MAX_PIECE_BYTES = 4 << 20  # that are copied before the progress shows them
 PART = 128 << 20  # bytes that one call copies: the work that a killed worker may have to repeat
 MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
 MAX_BATCH = 512  # files that are copied before the first gets its name, so that they are flushed together

@@ -61,12 +61,29 @@ class TaskView:
     """The id of the token that requested the task, 0 for a session; not sent to clients."""
     request_id: str = ""
     """The id of the request that created the task, for the log; not sent to clients."""
+    done_bytes: int = 0
+    """Of `total_bytes`."""
+    done_items: int = 0
+    """Of `total_items`."""
+    total_items: int = 0
+    """0 if it is unknown."""
+    current_item: str = ""
+    """The path of the last item that was begun, below the source; at most MAX_ITEM_CHARACTERS, its end."""
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object, in which a whole progress is an integer."""
+        """Return the JSON object that clients of both dialects read. A whole progress is an integer in it."""
         row = asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
-        del row["token"], row["request_id"]
+        for name in ("token", "request_id", *TASK_DETAILS):
+            del row[name]
         return row
+
+    def get_details(self) -> dict[str, Any]:
+        """Return the fields of the progress in bytes and items."""
+        return {name: getattr(self, name) for name in TASK_DETAILS}
+
+
+TASK_DETAILS = ("done_bytes", "done_items", "total_items", "current_item")
+MAX_ITEM_CHARACTERS = 300
 
 
 class Lease(NamedTuple):

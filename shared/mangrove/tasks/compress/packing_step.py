@@ -165,4 +165,5 @@ class PackingStep:
         await self._parts.store(content, directory)
         self._stored = self._run.cursor.dump()
         self._run.show_progress(self._run.cursor.bytes_done)
+        self._run.show_items(self._run.cursor.position, self._run.cursor.entry_count)
         await self._run.save()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 from mangrove.configuration import throttle
+from mangrove.core import metering
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel, gather_all
 from mangrove.core.platform import platform
@@ -254,15 +255,17 @@ async def _store_missing(
         try:
             while missing:
                 index, began = missing.popleft(), time.monotonic()
-                receipt = await _store_part(file, driver, partial, index)
-                pass_checkpoint("copy.part")
-                async with saving:
-                    await receipts.add(index, receipt)
-                    if is_save_due(saved):
+                with run.meter(partial.length) as meter:
+                    receipt = await _store_part(file, driver, partial, index)
+                    pass_checkpoint("copy.part")
+                    async with saving:
+                        await receipts.add(index, receipt)
+                        meter.clear()
                         run.show_progress(before + min(len(receipts) * partial.length, size))
-                        await receipts.save()
-                        await run.save()
-                        saved = time.monotonic()
+                        if is_save_due(saved):
+                            await receipts.save()
+                            await run.save()
+                            saved = time.monotonic()
                 if not run.has_time_for(time.monotonic() - began):
                     return
         except BaseException:
@@ -291,10 +294,18 @@ async def _store_part(file: FileCopy[SpecT, CopyCursorT], driver: Driver, partia
     if driver.capabilities.stream_part:
         body: Any = await source.driver.read(source.path, offset, length, version)
         async with aclosing(body):
-            return await driver.stream_part(path, partial.token, number, offset, body)
+            return await driver.stream_part(path, partial.token, number, offset, _count_bytes(body))
     content = await files.read_range(source, offset, length, version)
     # a part that arrives after all are dropped would stay for ever
     return await finish_despite_cancel(driver.write_part(path, partial.token, number, offset, content))
+
+
+async def _count_bytes(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the blocks, and count those that were taken."""
+    meter = metering.get_meter()
+    async for block in body:
+        yield block
+        meter.add(len(block))
 
 
 async def _finish_parts(
@@ -326,7 +337,7 @@ async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
     source, target, version = file.source, file.target, file.version
     if not target.driver.capabilities.write:
         return None
-    size, digest = 0, hashlib.md5(usedforsecurity=False)
+    size, digest, meter = 0, hashlib.md5(usedforsecurity=False), metering.get_meter()
 
     async def pass_on(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         nonlocal size
@@ -335,6 +346,7 @@ async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
             if file.verify:
                 digest.update(block)
             yield block
+            meter.add(len(block))
         # before the target is visible: a partial file must not replace anything
         await files.check_unchanged(source, version)
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from mangrove import configuration
+from mangrove.core import metering
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.metering import ByteMeter
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.request_ids import use_request_id
@@ -24,7 +26,7 @@ from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import runs
-from mangrove.records.tasks.model import Task
+from mangrove.records.tasks.model import MAX_ITEM_CHARACTERS, Task
 from mangrove.tasks.core import leases
 from mangrove.tasks.core.leases import Busy, HeldTask, NoSlot, Superseded, get_held, hold_slot
 from mangrove.tasks.core.model import CursorT, Schema, SpecT, State
@@ -32,6 +34,7 @@ from mangrove.tasks.core.registry import KINDS
 
 CANCELED = "context canceled"
 SAVE_INTERVAL_SECONDS = 2.0  # between two writes of progress
+PROGRESS_CHECK_INTERVAL_SECONDS = 1.0  # between two checks if a step has progress to write, where writes are cheap
 MAX_NAMED_FAILURES = 3  # failed items that the error of a task names
 MAX_UNWRITTEN_SECONDS = 1.0  # of a step whose result may stay in memory until the next step ends
 MAX_OVERRUN_SECONDS = 20.0  # after the end of a step, for work that has started
@@ -60,6 +63,8 @@ class Run(Generic[SpecT, CursorT]):
         self._held = held
         self._began = time.monotonic()
         self._end = self._began + seconds
+        self._counted_bytes = self.view.done_bytes  # of complete work
+        self._meters: set[ByteMeter] = set()  # of work in flight
 
     def has_time(self) -> bool:
         """True if the step has time left."""
@@ -75,9 +80,41 @@ class Run(Generic[SpecT, CursorT]):
         return self.has_time() and time.monotonic() + seconds < self._end + MAX_OVERRUN_SECONDS
 
     def show_progress(self, done: int) -> None:
-        """Show `done` bytes as the progress."""
-        total = self.view.total_bytes
-        self.view.progress = round(min(done / total, 1.0) * 100, 4) if total else 0.0
+        """Show `done` bytes of complete work as the progress, and those of the work in flight."""
+        self._counted_bytes = done
+        self.measure()
+        if not self.view.total_bytes:
+            self.view.progress = 0.0
+
+    def show_items(self, done: int, total: int) -> None:
+        """Show the number of items that are done."""
+        self.view.done_items, self.view.total_items = done, total
+
+    def begin_item(self, path: str) -> None:
+        """Show an item as the one that is worked on."""
+        self.view.current_item = path[-MAX_ITEM_CHARACTERS:]
+
+    def end_item(self) -> None:
+        """Show one more item as done."""
+        self.view.done_items += 1
+
+    @contextmanager
+    def meter(self, size: int | None = None) -> Iterator[ByteMeter]:
+        """Count the bytes of the work in this context as work in flight, at most `size`."""
+        meter = ByteMeter(size)
+        self._meters.add(meter)
+        try:
+            with metering.use(meter):
+                yield meter
+        finally:
+            self._meters.discard(meter)
+
+    def measure(self) -> None:
+        """Bring the bytes in `view` up to date with the work in flight."""
+        done, total = self._counted_bytes + sum(meter.bytes for meter in self._meters), self.view.total_bytes
+        self.view.done_bytes = min(done, total) if total else done
+        if total:
+            self.view.progress = round(self.view.done_bytes / total * 100, 4)
 
     async def save(self) -> None:
         """Write `view` and `cursor`.
@@ -144,17 +181,28 @@ class Run(Generic[SpecT, CursorT]):
         """True if the lease in `task`, its present record, is that of this run."""
         return task.lease.token in (self.task.lease.token, self._held.token)
 
+    def _find_check_interval(self) -> float:
+        """Return the seconds between two checks if there is progress to write."""
+        if platform().single_task_process:
+            return min(PROGRESS_CHECK_INTERVAL_SECONDS, leases.HEARTBEAT_INTERVAL_SECONDS)
+        return leases.HEARTBEAT_INTERVAL_SECONDS
+
     async def send_heartbeats(self, *, ignore_cancel: bool = False) -> None:
-        """Renew the lease until this is cancelled.
+        """Renew the lease until this is cancelled, and write the progress as it changes.
 
         Raise Superseded, Cancelled unless `ignore_cancel`, or RecordsUnavailable if the records do not answer for so
         long that another worker may take the task over.
         """
-        renewed = time.monotonic()
+        renewed, written = time.monotonic(), self.view
         while True:
-            await asyncio.sleep(leases.HEARTBEAT_INTERVAL_SECONDS)
+            await asyncio.sleep(self._find_check_interval())
+            if self._meters:
+                self.measure()
+            if self.view == written and time.monotonic() - renewed < leases.HEARTBEAT_INTERVAL_SECONDS:
+                continue
             try:
-                await self.update(leases.LEASE_SECONDS, view=self.view)
+                written = replace(self.view)
+                await self.update(leases.LEASE_SECONDS, view=written)
             except RecordsUnavailable:
                 if time.monotonic() - renewed > leases.LEASE_SECONDS:
                     raise

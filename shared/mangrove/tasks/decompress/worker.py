@@ -322,9 +322,11 @@ async def _make_folders(run: DecompressRun, archive: Archive) -> None:
 async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterator[bytes]) -> None:
     upload = Upload(member.size, member.modified or time.time())
     path = f"{staging.BODY}/{_find_target_path(run, member)}"
+    run.begin_item(member.path)
     stored = await staging.store(_get_stage(run), path, _limit_bytes(run, blocks), upload)
     run.cursor.bytes_done += stored
     run.cursor.files += 1
+    run.end_item()
 
 
 async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -148,6 +148,8 @@ async def _change_entries(run: RemoveRun, change: Callable[[str], Awaitable[None
             pass_checkpoint("remove.batch")
             cursor.position += len(batch)
             run.view.progress = round(cursor.position / count * 100, 4)
+            run.show_items(cursor.position, count)
+            run.begin_item(batch[-1].path)
             if not run.has_time():
                 return True
             if time.monotonic() - saved > SAVE_INTERVAL_SECONDS:

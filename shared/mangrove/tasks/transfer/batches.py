@@ -53,13 +53,17 @@ async def copy_entries(step: TransferStep) -> bool:
     entries = open_entries(run, cursor.round, cursor.entry_count)
     while rows := await entries.read_rows(cursor.position):
         for batch in split_batches(rows, get_batch_size(step)):
+            run.begin_item(batch[0].path or run.spec.name)
             try:
                 async with _begin_change(step, batch) as change:
-                    done = await _copy_batch(step, batch, change)
+                    with run.meter():
+                        done = await _copy_batch(step, batch, change)
             except StepEnded:
                 return True
             pass_checkpoint("move.batch")
             cursor.position += done
+            run.show_progress(cursor.bytes_done)
+            run.show_items(cursor.position, cursor.entry_count)
             is_over = done < len(batch) or not run.has_time()
             if is_over or time.monotonic() - step.saved > SAVE_INTERVAL_SECONDS:
                 await step.save()
@@ -157,8 +161,10 @@ async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: Ch
         row = batch[index]
 
         async def copy_row() -> None:
+            run.begin_item(row.path or run.spec.name)
             try:
                 await _copy_entry(step, row)
+                run.end_item()
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, AccessDenied) as problem:

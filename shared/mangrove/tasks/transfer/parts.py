@@ -122,11 +122,13 @@ class TransferPartRun(sharing.PartRun[TransferSpec, TransferCursor]):
     def __init__(self, task: Task, seconds: float) -> None:
         super().__init__(task, TRANSFER, seconds)
         self._done = self._shown = 0  # bytes of the part, and how many of them are in the record's progress
+        self._shown_position = 0  # items of the list, up to which they are in the record's progress
 
     def begin(self, cursor: TransferCursor) -> None:
         """Continue from the progress of the part."""
         self.cursor = cursor
         self._done = self._shown = cursor.bytes_done
+        self._shown_position = cursor.position
 
     def show_progress(self, done: int) -> None:
         """Report `done` bytes of the part with the next check."""
@@ -148,11 +150,19 @@ class TransferPartRun(sharing.PartRun[TransferSpec, TransferCursor]):
         is_due = age > TOUCH_INTERVAL_SECONDS or (has_news and age >= 0)
         if is_due and await asyncio.to_thread(records.touch, self.task, self._add_progress(self.task.view)):
             self._shown = self._done  # another worker was faster: report with the next check
+            self._shown_position = self.cursor.position
 
     def _add_progress(self, view: TaskView) -> TaskView:
         """Return the view with the progress of this worker since its last write."""
-        news = max(self._done - self._shown, 0) / view.total_bytes if view.total_bytes else 0.0
-        return replace(view, progress=min(round(view.progress + news * 100, 4), 100.0))
+        done = max(self._done - self._shown, 0)
+        news = done / view.total_bytes if view.total_bytes else 0.0
+        return replace(
+            view,
+            progress=min(round(view.progress + news * 100, 4), 100.0),
+            done_bytes=view.done_bytes + done,
+            done_items=view.done_items + max(self.cursor.position - self._shown_position, 0),
+            current_item=self.view.current_item,
+        )
 
 
 async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:

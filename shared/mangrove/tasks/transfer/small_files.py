@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mangrove.configuration import throttle
+from mangrove.core import metering
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_all, gather_bounded
@@ -134,5 +135,8 @@ async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index
         results[index] = problem
         return
     pass_checkpoint("copy.whole")
+    metering.get_meter().add(len(file.content))
+    step.run.begin_item(target.path.name)
+    step.run.end_item()
     md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if mode.verify else ""
     results[index] = Copied(version, Stored(SourceVersion.of(entry), version.size, md5=md5))

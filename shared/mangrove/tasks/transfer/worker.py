@@ -168,6 +168,7 @@ async def _find_source(route: TransferRoute) -> Entry:
 
 def _end_plan(run: TransferRun) -> bool:
     run.view.total_bytes = run.cursor.total
+    run.show_items(run.cursor.position, run.cursor.entry_count)
     run.cursor.planned, run.cursor.attempt = True, run.task.attempt
     return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath, check_existing_name, check_name
@@ -24,6 +24,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import Lookups, look_up, look_up_many
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.blind_uploads import choose_name
+from mangrove.tree.operations.free_names import list_free_names
 
 MAX_NAMES_PER_REQUEST = 10_000
 UNKNOWN_ENTRY = Entry("", None, 0.0, False)  # of an item that was not looked up yet
@@ -32,11 +33,12 @@ WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in m
 
 @dataclass(frozen=True, slots=True)
 class OnConflict:
-    """The handling of a target name that is taken. Without any of the three it is refused."""
+    """The handling of a target name that is taken. Without any of these it is refused."""
 
     overwrite: bool = False
     skip: bool = False
     merge: bool = False  # merge existing folders, keep existing files
+    keep_both: bool = False  # give the entry a number
 
     def keeps_existing(self, item: TransferItem) -> bool:
         """True if an item with a taken target is skipped; a merge enters folders instead."""
@@ -154,6 +156,7 @@ class _ItemChecker:
     target: StoragePath
     sources: Lookups
     targets: Lookups
+    numbered: set[str] = field(default_factory=set)  # names that entries of this request get
 
     async def check(self, name: str) -> TransferItem | None:
         """Return the item with its entry; None if it is skipped."""
@@ -163,6 +166,8 @@ class _ItemChecker:
         target = target_dir.child(name if request.target_name is None else request.target_name)
         if not target.may_read():  # the answer is the same for a taken and a free name
             target, conflict = await self._find_unreadable_target(target), OnConflict()
+        elif conflict.keep_both:
+            target = await self._find_free_target(source, target)
         may_replace = target_dir.may_replace(target)
         target_name = target.path.name
         is_taken = await self.targets.has(target_name) or target.is_mount_or_ancestor()
@@ -184,6 +189,17 @@ class _ItemChecker:
                 source.require_same_hide_rules(target)
         overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
         return TransferItem(name, self.source.path / name, self.target.path / target_name, entry, overwrite)
+
+    async def _find_free_target(self, source: PathAccess, target: PathAccess) -> PathAccess:
+        """Return the first path that is free, readable and not a target of this request: with a number if needed."""
+        is_folder = (await check_source(source, self.source.child(source.path.name), self.sources)).is_dir
+        for name in list_free_names(target.path.name, is_folder):
+            candidate = self.request.target_dir.child(name)
+            is_taken = name in self.numbered or await self.targets.has(name) or candidate.is_mount_or_ancestor()
+            if not is_taken and candidate.may_read():
+                self.numbered.add(name)
+                return candidate
+        return target
 
     async def _find_unreadable_target(self, target: PathAccess) -> PathAccess:
         """Return the path of an entry whose target the caller may not read."""

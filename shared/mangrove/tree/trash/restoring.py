@@ -11,7 +11,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.deadlines import TimeBudget, unlimited
-from mangrove.core.paths import MAX_NAME_BYTES, TreePath
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, OutOfTime, Problem, StorageProblem
 from mangrove.drivers.base import Driver
 from mangrove.identity.rights import Caller, Right
@@ -21,12 +21,12 @@ from mangrove.tree import access as tree_access
 from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal
+from mangrove.tree.operations.free_names import list_free_names
 from mangrove.tree.operations.name_locks import lock_name, makedirs
 from mangrove.tree.trash.content import get_folder, get_path, keeps_versions
 from mangrove.tree.trash.entries import Outcome, TrashItem, check_rights, find_items
 from mangrove.tree.trash.moving import move_content
 
-MAX_NUMBERED_NAMES = 100  # tried for an entry whose name is taken
 GONE = "the entry is not in the trash any more"
 
 
@@ -74,7 +74,7 @@ async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: s
         await _make_free(item, storage_path)
         await _move_back(item.entry, storage_path, overwrite=True)
         return item.access.path
-    for free_name in _list_free_names(name, item.entry.is_dir):
+    for free_name in list_free_names(name, item.entry.is_dir):
         target = folder.child(free_name)
         if target.is_mount_or_ancestor() or not target.may_read():
             continue
@@ -98,17 +98,6 @@ async def _make_free(item: TrashItem, storage_path: StoragePath) -> None:
     is_in_one_step = not storage_path.driver.capabilities.versions and not item.entry.is_moved
     if present is not None and (present.is_dir or item.entry.is_dir or not is_in_one_step):
         await changes.remove_entry(item.access.parent, storage_path.parent, storage_path.path.name)
-
-
-def _list_free_names(name: str, is_dir: bool) -> list[str]:
-    """Return the names to try for an entry: its own name, then names with a number before the suffix."""
-    stem, dot, suffix = ("", "", "") if is_dir else name.rpartition(".")
-    stem, suffix = (stem, dot + suffix) if stem else (name, "")
-    names = [name]
-    for number in range(2, MAX_NUMBERED_NAMES + 2):
-        tail = f" ({number}){suffix}"
-        names.append(stem.encode()[: MAX_NAME_BYTES - len(tail.encode())].decode(errors="ignore") + tail)
-    return names
 
 
 async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool) -> None:
