@@ -6,7 +6,7 @@ import type { TaskRow } from './schema'
 export type TaskKind = (typeof TASK_KINDS)[number]
 export type TaskState = (typeof TASK_STATES)[number]
 
-export interface Task extends Omit<TaskRow, 'state'> {
+export interface Task extends Required<Omit<TaskRow, 'state'>> {
   kind: TaskKind
   state: TaskState
 }
@@ -67,5 +67,6 @@ function makePath<Verb extends string>(kind: TaskKind, verb: Verb): `/api/task/{
 
 function read(kind: TaskKind, row: TaskRow): Task {
   const state = typeof row.state === 'number' ? TASK_STATES[row.state] : TASK_STATES.find((name) => name === row.state)
-  return { ...row, kind, state: state ?? 'pending' }
+  const details = { done_bytes: 0, done_items: 0, total_items: 0, current_item: '' } // of a task from before they were counted
+  return { ...details, ...row, kind, state: state ?? 'pending' }
 }

@@ -2,7 +2,7 @@ import { call } from './client'
 import { slice } from './files'
 
 /** The choice for a name that is taken at the target. `merge` enters folders and keeps their files. */
-export type OnConflict = 'overwrite' | 'skip' | 'merge'
+export type OnConflict = 'overwrite' | 'skip' | 'merge' | 'keepBoth'
 
 export interface Transfer {
   from: string
@@ -27,6 +27,7 @@ export async function transfer(
       overwrite: onConflict === 'overwrite',
       skip_existing: onConflict === 'skip',
       merge: onConflict === 'merge',
+      keep_both: onConflict === 'keepBoth',
     }
     await call('post', `/api/fs/${verb}`, { body })
     onpart(part)

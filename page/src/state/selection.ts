@@ -98,6 +98,18 @@ function subtract(ranges: readonly Range[], row: number): Range[] {
   })
 }
 
+/** The rows in a rectangle of lines and columns, in addition to those that were selected `before`. */
+export function selectBox(before: Selection, lines: Range, columns: Range, perLine: number, total: number): Selection {
+  let ranges: Range[] = [...before.ranges]
+  for (let line = Math.max(0, lines[0]); line <= lines[1] && line * perLine < total; line++) {
+    const first = line * perLine + columns[0]
+    const last = Math.min(line * perLine + columns[1], total - 1)
+    if (perLine === 1) return { ...before, ranges: add(ranges, [first, Math.min(lines[1], total - 1)]) }
+    if (first <= last) ranges = add(ranges, [first, last])
+  }
+  return { ...before, ranges }
+}
+
 /** Return the number of rows that a key moves; null for other keys. `perPage` rows fit the view, `perLine` form a line. */
 export function findTarget(key: string, focus: number, total: number, perPage: number, perLine = 1): number | null {
   const steps: Record<string, number> = {

@@ -6,6 +6,7 @@ import { tellFolderChanged } from './changed'
 import { session } from './session.svelte'
 import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/follow'
 import { parseName } from './tasks/names'
+import { TaskSpeeds } from './tasks/speeds'
 import { toasts } from './toasts.svelte'
 
 export const MAX_UNFINISHED_TASKS = 200 // of a kind, the oldest: they are asked for again and again
@@ -20,6 +21,7 @@ class Tasks {
   done = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
   problem = $state.raw<Problem | null>(null)
   isLoaded = $state(false)
+  readonly speeds = new TaskSpeeds()
   #watched = new Map<TaskKind, Set<string>>() // kinds that are followed while the panel is closed, and for which folders
   #outdated = new Set<TaskKind>(TASK_KINDS) // kinds whose finished tasks are to be read anew
   #ended = new Set<string>() // tasks of which it was said
@@ -78,6 +80,7 @@ class Tasks {
   async #follow(kind: TaskKind): Promise<void> {
     const before = this.undone[kind] ?? []
     const now = await list(kind, 'undone', 1, MAX_UNFINISHED_TASKS)
+    this.speeds.observe(before, now, performance.now())
     this.undone = { ...this.undone, [kind]: now }
     const ended = before.length > 0 ? await findEnded(before, now) : []
     for (const task of ended) this.#end(task)

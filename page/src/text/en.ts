@@ -1,4 +1,5 @@
 import { appearance } from './appearance.en'
+import { frame } from './frame.en'
 import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
 import { taskKinds } from './kinds'
@@ -46,6 +47,7 @@ export const en = {
   conflict: {
     back: 'Choose another folder',
     choices: {
+      keepBoth: 'Keep both: the new items get a number',
       merge: 'Merge folders and keep existing files',
       overwrite: 'Replace existing items',
       skip: 'Skip these and keep the existing items',
@@ -115,12 +117,7 @@ export const en = {
     save: 'Save',
     show: (label: string) => `Show ${label}`,
   },
-  frame: {
-    files: 'Files',
-    language: 'Language',
-    search: 'Search',
-    tasks: (underWay: number) => (underWay === 0 ? 'Tasks' : `Tasks: ${underWay} running`),
-  },
+  frame,
   gather: {
     action: (place: string) => `Move the files to “${place}”`,
     done: (place: string) => `All files are in “${place}” now`,

@@ -1,5 +1,6 @@
 import { appearance } from './appearance.zh'
 import type { Texts } from './en'
+import { frame } from './frame.zh'
 import { groups } from './groups.zh'
 import { helps } from './help.zh'
 import { passkeys, signInWith, sso, tokens } from './identity.zh'
@@ -58,6 +59,7 @@ export const zh: Texts = {
   conflict: {
     back: '选择其他文件夹',
     choices: {
+      keepBoth: '两者都保留：新内容加编号',
       merge: '合并文件夹，已有的文件保持不变',
       overwrite: '替换已有的内容',
       skip: '跳过这些，保留已有的内容',
@@ -127,12 +129,7 @@ export const zh: Texts = {
     save: '保存',
     show: (label) => `显示${label}`,
   },
-  frame: {
-    files: '文件',
-    language: '语言',
-    search: '搜索',
-    tasks: (underWay) => (underWay === 0 ? '任务' : `任务：${underWay} 个正在进行`),
-  },
+  frame,
   gather: {
     action: (place) => `将文件移动到“${place}”`,
     done: (place) => `所有文件现在都在“${place}”中`,

@@ -385,6 +385,7 @@ class MoveCopyReq(TypedDict):
     overwrite: NotRequired[bool]
     skip_existing: NotRequired[bool]
     merge: NotRequired[bool]
+    keep_both: NotRequired[bool]
 
 
 class NewAppPassword(TypedDict):
@@ -769,6 +770,10 @@ class TaskRow(TypedDict):
     end_time: str | None
     total_bytes: int
     error: str
+    done_bytes: NotRequired[int]
+    done_items: NotRequired[int]
+    total_items: NotRequired[int]
+    current_item: NotRequired[str]
 
 
 class Template(TypedDict):

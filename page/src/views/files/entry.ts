@@ -8,6 +8,8 @@ export interface EntryProps {
   address: string
   isSelected: boolean
   isFocused: boolean
+  /** True if what is dragged would go into it. */
+  isTarget: boolean
   oncheck: (event: MouseEvent) => void
   onmenu: (event: MouseEvent) => void
 }

@@ -1,0 +1,146 @@
+import { listFirst } from '../../api/files'
+import { baseName, parent } from '../../api/paths'
+import { asProblem, type Problem } from '../../api/problem'
+import { type OnConflict, transfer } from '../../api/transfers'
+import { formatCount, formatName } from '../../text/format'
+import { t } from '../../text/language.svelte'
+import { tellFolderChanged } from '../changed'
+import { passwords } from '../passwords'
+import { toasts } from '../toasts.svelte'
+import type { UndoStack } from './undo'
+
+export type Verb = 'move' | 'copy'
+const MAX_COMPARED_ENTRIES = 10_000 // entries of the target among which taken names are looked for
+
+/** Entries of one folder that are held: dragged, cut or copied. */
+export interface HeldEntries {
+  verb: Verb
+  folder: string
+  count: number
+  names: () => Promise<readonly string[]>
+}
+
+/** A transfer that waits for a choice, as names are taken at its target. */
+export interface Clash {
+  verb: Verb
+  from: string
+  to: string
+  names: readonly string[]
+  taken: readonly string[]
+  hasFolders: boolean
+}
+
+/** Moves and copies entries by hand: by dragging, and by cutting and pasting. */
+export class Mover {
+  /** The entries that were cut or copied. */
+  clipboard = $state.raw<HeldEntries | null>(null)
+  /** The entries that are dragged. */
+  dragged = $state.raw<HeldEntries | null>(null)
+  clash = $state.raw<Clash | null>(null)
+
+  constructor(private undo: UndoStack) {}
+
+  hold(entries: HeldEntries): void {
+    this.clipboard = entries
+    toasts.show('done', t().frame.moving.onClipboard[entries.verb](entries.count, formatCount(entries.count)))
+  }
+
+  async paste(to: string): Promise<void> {
+    const entries = this.clipboard
+    if (!entries) return toasts.show('failed', t().frame.moving.nothingToPaste)
+    if (entries.verb === 'move') this.clipboard = null
+    await this.carry(entries, to)
+  }
+
+  /** Move or copy entries to a folder; asks when names are taken there. */
+  async carry({ verb, folder, names }: HeldEntries, to: string): Promise<void> {
+    try {
+      const list = await names()
+      if (verb === 'move' && folder === to) return
+      if (list.some((name) => isInside(to, folder, name))) return toasts.show('failed', t().frame.moving.inside)
+      await this.#run(verb, folder, to, list, folder === to ? 'keepBoth' : '')
+    } catch (thrown) {
+      say(asProblem(thrown))
+    }
+  }
+
+  /** Continue the transfer that asks; '' gives it up. */
+  async answer(choice: OnConflict | ''): Promise<void> {
+    const clash = this.clash
+    this.clash = null
+    if (!clash || !choice) return
+    try {
+      await this.#run(clash.verb, clash.from, clash.to, clash.names, choice)
+    } catch (thrown) {
+      say(asProblem(thrown))
+    }
+  }
+
+  async #run(
+    verb: Verb,
+    from: string,
+    to: string,
+    names: readonly string[],
+    onConflict: OnConflict | '',
+  ): Promise<void> {
+    const { followTasks, opensTask } = await import('../../views/files/dialogs/started')
+    const place = formatName(baseName(to)) || t().files.home
+    const password = passwords.find(from) || passwords.find(to)
+    let isTask: boolean
+    try {
+      isTask = await opensTask(verb, () => transfer(verb, { from, to, names, password, onConflict }, () => {}))
+    } catch (thrown) {
+      if (asProblem(thrown).kind !== 'exists' || onConflict) throw thrown
+      await this.#ask(verb, from, to, names, thrown)
+      return
+    }
+    if (isTask)
+      return followTasks(verb, verb === 'move' ? [to, from] : [to], t()[verb].begun(formatCount(names.length), place))
+    tellFolderChanged(to, names)
+    if (verb === 'move') tellFolderChanged(from)
+    this.#tell(verb, from, to, names, place, onConflict)
+  }
+
+  #tell(verb: Verb, from: string, to: string, names: readonly string[], place: string, onConflict: string): void {
+    const text = t().frame.moving
+    const sentence = (verb === 'move' ? text.moved : text.copied)(names.length, formatCount(names.length), place)
+    if (verb === 'copy' || onConflict) {
+      toasts.show('done', sentence)
+      return
+    }
+    const back = () => void this.#moveBack(to, from, names)
+    this.undo.remember(back)
+    toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.undo() })
+  }
+
+  async #moveBack(from: string, to: string, names: readonly string[]): Promise<void> {
+    try {
+      await transfer('move', { from, to, names, password: passwords.find(from), onConflict: '' }, () => {})
+      tellFolderChanged(from)
+      tellFolderChanged(to, names)
+      toasts.show('done', t().frame.moving.movedBack)
+    } catch (thrown) {
+      say(asProblem(thrown))
+    }
+  }
+
+  async #ask(verb: Verb, from: string, to: string, names: readonly string[], thrown: unknown): Promise<void> {
+    const there = await listFirst(to, passwords.find(to), MAX_COMPARED_ENTRIES)
+    const byName = new Map(there.map((entry) => [entry.name, entry]))
+    const taken = names.filter((name) => byName.has(name))
+    if (taken.length === 0) throw thrown
+    this.clash = { verb, from, to, names, taken, hasFolders: taken.some((name) => byName.get(name)?.is_dir) }
+  }
+}
+
+/** True if the folder is the entry, or below it. */
+function isInside(folder: string, parentFolder: string, name: string): boolean {
+  for (let path = folder; path !== '/'; path = parent(path)) {
+    if (baseName(path) === name && parent(path) === parentFolder) return true
+  }
+  return false
+}
+
+function say({ kind, message }: Problem): void {
+  toasts.show('failed', message || t().problems[kind])
+}
