@@ -54,6 +54,7 @@ LIMITS = "core.limits"
 SFTP = "protocols.sftp"
 DAV = "protocols.webdav"
 SHARING = "tree.sharing.administration"
+OPEN_UPLOADS = "records.open_uploads"
 LIST: Sequence[Limit] = [
     *_make(
         "HTTP connections",
@@ -158,6 +159,12 @@ LIST: Sequence[Limit] = [
         ("extensions", f"{SHARING}:MAX_EXTENSIONS", "extensions", "share link"),
         ("unknown ids of a source", "tree.sharing.visits:MAX_UNKNOWN_IDS_PER_SOURCE", "ids", "lock-out window"),
         ("receipts", "records.share_uploads:MAX_RECEIPTS_PER_SESSION", "receipts", "session of a sender"),
+        (
+            "uploads in chunks, not ended",
+            f"{OPEN_UPLOADS}:MAX_OPEN_UPLOADS_PER_SENDER", "uploads", "share link and address",
+        ),
+        ("uploads in chunks, not ended", f"{OPEN_UPLOADS}:MAX_OPEN_UPLOADS_PER_SHARE", "uploads", "share link"),
+        ("uploads in chunks, not ended", f"{OPEN_UPLOADS}:MAX_OPEN_SHARED_UPLOADS", "uploads", "all share links"),
         ("session of a sender", "tree.sharing.uploads:MAX_SESSION_LENGTH", "characters", "request"),
     ),
     *_make(

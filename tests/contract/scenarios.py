@@ -167,6 +167,8 @@ def share(admin: Person, person: Person) -> None:
         event = {"http": {"path": f"/sd/{id}/shared.txt"}, "rawQueryString": f"pwd={password}"}
         assert visitor.raw("downloads/sd_get", event)["statusCode"] == code
     admin.gets("files/remove", dir="/files", names=["shared.txt"])
+    admin.gets("shares/update", **(body | {"id": id, "mode": "both"}))
+    begin_multipart(visitor, f"/@s/{id}/left.txt")  # a sweep ends it after the user is deleted
 
 
 def enter_by_transfer_family(admin: Person) -> None:

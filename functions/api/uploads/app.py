@@ -215,12 +215,11 @@ async def complete_multipart(
 
 async def _complete_shared(who: Caller, session: Session, share_session: str) -> dict[str, Any]:
     """Complete the upload of a visitor, and return its state with the receipt."""
-    facts, is_new = session.facts, not session.is_completed
+    is_new = not session.is_completed
     with _hide_paths(True):
         await completion.complete(who, session, "")
-        receipt = UploadReceipt(
-            TreePath(facts.target).name, facts.size, facts.hashes.get("sha256", ""), int(time.time())
-        )
+        facts = session.facts
+        receipt = UploadReceipt(TreePath(facts.target).name, facts.size, facts.sha256, int(time.time()))
         if is_new:
             await shared_uploads.keep_receipt(facts.share, share_session, receipt)
         return wire.format_progress(await multipart.look(session)) | {"receipt": asdict(receipt)}

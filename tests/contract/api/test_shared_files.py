@@ -253,7 +253,6 @@ def test_share_path_leads_nowhere_on_other_routes(shares: Shares) -> None:
         ("remove", {"dir": path, "names": ["a.txt"]}), ("other", {"path": f"{path}/a.txt", "method": "x"}),
         ("copy", {"src_dir": path, "dst_dir": shares.folder, "names": ["a.txt"]}),
         ("move", {"src_dir": path, "dst_dir": shares.folder, "names": ["a.txt"]}),
-        ("search", {"parent": path, "keywords": "a", "page": 1, "per_page": 10}),
     ):  # fmt: skip
         answer = client.post(f"/api/fs/{route}", **body)
         assert answer["code"] != 200, (route, answer)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from mangrove.records.open_uploads import MAX_OPEN_UPLOADS_PER_SENDER
 from tests.contract.api import fixtures
 from tests.contract.api.test_shared_files import Shares
 from tests.support import waiting
@@ -36,7 +37,7 @@ def send(shares: Shares, path: str, content: Any = b"sent", **headers: str) -> h
 def test_drop_link_takes_a_file_and_answers_with_a_receipt(shares: Shares) -> None:
     id = shares.create(mode="drop", pwd="p")
     answer = send(shares, f"{id}/new.txt?pwd=p", **SESSION)
-    digest = hashlib.sha256(b"sent").hexdigest()
+    digest = sha256(b"sent").hexdigest()
     assert answer.status_code == 201 and answer.text.startswith(f"new.txt 4 bytes sha256:{digest} 20")
     assert answer.text.count("\n") == 1 and answer.headers["content-type"].startswith("text/plain")
     assert (shares.disk / "new.txt").read_bytes() == b"sent"
@@ -169,8 +170,9 @@ def test_upload_in_chunks_through_a_drop_link_is_resumed_by_its_id(shares: Share
     assert send_chunk(other, upload_id, 0, content[: 1 << 20])["code"] == 200
     done = complete(other, upload_id)
     assert done["code"] == 200 and "task" not in done["data"] and done["data"]["receipt"]["name"] == "big.bin", done
+    assert done["data"]["receipt"]["sha256"] == sha256(content).hexdigest()
     assert wait_for(shares.disk / "big.bin") == content
-    assert complete(other, upload_id)["code"] == 200
+    assert complete(other, upload_id)["data"]["receipt"]["sha256"] == sha256(content).hexdigest()
     assert begin(shares, f"{id}/more.bin", 7, password="p")["code"] == 413
     listed = shares.visitor.http.post("/api/fs/list", json={"path": f"/@s/{id}", "password": "p"}, headers=SESSION)
     assert [entry["name"] for entry in listed.json()["data"]["content"]] == ["big.bin"]
@@ -182,6 +184,31 @@ def test_uploads_in_chunks_are_never_more_than_allowed(shares: Shares) -> None:
     for upload_id in begun:
         assert send_chunk(shares.visitor, upload_id, 0, b"abc")["code"] == 200
     assert sorted(complete(shares.visitor, upload_id)["code"] for upload_id in begun) == [200, 413, 413]
+
+
+def test_upload_in_chunks_with_another_hash_is_refused(shares: Shares) -> None:
+    id = shares.create(mode="drop")
+    for digest, code in ((sha256(b"abc").hexdigest(), 200), ("00" * 32, 400)):
+        upload_id = begin(shares, f"{id}/n.bin", 3, **{"x-file-sha256": digest})["data"]["upload_id"]
+        assert send_chunk(shares.visitor, upload_id, 0, b"abc")["code"] == 200
+        answer = complete(shares.visitor, upload_id)
+        assert answer["code"] == code
+        assert code == 400 or answer["data"]["receipt"]["sha256"] == digest
+
+
+def test_open_uploads_of_an_address_are_bounded(shares: Shares) -> None:
+    id = shares.create(mode="drop")
+    begun = [begin(shares, f"{id}/{number}.bin", 3) for number in range(MAX_OPEN_UPLOADS_PER_SENDER)]
+    assert {answer["code"] for answer in begun} == {200}
+    refused = begin(shares, f"{id}/more.bin", 3)
+    assert refused["code"] == 429 and "have begun and not ended" in refused["message"]
+    headers = {"x-upload-id": begun[0]["data"]["upload_id"]}
+    assert shares.visitor.http.post("/api/fs/multipart/abort", headers=headers).json()["code"] == 200
+    again = begin(shares, f"{id}/more.bin", 3)["data"]["upload_id"]
+    assert begin(shares, f"{id}/even more.bin", 3)["code"] == 429
+    assert send_chunk(shares.visitor, again, 0, b"abc")["code"] == 200
+    assert complete(shares.visitor, again)["code"] == 200
+    assert begin(shares, f"{id}/even more.bin", 3)["code"] == 200
 
 
 def test_upload_in_chunks_ends_with_the_rights_of_the_owner(shares: Shares) -> None:

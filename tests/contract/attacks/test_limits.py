@@ -25,6 +25,7 @@ TESTED_BY = {
     "records.webdav": "tests/unit/records",
     "identity.": "tests/unit/identity",
     "records.share_uploads": "tests/unit/records",
+    "records.open_uploads": "tests/unit/records",
     "tree.sharing": "tests/unit/tree",
     "archives.": "tests/unit/archives",
     "tools.": "tests/unit/tools",

@@ -7,9 +7,11 @@ transfers it. The next request continues after a killed process.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.deadlines import TASK_REQUEST_MARGIN_SECONDS, get_remaining
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, ChunkInFlight, EntryExists, EntryNotFound, NameConflict
@@ -192,17 +194,28 @@ async def _mark_opened(session: Session) -> None:
 
 
 async def _verify_hashes(session: Session) -> None:
-    """Compare the file with the hashes of the request, unless each part was verified."""
-    if not session.facts.hashes or not platform().verifies_joined_uploads:
+    """Compare the file with the hashes of the request, unless each part was verified, and compute its SHA-256 for the
+    receipt of a visitor. A file that cannot be read in the time of the request has no SHA-256 in its receipt.
+    """
+    facts = session.facts
+    hashes = facts.hashes if facts.share or platform().verifies_joined_uploads else {}
+    if not hashes and not facts.share:
         return
     driver, path = await session.open_storage()
-    body = files.read_chunks(StagedPath(driver, path), HASHED_BLOCK_BYTES)
+    digest = hashlib.sha256()
     try:
-        async for _ in uploads.verify_hashes(body, session.facts.hashes):
+        async for block in uploads.verify_hashes(
+            files.read_chunks(StagedPath(driver, path), HASHED_BLOCK_BYTES), hashes
+        ):
+            if facts.share:
+                digest.update(block)
             await asyncio.sleep(0)
+            if get_remaining() < TASK_REQUEST_MARGIN_SECONDS:
+                return
     except BadRequest as problem:
         await session.fail(problem.message)
         raise
+    facts.sha256 = digest.hexdigest() if facts.share else ""
 
 
 def _enqueue(access: PathAccess, session: Session, overwrite: bool) -> Task | None:

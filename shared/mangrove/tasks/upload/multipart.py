@@ -18,6 +18,7 @@ from typing import NamedTuple
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.http import find_client
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
@@ -158,7 +159,12 @@ async def _begin_shared(access: PathAccess, new: NewUpload) -> Progress:
     """Return a new session of a visitor, who resumes it by its id."""
     access = await shared_uploads.choose_target(access, new.upload.size or 0)
     session = await _make_session(access, *await uploads.prepare(access, new.overwrite), new)
-    await session.save()
+    await session.begin_shared(find_client(access.caller.source))
+    try:
+        await session.save()
+    except BaseException:
+        await asyncio.shield(session.end_shared())
+        raise
     await session.begin_parts()
     return await look(session)
 
@@ -193,6 +199,7 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
         target=target.path, storage_id=_get_id(storage_path), size=size, modified=new.upload.modified,
         mime=new.upload.mime, overwrite=new.overwrite, identity=new.identity, hashes=dict(new.hashes),
         partial=partial, stage=stage, share="" if share is None else share.link.id,
+        share_number=0 if share is None else share.link.number,
     )  # fmt: skip
     return Session.make(access.caller.user.id, facts)
 
@@ -266,13 +273,18 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
         raise TooLarge("chunks of this size do not pass through this service: get their addresses from multipart/sign")
     await authorize(caller, session, "")
     with runtime.get(ChunksInFlight).hold(session.id, number):
-        async with limits().chunk_bytes.hold(caller.user.id, max(size, MIN_CHUNK_BYTES)):
+        async with limits().chunk_bytes.hold(_name_sender(caller), max(size, MIN_CHUNK_BYTES)):
             content = await _receive(body, index, size)
             if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
             await finish_despite_cancel(session.write_part(number, content))
     driver, _ = await session.open_storage()
     return Progress(session, await _add_known_part(session, number), driver.offers_direct_uploads)
+
+
+def _name_sender(caller: Caller) -> Hashable:
+    """Return the key of a caller in the limit of chunks: the user, or the address of a guest or visitor."""
+    return find_client(caller.source) if caller.is_guest else caller.user.id
 
 
 async def _show_whole(caller: Caller, session: Session) -> Progress:

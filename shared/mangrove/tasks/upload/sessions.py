@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -27,9 +27,11 @@ from mangrove.core.problems import (
     RecordNotFound,
     ResourceNotFound,
     StorageProblem,
+    TooMany,
 )
 from mangrove.drivers.base import Driver, Entry, StoredPart, Upload
 from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled
+from mangrove.records import open_uploads
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
@@ -43,6 +45,8 @@ SESSION_SECONDS = 14 * 24 * 3600.0  # for which an upload can be continued
 RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table deletes sessions whose parts could not be dropped
 SWEEP_PAGE_SIZE = 100  # sessions
 BEING_COMPLETED = "the upload is being completed"
+TOO_MANY_OPEN = "too many uploads through this share link have begun and not ended, end one or try again later"
+OPEN_RETRY_SECONDS = 600
 ENDED_SESSION_SECONDS = 24 * 3600.0  # for which a session that has ended is still shown
 
 
@@ -90,6 +94,10 @@ class SessionFacts(StoredModel):
     """The reason why the session failed."""
     share: str = ""
     """The id of the share link through which a visitor sends the file; `path` is a path of the share then."""
+    share_number: int = 0
+    """The number of that share link."""
+    sha256: str = ""
+    """The SHA-256 of the finished file of a visitor, hexadecimal; "" if it was not computed."""
     is_counted: bool = False
     """The file counts for the limits of the share link."""
 
@@ -155,6 +163,19 @@ class Session:
         record = replace(self._record, state=state or self.state, spec=self.facts.dump())
         self._record = await asyncio.to_thread(records.save, record)
         self.state = SessionState(self._record.state)
+        if not self.state.is_open:
+            await self.end_shared()
+
+    async def begin_shared(self, sender: str) -> None:
+        """Count an upload of a visitor, from an address, before it is stored. Raise TooMany above a bound."""
+        number = self.facts.share_number
+        if not await asyncio.to_thread(open_uploads.begin, number, sender, self.id, SESSION_SECONDS, _find_open):
+            raise TooMany(TOO_MANY_OPEN, retry_after=OPEN_RETRY_SECONDS)
+
+    async def end_shared(self) -> None:
+        """Forget an upload of a visitor that has ended."""
+        if self.facts.share_number:
+            await asyncio.to_thread(open_uploads.end, self.facts.share_number, self.id)
 
     async def reload(self) -> None:
         """Read the session again. Raise ResourceNotFound if it is gone."""
@@ -248,6 +269,17 @@ class Session:
         return is_dropped
 
 
+def _find_open(ids: Collection[str]) -> list[str]:
+    return [id for id in ids if _is_open(id)]
+
+
+def _is_open(id: str) -> bool:
+    try:
+        return SessionState(records.get(id).state).is_open
+    except RecordNotFound:
+        return False
+
+
 async def load(caller: Caller, id: str) -> Session:
     """Return a session of the caller, or one through a share link: its visitor has to know the id.
 
@@ -310,6 +342,7 @@ async def _remove(session: Session) -> None:
     try:
         if session.state.is_open:
             await session.save(SessionState.ABORTED)
+        await session.end_shared()
         if await session.drop():
             await asyncio.to_thread(records.delete, session.id)
     except RecordConflict:
