@@ -220,7 +220,7 @@ NOT_PATHS: dict[str, set[str]] = (
     | {name: {"sign", "type", "version"} for name in ADDRESSES}
     | {name: {"pass", "sign"} for name in MEMBERS}
     | {name: {"pwd", "X-Share-Session"} | UPLOAD - {"Password"} for name in SHARED_TARGETS}
-    | {name: {"pwd", "type", "zip"} for name in SHARED_ADDRESSES}
+    | {name: {"pwd", "type", "zip", "names"} for name in SHARED_ADDRESSES}
     | {name: {"pass", "pwd"} for name in SHARED_MEMBERS}
     | {name: {"id", "sign"} for name in SELECTIONS}
 )

@@ -9,6 +9,7 @@ import json
 import time
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,9 +17,10 @@ import httpx
 import pyotp
 
 from mangrove.cloud.platform import MAX_FILE_BYTES
-from tests.contract.test_events import EVENTS
 from tests.support import lambdas
 from tests.support.authenticator import Authenticator
+
+EVENTS = Path(__file__).resolve().parents[2] / "events"
 
 
 class Person:
@@ -109,7 +111,13 @@ def accounts(admin: Person) -> None:
     codes = [anonymous.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
     assert codes[0] != 429 and codes[-1] == 429
 
-    bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 1 << 14}
+    bob = {
+        "username": "bob",
+        "password": "a long password",
+        "base_path": "/",
+        "role": 0,
+        "permission": 1 << 3 | 1 << 14,
+    }
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
     person = anonymous.sign_in("bob", bob["password"])

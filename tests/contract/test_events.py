@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +18,11 @@ from deployment.generate.events import read_samples
 from mangrove.core import deadlines
 from mangrove.standalone import template
 from mangrove.tasks.index import indexing
-from tests.contract.scenarios import Person
+from tests.contract.scenarios import EVENTS, Person
 from tests.support import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 
-EVENTS = Path(__file__).resolve().parents[2] / "events"
 ORDER = [sample.name for sample in read_samples()]
 SUFFIX = "https://github.com/alist-org/alist"
 CODES = {  # envelope codes other than 200: tools that are not there, a made-up code, a driver without such a method

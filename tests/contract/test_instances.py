@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.test_events import EVENTS
+from tests.contract.scenarios import EVENTS
 from tests.support import lambdas
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("instances")]  # one deployment of its own

@@ -168,9 +168,10 @@ async def zip_(request: Request) -> Response:
 
 PASSWORD = QueryText("pwd", "Password of the share link, if it has one.")
 ZIP = QueryText("zip", "If it is there, a folder is returned as a ZIP file, with all that is below it.")
+NAMES = QueryText("names", "An entry of the folder that the ZIP file takes; repeated for several, absent for all.")
 SHARED_FILE: dict[str, Any] = FILE | {
     "path_description": "Id of a share link, and the path of a file in it.",
-    "query": (FULL_PATH, PASSWORD, THUMB, ZIP),
+    "query": (FULL_PATH, PASSWORD, THUMB, ZIP, NAMES),
 }
 SHARED_MEMBER: dict[str, Any] = MEMBER | {
     "path_description": "Id of a share link, and the path of an archive in it.",
@@ -196,7 +197,8 @@ async def shared_download(request: Request) -> Response:
         if ZIP.name in query:
             path = query.get(FULL_PATH.name) or request.path_params["path"]
             source = await find_client_address(request)
-            return await zips.serve_shared(request, path, query.get(PASSWORD.name, ""), source)
+            names = query.getlist(NAMES.name)
+            return await zips.serve_shared(request, path, query.get(PASSWORD.name, ""), source, names)
         shared = await _authorize_shared(request)
         file = shared.file
         if request.query_params.get("type") == "thumb":

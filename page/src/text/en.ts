@@ -305,7 +305,9 @@ export const en = {
     begun: (name: string) => `Downloading “${name}”`,
     each: 'One file at a time',
     title: (what: string) => `Download ${what}`,
+    tooMany: 'Too many names for one address: select fewer entries, or download the whole folder.',
     withoutFolders: 'Folders are left out.',
+    working: (percent: string) => `The service is making the ZIP file: ${percent}`,
   },
   pick: {
     cut: (shown: string, total: string) => `${shown} of ${total} folders are shown: type to find the others.`,

@@ -295,7 +295,9 @@ export const zh: Texts = {
     begun: (name) => `正在下载“${name}”`,
     each: '逐个下载文件',
     title: (what) => `下载 ${what}`,
+    tooMany: '名称过多，无法放入一个地址：请减少选择，或下载整个文件夹。',
     withoutFolders: '不包含文件夹。',
+    working: (percent) => `服务正在生成 ZIP 文件：${percent}`,
   },
   pick: {
     cut: (shown, total) => `显示 ${total} 个文件夹中的 ${shown} 个，输入名称可查找其余文件夹。`,

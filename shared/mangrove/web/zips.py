@@ -82,19 +82,21 @@ async def serve_link(request: Request, raw: str, id: str, signature: str, source
     return await serve_selection(request, find_selection, source)
 
 
-async def serve_shared(request: Request, raw: str, password: str, source: str) -> Response:
-    """Answer with the archive of a folder of a share link, `<id>[/path]`, or of all that it shares."""
+async def serve_shared(request: Request, raw: str, password: str, source: str, names: Sequence[str]) -> Response:
+    """Answer with the archive of a folder of a share link, `<id>[/path]`, or of all that it shares.
+
+    `names`: the entries of the folder that the archive takes, empty for all.
+    """
 
     async def find_selection() -> PackedSelection:
         await configuration.get()
         access = await open_shared(raw, password, source)
         share = access.share
         assert share is not None
-        if share.roots:
-            return PackedSelection(access, list(share.roots), share.link.id)
-        if not (await entries.stat(access)).is_dir:
+        title = share.link.id if share.roots else share.find_inner(access.path).name or share.name
+        if not share.roots and not (await entries.stat(access)).is_dir:
             raise NotAFolder
-        return PackedSelection(access, (), share.find_inner(access.path).name or share.name)
+        return PackedSelection(access, names or list(share.roots), "" if len(names) == 1 else title)
 
     return await serve_selection(request, find_selection, find_client(source))
 

@@ -23,7 +23,7 @@ def offered(service: Service, admin: Client, folder: str) -> Iterator[Shares]:
         offered.visitor.http.close()
 
 
-def fetch(offered: Shares, path: str, **query: str) -> tuple[int, dict[str, bytes]]:
+def fetch(offered: Shares, path: str, **query: str | list[str]) -> tuple[int, dict[str, bytes]]:
     """The status, and the files and folders of the archive."""
     answer = offered.visitor.http.get(f"/sd/{path}", params=query | {"zip": ""})
     if answer.status_code != 200:
@@ -52,6 +52,33 @@ def test_several_shared_entries_are_one_archive(offered: Shares) -> None:
     expected = {"sub/": b"", "sub/b.txt": b"more letters", "a.txt": b"letters", "a (2).txt": b"letters"}
     assert fetch(offered, id) == (200, expected)
     assert fetch(offered, f"{id}/sub") == (200, {"b.txt": b"more letters"})
+
+
+def test_selection_in_a_share_is_one_archive(offered: Shares) -> None:
+    id, several = offered.create(), offered.create("sub", "a.txt", "x.zip")
+    expected = {"sub/": b"", "sub/b.txt": b"more letters", "a.txt": b"letters"}
+    assert fetch(offered, id, names=["sub", "a.txt"]) == (200, expected)
+    assert fetch(offered, several, names=["sub", "a.txt"]) == (200, expected)
+    assert fetch(offered, f"{several}/sub", names="b.txt") == (200, {"b.txt": b"more letters"})
+    head = offered.visitor.http.head(f"/sd/{id}/", params={"zip": "", "names": "sub"})
+    assert 'filename="sub.zip"' in head.headers["content-disposition"]
+
+
+@pytest.mark.parametrize("name", ["..", "../secret.txt", "..\\secret.txt", "/", "", "sub/../../secret.txt"])
+def test_selection_in_a_share_leads_nowhere(offered: Shares, name: str) -> None:
+    for path in (offered.create(), offered.create("sub", "a.txt")):
+        answer = offered.visitor.http.get(f"/sd/{path}/", params={"zip": "", "names": name})
+        assert answer.status_code in (400, 403) and b"a secret" not in answer.content, answer.content
+        assert offered.folder.encode() not in answer.content
+
+
+def test_selection_in_a_share_takes_no_hidden_name(offered: Shares) -> None:
+    id = offered.create()
+    with fixtures.meta(offered.admin, offered.folder, hide="a.txt", h_sub=True):
+        status, files = fetch(offered, id, names=["a.txt", "x.zip", "secret.txt"])
+    assert status == 200 and "x.zip" in files
+    assert {files.get("a.txt"), files.get("secret.txt")} == {None}
+    assert not any(b"letters" == content for content in files.values())
 
 
 def test_archive_needs_the_password_of_the_share(offered: Shares) -> None:

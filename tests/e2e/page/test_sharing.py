@@ -154,6 +154,53 @@ def test_visitor_searches_in_a_share(page: Any, visitor: Any, client: Client, fo
 
 
 @wide
+def test_selection_in_a_share_is_one_zip(page: Any, visitor: Any, client: Client, folder: str) -> None:
+    visitor.goto(share(client, folder, pwd=PASSWORD))
+    visitor.get_by_label("Password of the link").fill(PASSWORD)
+    visitor.get_by_role("button", name="Open").click()
+    visitor.get_by_role("link", name="alpha.txt").wait_for()
+    select_row(visitor, "alpha.txt")
+    visitor.keyboard.press("Shift+ArrowUp")
+    visitor.keyboard.press("Shift+F10")
+    visitor.get_by_role("menuitem", name="Download").click()
+    with visitor.expect_download() as waiting:
+        visitor.get_by_role("dialog").get_by_role("button", name="Download").click()
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        assert archive.namelist() == ["inner/", "inner/deep.txt", "alpha.txt"]
+
+
+@wide
+def test_zip_that_a_task_makes_is_fetched_when_it_is_ready(page: Any, client: Client, folder: str) -> None:
+    """The cloud answers with a task when a ZIP file does not fit into an answer; here the test adds that task."""
+    client.ok("/api/fs/archive/compress", src_dir=folder, names=["inner"], dst_dir=folder, name="made.zip")
+    task = client.get("/api/task/compress/undone")["data"] or client.get("/api/task/compress/done")["data"]
+    task_id, asked = task[0]["id"], list[str]()
+
+    def add_task(route: Any) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["data"]["task"] = {"id": task_id}
+        route.fulfill(response=answer, json=body)
+
+    def note(route: Any) -> None:
+        asked.append(route.request.url)
+        route.continue_()
+
+    page.route("**/api/fs/zip", add_task)
+    page.route("**/api/task/compress/info*", note)
+    sign_in(page, f"/@{quote_path(folder)}")
+    select_row(page, "inner")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+F10")
+    page.get_by_role("menuitem", name="Download").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("dialog").get_by_role("button", name="Download").click()
+    assert asked and task_id in asked[0]
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        assert "inner/deep.txt" in archive.namelist()
+
+
+@wide
 def test_copy_link_asks_for_whom_it_is(page: Any, visitor: Any, client: Client, folder: str) -> None:
     dialog = open_dialog(page, folder, "Copy link")
     assert dialog.get_by_role("radio").count() == 2  # there is no direct link to a folder

@@ -1,5 +1,6 @@
 import { parent } from '../../api/paths'
-import { find, list, type Task, type TaskKind } from '../../api/tasks'
+import { Problem } from '../../api/problem'
+import { find, isDone, list, type Task, type TaskKind } from '../../api/tasks'
 import { tellFolderChanged } from '../changed'
 import { parseName } from './names'
 
@@ -25,6 +26,21 @@ export function tellFolders(task: Task, base: string): void {
   const { source, target } = parseName(task.name, base)
   if (target) tellFolderChanged(target)
   if (task.kind === 'move' && source.startsWith('/')) tellFolderChanged(parent(source))
+}
+
+const FOLLOW_PAUSE_MS = 1500
+
+/** Wait until a task has succeeded. `report` is told the percent that are done, and answers false to stop waiting.
+ *  Throws Problem when the task fails, is cancelled or was removed. */
+export async function followTask(kind: TaskKind, id: string, report: (percent: number) => boolean): Promise<void> {
+  for (;;) {
+    const task = await find(kind, id)
+    if (!task) throw new Problem('missing')
+    if (task.state === 'succeeded') return
+    if (isDone(task)) throw new Problem('broken', task.error)
+    if (!report(task.progress)) return
+    await new Promise((resolve) => setTimeout(resolve, FOLLOW_PAUSE_MS))
+  }
 }
 
 const PAGE = 1000 // rows of one request
