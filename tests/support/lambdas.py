@@ -32,7 +32,8 @@ PSEUDO = {"AWS::Partition": "aws", "AWS::AccountId": "123456789012"}
 KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
 SCRIPT, PACKED = b"start()", bytes(range(256))  # of the page, and what stands for it compressed
 PAGE = {
-    "index.html": b'<title>Mangrove</title><!-- customize head --><script type="module" src="/@assets/app-1.js"></script>',
+    "index.html": b"<title>Mangrove</title><!-- customize head -->"
+    b'<script type="module" src="/@assets/app-1.js"></script>',
     "@assets/app-1.js": SCRIPT,
     "@assets/app-1.js.br": PACKED,
 }

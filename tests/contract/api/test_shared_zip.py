@@ -78,7 +78,7 @@ def test_selection_in_a_share_takes_no_hidden_name(offered: Shares) -> None:
         status, files = fetch(offered, id, names=["a.txt", "x.zip", "secret.txt"])
     assert status == 200 and "x.zip" in files
     assert {files.get("a.txt"), files.get("secret.txt")} == {None}
-    assert not any(b"letters" == content for content in files.values())
+    assert not any(content == b"letters" for content in files.values())
 
 
 def test_archive_needs_the_password_of_the_share(offered: Shares) -> None:
