@@ -116,7 +116,7 @@ def accounts(admin: Person) -> None:
         "password": "a long password",
         "base_path": "/",
         "role": 0,
-        "permission": 1 << 3 | 1 << 14,
+        "permission": 1 << 14,
     }
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
@@ -175,8 +175,6 @@ def share(admin: Person, person: Person) -> None:
         event = {"http": {"path": f"/sd/{id}/shared.txt"}, "rawQueryString": f"pwd={password}"}
         assert visitor.raw("downloads/sd_get", event)["statusCode"] == code
     admin.gets("files/remove", dir="/files", names=["shared.txt"])
-    admin.gets("shares/update", **(body | {"id": id, "mode": "both"}))
-    begin_multipart(visitor, f"/@s/{id}/left.txt")  # a sweep ends it after the user is deleted
 
 
 def enter_by_transfer_family(admin: Person) -> None:
@@ -400,11 +398,19 @@ def upload_in_parts(admin: Person) -> None:
 
 def lose_uploads(admin: Person) -> None:
     """Start uploads as a user who is then deleted: the sweep removes them."""
-    bob = {"username": "uploader", "password": "a long password", "base_path": "/", "role": 0, "permission": 8}
+    bob = {
+        "username": "uploader",
+        "password": "a long password",
+        "base_path": "/",
+        "role": 0,
+        "permission": 8 | 1 << 14,
+    }
     admin.gets("users/create", **bob)
     person = Person(admin.cloud).sign_in("uploader", "a long password")
     for path in ("/files/lost", "/pair/new/lost"):
         begin_multipart(person, path)
+    id = person.gets("shares/create", files=["/files"], mode="drop")["id"]
+    begin_multipart(Person(admin.cloud), f"/@s/{id}/sent.txt")
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "uploader")
     admin.gets("users/delete", f"id={number}")
 

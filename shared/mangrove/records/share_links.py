@@ -78,7 +78,7 @@ class ShareLink:
     """Extensions of files that it takes, in lower case and without a dot; empty for all."""
 
 
-class OwnerIndex(GlobalSecondaryIndex["ShareLinkRecord"]):  # type: ignore[no-untyped-call]
+class ShareOwnerIndex(GlobalSecondaryIndex["ShareLinkRecord"]):  # type: ignore[no-untyped-call]
     """The ids of the share links of a user, in their order."""
 
     class Meta:
@@ -113,7 +113,7 @@ class ShareLinkRecord(Versioned):
     max_files = NumberAttribute(default=0)
     extensions = JSONAttribute(default=list)
 
-    by_owner = OwnerIndex()
+    by_owner = ShareOwnerIndex()
 
 
 _FIELDS = tuple(field.name for field in fields_of(ShareLink))

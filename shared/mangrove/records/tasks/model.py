@@ -133,7 +133,7 @@ class Task:
 PROJECTED = ["owner", "view", "cancel"]  # the attributes in the indexes in addition to the keys
 
 
-class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+class TaskOwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
     """The tasks of an owner, by kind and status."""
 
     class Meta:
@@ -175,7 +175,7 @@ class TaskRecord(Record):
     lease = UnicodeAttribute(default="")
     until = NumberAttribute(default=0)
 
-    by_owner = OwnerIndex()
+    by_owner = TaskOwnerIndex()
     by_shard = ShardIndex()
 
 
