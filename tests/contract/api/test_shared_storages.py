@@ -51,11 +51,11 @@ def list_thumbs(visitor: Client, path: str, password: str = "") -> dict[str, str
 
 
 def test_thumbnails_of_a_share_follow_the_setting(admin: Client, visitor: Client, pictures: str) -> None:
-    one, several = create(admin, pictures, pwd="a b"), create(admin, f"{pictures}/album", f"{pictures}/r.png")
-    assert set(list_thumbs(visitor, f"{one}/album", "a b").values()) == {""}
-    assert visitor.http.get(f"/sd/{one}/r.png?pwd=a%20b&type=thumb").status_code == 403
+    single, several = create(admin, pictures, pwd="a b"), create(admin, f"{pictures}/album", f"{pictures}/r.png")
+    assert set(list_thumbs(visitor, f"{single}/album", "a b").values()) == {""}
+    assert visitor.http.get(f"/sd/{single}/r.png?pwd=a%20b&type=thumb").status_code == 403
     with fixtures.settings(admin, share_preview="true"):
-        thumbs = list_thumbs(visitor, f"{one}/album", "a b")
+        thumbs = list_thumbs(visitor, f"{single}/album", "a b")
         assert thumbs["q.txt"] == "" and pictures not in thumbs["p.png"]
         assert visitor.http.get(thumbs["p.png"].replace("a%20b", "other")).status_code == 403
         top = list_thumbs(visitor, several)
@@ -64,9 +64,9 @@ def test_thumbnails_of_a_share_follow_the_setting(admin: Client, visitor: Client
             answer = visitor.http.get(address)
             assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
             assert Image.open(io.BytesIO(answer.content)).size == size
-        file = visitor.ok("/api/fs/get", path=f"/@s/{one}/album/p.png", password="a b")
+        file = visitor.ok("/api/fs/get", path=f"/@s/{single}/album/p.png", password="a b")
         assert file["thumb"] == thumbs["p.png"]
-        admin.ok("/api/share/disable", params={"id": one})
+        admin.ok("/api/share/disable", params={"id": single})
         assert visitor.http.get(thumbs["p.png"]).status_code == 404
 
 

@@ -174,7 +174,7 @@ def test_zip_that_a_task_makes_is_fetched_when_it_is_ready(page: Any, client: Cl
     """The cloud answers with a task when a ZIP file does not fit into an answer; here the test adds that task."""
     client.ok("/api/fs/archive/compress", src_dir=folder, names=["inner"], dst_dir=folder, name="made.zip")
     task = client.get("/api/task/compress/undone")["data"] or client.get("/api/task/compress/done")["data"]
-    task_id, asked = task[0]["id"], list[str]()
+    task_id, requests = task[0]["id"], list[str]()
 
     def add_task(route: Any) -> None:
         answer = route.fetch()
@@ -183,7 +183,7 @@ def test_zip_that_a_task_makes_is_fetched_when_it_is_ready(page: Any, client: Cl
         route.fulfill(response=answer, json=body)
 
     def note(route: Any) -> None:
-        asked.append(route.request.url)
+        requests.append(route.request.url)
         route.continue_()
 
     page.route("**/api/fs/zip", add_task)
@@ -195,7 +195,7 @@ def test_zip_that_a_task_makes_is_fetched_when_it_is_ready(page: Any, client: Cl
     page.get_by_role("menuitem", name="Download").click()
     with page.expect_download() as waiting:
         page.get_by_role("dialog").get_by_role("button", name="Download").click()
-    assert asked and task_id in asked[0]
+    assert requests and task_id in requests[0]
     with zipfile.ZipFile(waiting.value.path()) as archive:
         assert "inner/deep.txt" in archive.namelist()
 

@@ -45,7 +45,7 @@ SESSION_SECONDS = 14 * 24 * 3600.0  # for which an upload can be continued
 RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table deletes sessions whose parts could not be dropped
 SWEEP_PAGE_SIZE = 100  # sessions
 BEING_COMPLETED = "the upload is being completed"
-TOO_MANY_OPEN = "too many uploads through this share link have begun and not ended, end one or try again later"
+OPEN_UPLOADS_REFUSAL = "too many uploads through this share link have begun and not ended, end one or try again later"
 OPEN_RETRY_SECONDS = 600
 ENDED_SESSION_SECONDS = 24 * 3600.0  # for which a session that has ended is still shown
 
@@ -170,7 +170,7 @@ class Session:
         """Count an upload of a visitor, from an address, before it is stored. Raise TooMany above a bound."""
         number = self.facts.share_number
         if not await asyncio.to_thread(open_uploads.begin, number, sender, self.id, SESSION_SECONDS, _find_open):
-            raise TooMany(TOO_MANY_OPEN, retry_after=OPEN_RETRY_SECONDS)
+            raise TooMany(OPEN_UPLOADS_REFUSAL, retry_after=OPEN_RETRY_SECONDS)
 
     async def end_shared(self) -> None:
         """Forget an upload of a visitor that has ended."""
