@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field
 
+from mangrove import __version__
+from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.overview import read_overview
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, copy_endpoint, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Depends, EmptyBody, Path, Query, UnreadableBody
 from mangrove.web.gates import Admin, Member, Page, RequestFlavour
+from mangrove.web.overview_models import ServiceOverview
 
 api = Api("tasks")
 
@@ -179,6 +185,18 @@ def retry_failed(who: Member, kind: Kind) -> Reply:
         if row.state == State.FAILED:
             queue.retry(kind, row.id, who)
     return ok()
+
+
+@api.get("/api/admin/overview", data_model=ServiceOverview)
+async def overview(who: Admin) -> Reply:
+    """Return the state of the service: storages, tasks, the index, the last failures, and figures of its machine."""
+    state = await read_overview(with_space=True)
+    machine = await asyncio.to_thread(platform().read_figures)
+    storages = [asdict(storage) | {"is_up": storage.is_up} for storage in state.storages]
+    return ok(
+        asdict(state)
+        | {"version": __version__, "storages": storages, "machine": None if machine is None else asdict(machine)}
+    )
 
 
 app = api.app

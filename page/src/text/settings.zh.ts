@@ -68,6 +68,8 @@ export const settingLabels: Record<string, string> = {
   max_server_download_speed: '服务端最大下载速度',
   max_server_upload_speed: '服务端最大上传速度',
   mcp_enabled: '启用 MCP',
+  metrics_enabled: '启用监控指标',
+  metrics_token: '监控指标令牌',
   min_password_length: '密码最短长度',
   move_task_threads_num: '移动任务线程数',
   multipart_chunk_size: '分片大小（MB）',

@@ -439,6 +439,55 @@ class OtherReq(TypedDict):
     method: NotRequired[str]
 
 
+class OverviewFailure(TypedDict):
+    kind: str
+    id: str
+    name: str
+    error: str
+    end_time: str | None
+
+
+class OverviewIndex(TypedDict):
+    is_enabled: bool
+    waiting_changes: int
+    lag_seconds: float
+
+
+class OverviewMachine(TypedDict):
+    connections: int
+    event_streams: int
+    sessions: int
+    total_bytes: int
+    free_bytes: int
+    processes: list[OverviewProcess]
+    requests: int
+    failed_requests: int
+    warnings: int
+    errors: int
+
+
+class OverviewProcess(TypedDict):
+    name: str
+    bytes: int
+
+
+class OverviewStorage(TypedDict):
+    mount_path: str
+    driver: str
+    status: str
+    is_enabled: bool
+    is_up: bool
+    total_bytes: int | None
+    free_bytes: int | None
+
+
+class OverviewTasks(TypedDict):
+    kind: str
+    waiting: int
+    running: int
+    oldest_seconds: float
+
+
 class PasskeyChallenge(TypedDict):
     options: dict[str, Any]
     session: str
@@ -566,6 +615,15 @@ class SearchRow(TypedDict):
     size: int
     type: int
     modified: str
+
+
+class ServiceOverview(TypedDict):
+    version: str
+    storages: list[OverviewStorage]
+    tasks: list[OverviewTasks]
+    index: OverviewIndex
+    failures: list[OverviewFailure]
+    machine: OverviewMachine | None
 
 
 class SettingReq(TypedDict):

@@ -125,6 +125,10 @@ class Operations:
         """Replace a rule."""
         self._call("POST", "/api/admin/meta/update", json=body)
 
+    def admin_overview(self) -> models.ServiceOverview:
+        """Return the state of the service: storages, tasks, the index, the last failures, and figures of its machine."""
+        return self._call("GET", "/api/admin/overview")
+
     def admin_setting_default(self, *, groups: str | None = None, group: str | None = None) -> list[models.SettingRow]:
         """List settings with their default values; nothing is changed."""
         return self._call("POST", "/api/admin/setting/default", query={"groups": groups, "group": group})

@@ -64,6 +64,10 @@ class CloudPlatform(Platform):
     def is_data_disk_full(self) -> bool:
         return False
 
+    def read_figures(self) -> None:
+        """Return None: CloudWatch has the figures of functions."""
+        return None
+
     def read_boot_id(self) -> str:
         return ""
 

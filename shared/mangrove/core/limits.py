@@ -152,6 +152,10 @@ class ConcurrencyLimiter:
             if self._queue:
                 self._admit_waiting()
 
+    def count_active(self) -> int:
+        """Return the number of units in use, in all processes that share the limit."""
+        return self._queue.active if self._counts is None else self._counts.read_all(None)
+
     def _make_refusal(self) -> TooMany:
         return TooMany(self._refusal, retry_after=self._retry_after)
 

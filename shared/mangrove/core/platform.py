@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mangrove.core import runtime
 from mangrove.core.config import Config, config
+from mangrove.core.figures import MachineFigures
 
 
 class TaskDispatcher(Protocol):
@@ -109,6 +110,10 @@ class Platform(Protocol):
 
     def is_data_disk_full(self) -> bool:
         """True if the disk of the records has no space left."""
+        ...
+
+    def read_figures(self) -> MachineFigures | None:
+        """Return the figures of this machine, in a thread; None where there is no machine of its own."""
         ...
 
     def read_boot_id(self) -> str:

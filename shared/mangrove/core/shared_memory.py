@@ -11,9 +11,11 @@ from collections.abc import Hashable, Sequence
 from enum import Enum, IntEnum, auto
 
 from mangrove.core import runtime
+from mangrove.core.metrics import PLACES, Metrics
 
 NUMBER_BYTES = 8
 RECENT_SECONDS = 1.0
+ACTIVE_SECONDS = 600.0  # for which a session counts as active after its last use
 
 
 class Region(Enum):
@@ -24,6 +26,8 @@ class Region(Enum):
     CHUNKS = 1 << 13
     LIMITS = 1 << 11
     TIMES = 1 << 4
+    SESSIONS = 1 << 10
+    METRICS = PLACES
 
 
 # resources that a process has, and loses when it dies
@@ -48,6 +52,8 @@ class SharedMemory:
         self._writing = threading.Lock()
         self.changes = ChangeCounters(self)
         self.activity = ActivityTimes(self)
+        self.sessions = SessionTimes(self)
+        self.metrics = Metrics(self.get_numbers(Region.METRICS), processes, column)
 
     def get_numbers(self, region: Region) -> memoryview:
         """Return all numbers of a region: those of a place beside each other, in the order of the columns."""
@@ -207,6 +213,38 @@ class ActivityTimes:
         """Return the number of processes that did it within that time."""
         since = time.monotonic_ns() - int(seconds * 1e9)
         return sum(recorded > since for recorded in self._memory.read(self._times, activity))
+
+
+class SessionTimes:
+    """The time at which each session was last used, in any process. Sessions share places by their hash."""
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self._memory = memory
+        self._times = memory.get_numbers(Region.SESSIONS)
+
+    def record(self, token: str) -> None:
+        """Record that the session of a token is used now."""
+        place = hash(token) % Region.SESSIONS.value
+        self._times[place * self._memory.processes + self._memory.column] = time.monotonic_ns()
+
+    def count_active(self, seconds: float = ACTIVE_SECONDS) -> int:
+        """Return the number of sessions that were used within that time."""
+        since, processes = time.monotonic_ns() - int(seconds * 1e9), self._memory.processes
+        times = self._times.tolist()
+        return sum(
+            any(recorded > since for recorded in times[start : start + processes])
+            for start in range(0, len(times), processes)
+        )
+
+
+def session_times() -> SessionTimes:
+    """Return the times of sessions that this process shares with the others."""
+    return runtime.get(SharedMemory).sessions
+
+
+def metrics() -> Metrics:
+    """Return the metrics that this process shares with the others."""
+    return runtime.get(SharedMemory).metrics
 
 
 def activity_times() -> ActivityTimes:

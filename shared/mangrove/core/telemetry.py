@@ -25,8 +25,10 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from mangrove.core.config import config
+from mangrove.core.metrics import LOG_LINES
 from mangrove.core.platform import platform
 from mangrove.core.request_ids import get_request_id
+from mangrove.core.shared_memory import metrics
 
 NAMESPACE = "Mangrove"
 ACCESS_LOG_INTERVAL_SECONDS = 0.05  # in which the lines about requests are collected
@@ -109,11 +111,13 @@ def log_event(message: str, **fields: Any) -> None:
 
 def log_warning(message: str, **fields: Any) -> None:
     """Log a warning for the operator, as `log_event` does."""
+    metrics().count(LOG_LINES, "warning")
     log.warning(message, extra={"facts": _add_request_id(fields)})
 
 
 def log_exception(message: str, **fields: Any) -> None:
     """Log the present exception with its traceback."""
+    metrics().count(LOG_LINES, "error")
     log.exception(message, extra={"facts": _add_request_id(fields)})
 
 

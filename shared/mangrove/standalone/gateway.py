@@ -25,7 +25,8 @@ from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
-from mangrove.standalone import docs, health, protocol_servers, scheduler
+from mangrove.standalone import docs, health, metrics, protocol_servers, scheduler
+from mangrove.standalone.figures import note_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.processes import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
@@ -66,6 +67,7 @@ class Gateway:
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
         self._docs = docs.make_app()
+        self._metrics = metrics.MetricsPage().make_app()
         self._leader = leader or TaskLeader()
         self._background: list[asyncio.Task[None]] = []
 
@@ -82,6 +84,8 @@ class Gateway:
             return exact
         if docs.find_page(path) is not None:
             return self._docs
+        if path == metrics.PATH:
+            return self._metrics
         for pattern, route_method, app in self._patterns:
             if route_method in (method, "ANY") and pattern.fullmatch(path):
                 return app
@@ -93,6 +97,7 @@ class Gateway:
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         limit_arenas()
+        note_process()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, configuration.reload))

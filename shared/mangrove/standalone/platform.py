@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 from mangrove.core.config import Config
+from mangrove.core.figures import MachineFigures
 from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
 from mangrove.core.problems import DataDiskFull
 from mangrove.standalone.data_directory import DiskReserve
+from mangrove.standalone.figures import read_figures
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 POLL_INTERVAL_SECONDS = 3
@@ -67,6 +69,9 @@ class StandalonePlatform(Platform):
 
     def is_data_disk_full(self) -> bool:
         return self._reserve.is_full()
+
+    def read_figures(self) -> MachineFigures:
+        return read_figures(self._data)
 
     def read_boot_id(self) -> str:
         try:

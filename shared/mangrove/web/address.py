@@ -16,6 +16,7 @@ from mangrove.core.config import config
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
+_INDIRECT_HEADERS = ("x-forwarded-for", "forwarded", "via", "x-real-ip")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -81,6 +82,14 @@ def is_trusted_proxy(address: str) -> bool:
     proxies = config().trusted_proxies
     parsed = _parse_address(address) if proxies else None
     return parsed is not None and any(ip_address(parsed) in ip_network(proxy, strict=False) for proxy in proxies)
+
+
+async def is_direct_loopback(request: Request) -> bool:
+    """True if a program of this computer sends the request: no proxy forwards it, and no page in a browser."""
+    if any(name in request.headers for name in _INDIRECT_HEADERS) and not is_trusted_proxy(_get_peer(request)):
+        return False
+    is_page = "origin" in request.headers or "sec-fetch-site" in request.headers
+    return not is_page and _is_loopback(await find_client_address(request))
 
 
 def _parse_address(text: str) -> str | None:

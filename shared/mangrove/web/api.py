@@ -120,7 +120,7 @@ class Api:
     """One endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function."""
 
     def __init__(self, group: str) -> None:
-        self.app = Application()
+        self.app = Application(group)
         self.app.set_handler(RequestValidationError, handle_invalid_request)
         self.group = group
         self._routes: list[tuple[Callable[..., Any], Any, dict[str, Any]]] = []

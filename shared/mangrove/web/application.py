@@ -16,11 +16,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from mangrove.core import deadlines, runtime
+from mangrove.core import metrics as shared_metrics
 from mangrove.core.config import config
 from mangrove.core.http import parse_integer
+from mangrove.core.metrics import OTHER_VALUE
 from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
 from mangrove.core.request_ids import HEADER, choose_request_id, get_request_id, use_request_id
+from mangrove.core.shared_memory import metrics
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
@@ -97,7 +100,8 @@ class Application:
     with parameters; those are tried in the order of registration. `default` answers paths without a route.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, group: str = OTHER_VALUE) -> None:
+        self.group = group
         self.default: Callable[[Request], Awaitable[Response]] = _refuse
         self._handlers: dict[type[Exception], FailureHandler] = {}
         self._routes: list[Route] = []
@@ -154,7 +158,7 @@ class Application:
             elif platform().max_answer_bytes is not None:
                 raise  # the adapter has not sent anything yet: it reports a failure instead of a partial answer
         finally:
-            _record_request(scope, path, recorder, time.perf_counter() - began)
+            _record_request(self.group, scope, path, recorder, time.perf_counter() - began)
 
     async def _answer_in_time(self, scope: Scope, receive: Receive, recorder: ResponseRecorder) -> None:
         """Answer OutOfTime if a function's time ends before an answer has started."""
@@ -212,7 +216,7 @@ async def _refuse(request: Request) -> Response:
     raise HTTPException(404)
 
 
-def _record_request(scope: Scope, path: str, recorder: ResponseRecorder, seconds: float) -> None:
+def _record_request(group: str, scope: Scope, path: str, recorder: ResponseRecorder, seconds: float) -> None:
     """Write the log line and the metrics of a request; `path` has the prefix of the API flavour."""
     state = scope["state"]
     fields = {name: state[key] for name, key in LOGGED_STATE.items() if key in state}
@@ -230,11 +234,22 @@ def _record_request(scope: Scope, path: str, recorder: ResponseRecorder, seconds
             "ms": milliseconds,
         }
         runtime.get(AccessLog).log(line, is_detail=is_polling)
-    if not platform().emits_metrics:
-        return
-    received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    received = parse_integer((find_header(scope, b"content-length") or b"").decode("latin-1")) or 0
+    _count_request(group, str(code), seconds)
+    sent = recorder.bytes + state.get("sent_bytes", 0)
+    _count_bytes(group, received, sent)
     emit({REQUESTS: 1}, str(code))
-    emit({BYTES_RECEIVED: parse_integer(received.decode("latin-1")) or 0, BYTES_SENT: recorder.bytes})
+    emit({BYTES_RECEIVED: received, BYTES_SENT: sent})
+
+
+def _count_request(group: str, code: str, seconds: float) -> None:
+    metrics().count(shared_metrics.REQUESTS, group, code)
+    metrics().observe(shared_metrics.REQUEST_SECONDS, seconds, group)
+
+
+def _count_bytes(group: str, received: int, sent: int) -> None:
+    metrics().count(shared_metrics.RECEIVED_BYTES, group, amount=received)
+    metrics().count(shared_metrics.SENT_BYTES, group, amount=sent)
 
 
 def make_preflight_answer(scope: Scope) -> Response | None:

@@ -16,6 +16,7 @@ from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
+from mangrove.core.shared_memory import session_times
 from mangrove.identity import tokens
 from mangrove.identity.app_passwords import is_app_password
 from mangrove.identity.rights import ADMIN, GUEST, SHARE_VISITOR, Caller, GuestDisabled, Right
@@ -90,7 +91,9 @@ async def _find_session_user(token: str) -> User:
     permanent = now.settings.token
     if permanent and hmac.compare_digest(token.encode(), permanent.encode()):
         return await _find_administrator()
-    return await tokens.user_of(token, users.find_by_name)
+    user = await tokens.user_of(token, users.find_by_name)
+    session_times().record(token)
+    return user
 
 
 async def _find_administrator() -> User:

@@ -60,7 +60,7 @@ class PublicApi:
     """
 
     def __init__(self, group: str) -> None:
-        self.app = Application()
+        self.app = Application(group)
         self._group = group
         self._operations: list[_Operation] = []
 

@@ -26,6 +26,8 @@ from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditi
 
 MAX_OPEN_ATTEMPTS = 5  # for a file that is replaced again and again
 MIN_SENDFILE_BYTES = 256 << 10  # fewer bytes are sent as fast through the process
+SENT_BYTES = "sent_bytes"
+"""The key in the state of a request of the bytes that the server sent by itself."""
 SENDFILE_EXTENSION = "mangrove.sendfile"
 """The key in a scope's `extensions` of `{"sender": FileSender}`, if the server has a sender."""
 Stat = Callable[[bool], Awaitable[Entry]]
@@ -230,6 +232,7 @@ class _FileResponse(Response):
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await sender.send(self._file, self._range.start, self._range.length)
+            scope["state"][SENT_BYTES] = self._range.length
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._file.close()

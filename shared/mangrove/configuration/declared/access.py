@@ -166,6 +166,22 @@ class Global(SettingGroup):
         zh="令牌",
         group=Group.SINGLE,
     )
+    metrics_enabled = switch(
+        False,
+        PRIVATE,
+        "Answer /metrics for Prometheus: programs of this computer, or with a token every program that sends it.",
+        zh="启用监控指标",
+    )
+    metrics_token = line(
+        "",
+        PRIVATE,
+        "The token that a program sends as `Authorization: Bearer …` to read /metrics. Without it, only programs of "
+        "this computer may.",
+        check=at_least(
+            MIN_TOKEN_LENGTH, "a token needs at least 32 characters, because a shorter token can be guessed"
+        ),
+        zh="监控指标令牌",
+    )
     link_salt = line(
         "",
         PRIVATE,

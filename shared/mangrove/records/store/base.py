@@ -23,8 +23,10 @@ from pynamodb.transactions import TransactWrite
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.config import config
+from mangrove.core.metrics import ENGINE_CALLS, ENGINE_SECONDS
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
+from mangrove.core.shared_memory import metrics
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.encryption import (
     MAC,
@@ -288,8 +290,10 @@ def translate_errors() -> Iterator[None]:
     that the engine refuses in any case, RecordsThrottled, otherwise RecordsUnavailable.
     """
     connections().count_call()
+    began, result = time.perf_counter(), "failed"
     try:
         yield
+        result = "ok"
     except (BotoCoreError, ClientError) as error:  # before the library wraps it
         raise make_unavailable() from error
     except PynamoDBException as error:
@@ -311,6 +315,9 @@ def translate_errors() -> Iterator[None]:
         if code in MISCONFIGURED:  # a retry does not help: the operator has to be informed
             log_warning("records engine refuses the service", code=code, reason=error.cause_response_message)
         raise make_unavailable() from error
+    finally:
+        metrics().count(ENGINE_CALLS, result)
+        metrics().observe(ENGINE_SECONDS, time.perf_counter() - began)
 
 
 def make_unavailable() -> RecordsUnavailable:

@@ -81,6 +81,11 @@ def list_rows(
             yield TaskRow(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
 
 
+def count_unfinished(kind: str) -> int:
+    """Return the number of unfinished tasks of a kind, of all owners."""
+    return sum(_count_until(key, "", "") for key in _list_keys(ListName(kind, TaskStatus.UNDONE, None)))
+
+
 def _list_keys(name: ListName) -> list[IndexKey]:
     if name.owner is not None:
         return [IndexKey(OWNER_INDEX, make_owner_key(name.owner, name.kind, name.status))]

@@ -20,9 +20,11 @@ from typing import NamedTuple
 from mangrove.core import deadlines, runtime
 from mangrove.core.chunked import CHUNK_ITEMS
 from mangrove.core.config import config
+from mangrove.core.metrics import LISTINGS
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
+from mangrove.core.shared_memory import metrics
 from mangrove.drivers.base import ROOT, Entry, PageSource
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import Columns
@@ -87,6 +89,7 @@ class Listings:
         Raise TooLarge for a folder with more than `max_entries` that is read.
         """
         fresh = None if refresh else await self.find_fresh(storage_path)
+        metrics().count(LISTINGS, "miss" if fresh is None else "hit")
         if fresh is not None:
             return fresh
         return await self._reads.get(
