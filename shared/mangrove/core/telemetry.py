@@ -26,6 +26,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from mangrove.core.config import config
 from mangrove.core.metrics import LOG_LINES
+from mangrove.core.metrics import TASKS_ENDED as ENDED_TASKS
 from mangrove.core.platform import platform
 from mangrove.core.request_ids import get_request_id
 from mangrove.core.shared_memory import metrics
@@ -184,6 +185,13 @@ def emit(amounts: Mapping[Metric, float], dimension_value: str = "") -> None:
             written.add_dimension(metric.dimension, dimension_value)
         written.add_metric(metric.name, metric.unit, amount)
     written.flush_metrics()
+
+
+def log_ended_task(id: str, kind: str, state: str) -> None:
+    """Log and count a task that ended."""
+    log_event("task ended", tid=id, kind=kind, state=state)
+    metrics().count(ENDED_TASKS, kind, state)
+    emit({TASKS_ENDED: 1}, state)
 
 
 class RequestLine(NamedTuple):

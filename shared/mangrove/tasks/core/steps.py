@@ -18,12 +18,10 @@ from mangrove.core import metering
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.metering import ByteMeter
-from mangrove.core.metrics import TASKS_ENDED as ENDED_TASKS
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.request_ids import use_request_id
-from mangrove.core.shared_memory import metrics
-from mangrove.core.telemetry import TASKS_ENDED, emit, log_event, log_warning
+from mangrove.core.telemetry import log_ended_task, log_warning
 from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records
@@ -296,12 +294,6 @@ async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> R
         await asyncio.wait([beating])  # a heartbeat in progress must not renew a lease that is released afterwards
 
 
-def count_ended(kind: str, state: State) -> None:
-    """Count a task that ended."""
-    metrics().count(ENDED_TASKS, kind, state.name.lower())
-    emit({TASKS_ENDED: 1}, state.name.lower())
-
-
 def format_now() -> str:
     """Return the present time in the format of task records."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
@@ -352,7 +344,7 @@ def _end_unreadable(id: str, problem: Problem) -> None:
             failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
             with suppress(DecryptionError):  # of the answer to the write
                 runs.mark_done(task, failed)
-            count_ended(task.kind, State.FAILED)
+            log_ended_task(id, task.kind, State.FAILED.name.lower())
     except (RecordNotFound, RecordConflict):
         pass  # deleted, or retried meanwhile
 
@@ -385,8 +377,7 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
     try:
         await run.save_and_release(done=True, expires=await _find_expiry(run.task))
         pass_checkpoint("settle.done")
-        log_event("task ended", tid=run.task.id, kind=run.task.kind, state=state.name.lower())
-        count_ended(run.task.kind, state)
+        log_ended_task(run.task.id, run.task.kind, state.name.lower())
     except Superseded:
         await _finish_removed(run, clean)
 
