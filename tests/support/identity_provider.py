@@ -32,6 +32,8 @@ class IdentityProvider:
     """Answers the requests of the service. The nonce of a token is that of the address where a sign-in begins."""
 
     address: str = ""
+    folder: str = ""
+    """The path of the issuer, with a leading slash."""
     subject: str = "248289761001"
     claims: Claims = field(default_factory=dict)
     """That replace those of a right token."""
@@ -45,6 +47,14 @@ class IdentityProvider:
     user: Claims = field(default_factory=lambda: {"id": 583231, "login": "octocat"})
     """Of GitHub."""
     nonce: str = ""
+    refusal: Claims = field(default_factory=dict)
+    """The answer to a code, with the status 200."""
+    agents: list[str] = field(default_factory=list)
+    """The user agent of each request."""
+
+    @property
+    def issuer(self) -> str:
+        return self.address + self.folder
 
     def begin(self, url: str) -> dict[str, str]:
         """Do the part of the browser: return the parameters with which it comes back."""
@@ -54,10 +64,12 @@ class IdentityProvider:
 
     def answer(self, path: str, form: dict[str, str], headers: Mapping[str, str]) -> tuple[int, Any]:
         self.requests.append((path, form))
-        if path == "/.well-known/openid-configuration":
+        self.agents.append(headers.get("user-agent", ""))
+        if path == f"{self.folder}/.well-known/openid-configuration":
             return 200, self._describe()
         if path == "/jwks":
-            return 200, {"keys": [key.as_dict(private=False) for key in self.published]}
+            keys = [key if isinstance(key, dict) else key.as_dict(private=False) for key in self.published]
+            return 200, {"keys": keys}
         if path == "/userinfo":
             return 200, {"sub": self.subject} | self.userinfo
         if path == "/api/v3/user":
@@ -69,18 +81,20 @@ class IdentityProvider:
     def _describe(self) -> Claims:
         names = {"authorization_endpoint": "authorize", "token_endpoint": "token", "userinfo_endpoint": "userinfo"}
         endpoints = {name: f"{self.address}/{path}" for name, path in names.items()}
-        return {"issuer": self.address, "jwks_uri": f"{self.address}/jwks"} | endpoints | self.metadata
+        return {"issuer": self.issuer, "jwks_uri": f"{self.address}/jwks"} | endpoints | self.metadata
 
     def _issue(self, form: dict[str, str], headers: Mapping[str, str]) -> tuple[int, Any]:
         secret = b64decode(headers.get("authorization", "").removeprefix("Basic ")).decode().partition(":")[2]
         if form.get("code") != CODE or unquote(secret or form["client_secret"]) != CLIENT_SECRET:
             return 400, {"error": "invalid_grant"}
+        if self.refusal:
+            return 200, self.refusal
         return 200, {"access_token": "opaque", "token_type": "Bearer", "id_token": self._sign()}
 
     def _sign(self) -> str:
         now = int(time.time())
         claims = {
-            "iss": self.address, "sub": self.subject, "aud": CLIENT_ID, "nonce": self.nonce, "iat": now,
+            "iss": self.issuer, "sub": self.subject, "aud": CLIENT_ID, "nonce": self.nonce, "iat": now,
             "exp": now + 300, "name": "ann",
         }  # fmt: skip
         claims = {name: value for name, value in (claims | self.claims).items() if value is not None}

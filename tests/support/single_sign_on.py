@@ -35,8 +35,12 @@ class Settings:
     sso_login_enabled: bool = True
 
 
+def make_settings(provider: IdentityProvider, **changes: Any) -> Settings:
+    return Settings(**{"sso_endpoint_name": provider.address, **changes})
+
+
 def begin(provider: IdentityProvider, method: str = single_sign_on.GET_TOKEN, **changes: Any) -> dict[str, str]:
-    settings = Settings(provider.address, **changes)
+    settings = make_settings(provider, **changes)
     return provider.begin(asyncio.run(single_sign_on.begin(settings, method, REDIRECT, BROWSER, SOURCE)))
 
 
@@ -47,7 +51,7 @@ def finish(
         code=parameters.get("code", ""), state=parameters.get("state", ""), issuer=issuer,
         error=parameters.get("error", ""), browser=browser, redirect_uri=REDIRECT,
     )  # fmt: skip
-    return asyncio.run(single_sign_on.finish(Settings(provider.address, **changes), callback, SOURCE))
+    return asyncio.run(single_sign_on.finish(make_settings(provider, **changes), callback, SOURCE))
 
 
 def sign_in(provider: IdentityProvider, **changes: Any) -> dict[str, str]:

@@ -24,6 +24,8 @@ from mangrove.core.runtime import CacheKind
 from mangrove.core.telemetry import log_warning
 
 GITHUB = "https://github.com"
+GOOGLE = "https://accounts.google.com"
+MICROSOFT = "https://login.microsoftonline.com"
 PLATFORMS = ("OIDC", "Google", "Microsoft", "Github")
 ALGORITHMS = (
     "RS256",
@@ -162,11 +164,11 @@ def find_issuer(settings: SsoSettings) -> str:
     """Return the issuer that the settings name, without a trailing slash. Raise BadRequest."""
     platform, address = settings.sso_login_platform, settings.sso_endpoint_name.strip().rstrip("/")
     if platform == "Google":
-        return "https://accounts.google.com"
+        return GOOGLE
     if platform == "Microsoft":
         if not re.fullmatch(r"[0-9A-Fa-f-]{36}", settings.sso_organization_name):
             raise BadRequest("sign-in with Microsoft needs the id of the tenant in sso_organization_name")
-        return f"https://login.microsoftonline.com/{settings.sso_organization_name.lower()}/v2.0"
+        return f"{MICROSOFT}/{settings.sso_organization_name.lower()}/v2.0"
     if platform not in PLATFORMS:
         named = f"; it does not know {platform}" if platform else ""
         raise BadRequest(f"invalid platform: this version signs in with {', '.join(PLATFORMS)}{named}")
@@ -255,7 +257,11 @@ async def exchange(provider: Provider, settings: SsoSettings, code: str, verifie
         options["auth"] = (quote(settings.sso_client_id, safe=""), quote(settings.sso_client_secret, safe=""))
     else:
         form |= {"client_id": settings.sso_client_id, "client_secret": settings.sso_client_secret}
-    return await _fetch(provider.issuer, provider.token_endpoint, "POST", data=form, **options)
+    tokens = await _fetch(provider.issuer, provider.token_endpoint, "POST", data=form, **options)
+    if "error" in tokens:  # GitHub refuses with the status 200
+        log_warning("an identity provider refuses a code", reason=str(tokens["error"])[:200])
+        raise Unauthorized(REFUSED)
+    return tokens
 
 
 async def identify(provider: Provider, tokens: Mapping[str, Any], client_id: str, nonce: str) -> Identity:
@@ -329,18 +335,24 @@ def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce:
     audiences = audience if isinstance(audience, list) else [audience]
     subject, party = claims.get("sub"), claims.get("azp")
     checks = {
-        "iss": claims.get("iss") == issuer,
+        "iss": claims.get("iss") in _list_names(issuer),
         "aud": client_id in audiences,
         "azp": party == client_id if party is not None or len(audiences) > 1 else True,
         "exp": _read_time(claims, "exp", 0) > now - CLOCK_SKEW_SECONDS,
         "iat": 0 < _read_time(claims, "iat", 0) <= now + CLOCK_SKEW_SECONDS,
         "nbf": _read_time(claims, "nbf", now) <= now + CLOCK_SKEW_SECONDS,
         "nonce": hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()),
+        "token_use": claims.get("token_use", "id") == "id",  # Amazon Cognito signs access tokens by the same keys
         "sub": isinstance(subject, str) and 0 < len(subject) <= MAX_SUBJECT_LENGTH and subject.isprintable(),
     }
     wrong = [name for name, is_right in checks.items() if not is_right]
     if wrong:
         raise _refuse(f"the claims {', '.join(wrong)}")
+
+
+def _list_names(issuer: str) -> tuple[str, ...]:
+    """Return the names of an issuer in ID tokens. Google may leave out the scheme."""
+    return (issuer, issuer.partition("://")[2]) if issuer == GOOGLE else (issuer,)
 
 
 def _read_time(claims: Mapping[str, Any], name: str, default: float) -> float:

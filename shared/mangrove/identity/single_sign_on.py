@@ -11,13 +11,13 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from mangrove.core.problems import BadRequest, Unauthorized
-from mangrove.core.telemetry import log_event
+from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import accounts, admin_claims, challenges, group_claims, lockout, names
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
@@ -140,9 +140,17 @@ async def _apply_claims(
     if provider.jwks_uri and not {group_claim, admin_claim} - {""} <= claims.keys():
         userinfo = await providers.read_userinfo(provider, tokens)
         claims = {**userinfo, **claims} if userinfo.get("sub") == identity.subject else claims
+    _warn_about_omitted_claims(claims, {group_claim, admin_claim}, user)
     if group_claim:
         await asyncio.to_thread(group_claims.apply, user, claims, group_claim, settings.sso_group_mapping)
     await asyncio.to_thread(admin_claims.apply, user, claims, settings)
+
+
+def _warn_about_omitted_claims(claims: Mapping[str, Any], names: Collection[str], user: User) -> None:
+    """Log the claims that the provider leaves out because they are too long, as Microsoft does for 200 groups."""
+    omitted = claims.get("_claim_names")
+    for name in sorted(set(names).intersection(omitted) - claims.keys()) if isinstance(omitted, dict) else ():
+        log_warning("the identity provider leaves out a claim that is too long", claim=name, user=user.username)
 
 
 async def _find_name(settings: SsoSettings, provider: Provider, tokens: Mapping[str, Any], identity: Identity) -> str:
