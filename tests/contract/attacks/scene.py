@@ -219,7 +219,7 @@ class Scene:
     def settle(self) -> None:
         """Wait until no task of the user, or on their files, is under way."""
         end = time.monotonic() + TASK_SECONDS
-        for kind in KINDS:
+        for kind in reversed(KINDS):  # the transfer of the result of a task begins before that task ends
             while self.id in self.admin.http.get(f"/api/task/{kind}/undone").text:
                 assert time.monotonic() < end, kind
                 time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,9 +12,8 @@ import httpx
 import pytest
 
 from mangrove.web.framework import MAX_UNGATED_JSON_BYTES
+from tests.support.few_descriptors import FILES
 from tests.support.service import Client, Service, run_service
-
-FILES = 256  # descriptors
 
 
 @contextmanager
@@ -28,15 +26,9 @@ def connect(service: Service, address: str = "127.0.0.1") -> Iterator[socket.soc
 @pytest.fixture(scope="module")
 def few_connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that may have few connections, started with a low limit of descriptors."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ExitStack() as running:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, before[1]))
-        try:
-            service = run_service(tmp_path_factory.mktemp("few") / "data", MANGROVE_MAX_CONNECTIONS="40")
-            started = running.enter_context(service)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        yield started
+    data, module = tmp_path_factory.mktemp("few") / "data", "tests.support.soft_descriptors"
+    with run_service(data, module, MANGROVE_MAX_CONNECTIONS="40") as service:
+        yield service
 
 
 def test_the_service_raises_its_descriptors_to_the_hard_limit(few_connections: Service) -> None:
