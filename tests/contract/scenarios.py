@@ -141,7 +141,11 @@ def accounts(admin: Person) -> None:
     person.gets("auth/app_password_delete", f"id={first}")
     assert admin.gets("users/app_password_list", f"uid={number}")["total"] == 2
     admin.gets("users/app_password_delete", f"id={second}")
-    sign_in_by_passkey(admin)
+    authenticator = register_passkey(admin)
+    begun = admin.gets("auth/passkey_begin_login")
+    admin.finish("auth/passkey_finish_login", begun["session"], authenticator.get(begun["options"]))
+    (row,) = admin.gets("auth/passkey_list")
+    admin.gets("auth/passkey_delete", id=row["id"])
     share(admin, person)
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
@@ -149,16 +153,12 @@ def accounts(admin: Person) -> None:
     change_own_factor(admin)
 
 
-def sign_in_by_passkey(person: Person) -> None:
-    """A passkey that is registered, used and removed."""
+def register_passkey(person: Person) -> Authenticator:
+    """Register a passkey; return the device that has it."""
     begun = person.gets("auth/passkey_begin_registration")
     authenticator = Authenticator(person.origin)
-    credential = authenticator.create(begun["options"])
-    person.finish("auth/passkey_finish_registration", begun["session"], credential)
-    begun = person.gets("auth/passkey_begin_login")
-    person.finish("auth/passkey_finish_login", begun["session"], authenticator.get(begun["options"]))
-    (row,) = person.gets("auth/passkey_list")
-    person.gets("auth/passkey_delete", id=row["id"])
+    person.finish("auth/passkey_finish_registration", begun["session"], authenticator.create(begun["options"]))
+    return authenticator
 
 
 def share(admin: Person, person: Person) -> None:

@@ -20,8 +20,21 @@ from mangrove.tasks.core import file_copy
 from tests.contract import index_scenarios, transfer_scenarios
 from tests.contract.scenarios import Person, lose_uploads
 from tests.contract.transfer_scenarios import NAME_COUNT
-from tests.contract.worker_faults import LARGE, change, check_no_parts, interrupt, names
+from tests.contract.worker_faults import (
+    CANCELED,
+    LARGE,
+    SUCCEEDED,
+    change,
+    check_no_parts,
+    empty_staging,
+    interrupt,
+    kill_worker,
+    names,
+    once,
+    without_machine,
+)
 from tests.support import lambdas
+from tests.support.recorder import THROTTLED
 
 DOWNLOAD = bytes(file_copy.IN_FLIGHT_BYTES + 1)  # goes in parts that come from an address
 
@@ -30,6 +43,7 @@ def run_all(admin: Person) -> None:
     transfer_scenarios.run_all(admin)
     run_downloads(admin)
     run_archives(admin)
+    run_packing(admin)
     index_scenarios.run_all(admin)
     call_for_missing_tasks(admin)
     refuse_starts(admin)
@@ -106,6 +120,88 @@ def run_archives(admin: Person) -> None:
     assert [admin.read_outcome("decompress", id) for id in ids] == [("failed", "object not found")] * 2
 
 
+def run_packing(admin: Person) -> None:
+    """Files that are packed into an archive in staging, which is stored from there."""
+    cloud, store, files = admin.cloud, admin.cloud.client("s3"), admin.cloud.refs["Files"]
+    for name, content in (("small", b"small"), ("large", LARGE * 2), ("sub/deep/x", b"x")):
+        store.put_object(Bucket=files, Key=f"loose/{name}", Body=content)
+    policies = {"write_conflict_policy": "all", "put_conflict_policy": "all"}
+    mixed = json.dumps({"paths": "mixed:/files/archives\nmixed:/texts"} | policies)
+    admin.gets("storages/create", mount_path="/mixed", driver="Alias", addition=mixed)
+    for folder in ("/files/archives", "/pair/archives"):
+        admin.gets("files/mkdir", path=folder)
+
+    def begin(name: str, folder: str = "/files/archives") -> str:
+        admin.gets("files/remove", dir="/files/archives", names=[name])
+        request: dict[str, Any] = {
+            "src_dir": "/files/loose",
+            "dst_dir": folder,
+            "names": ["small", "large", "sub"],
+            "name": name,
+        }
+        id: str = admin.gets("files/archive_compress", **request)["task"]["id"]
+        return id
+
+    ids = [begin("a.zip"), begin("b.tar.gz"), begin("c.zip", "/pair/archives")]
+    cloud.run_executions()
+    assert [admin.read_outcome("compress", id) for id in ids] == [SUCCEEDED] * 3
+    admin.gets("files/mkdir", path="/mixed/new")
+    begin("d.zip", "/mixed/new")
+    admin.gets("files/remove", dir="/mixed", names=["new"])
+    cloud.run_executions()  # makes the folder again in both storages, though one of them takes no file
+    for name in ("cut.zip", "archives/cut.zip"):  # in staging, and then in the bucket
+        interrupt(admin, "CompressPack", name, "compress", lambda: begin("cut.zip"))
+    taken = begin("taken.zip")
+    store.put_object(Bucket=files, Key="archives/taken.zip", Body=b"meanwhile")
+    cloud.run_executions()
+    assert admin.read_outcome("compress", taken)[0] == "failed"
+    admin.gets("files/remove", dir="/files/archives", names=["taken.zip"])
+    admin.tasks("compress", "retry", tid=taken)
+    cloud.run_executions()
+    assert admin.read_outcome("compress", taken) == SUCCEEDED
+    leave_archive(admin, begin("left.zip"))
+    restart_packing(admin, begin("again.zip"), "again.zip")
+    lost, removed = begin("lost.zip"), begin("removed.zip")
+    cloud.get_function("CompressPlan")({"tid": lost})
+    empty_staging(admin)
+    admin.tasks("compress", "delete", tid=removed)
+    cloud.run_executions()
+    assert admin.read_outcome("compress", lost)[0] == "failed"
+    assert "removed.zip" not in names(admin, "/files/archives")
+
+
+def restart_packing(admin: Person, id: str, name: str) -> None:
+    """The worker and the execution of a task end in the middle of the archive: the sweep starts it again."""
+    admin.cloud.get_function("CompressPlan")({"tid": id})
+    worker = admin.cloud.get_function("CompressPack")
+    once(worker, name, lambda: kill_worker(admin, worker, id), nth=2)
+    with pytest.raises(lambdas.FunctionError):
+        worker({"tid": id})
+    stop_executions(admin, [id])
+    admin.cloud.get_function("SweepFunction")({})
+    admin.cloud.run_executions()
+    assert admin.read_outcome("compress", id) == SUCCEEDED
+    check_no_parts(admin)
+
+
+def leave_archive(admin: Person, id: str) -> None:
+    """A task that is cancelled while the bucket does not answer: the sweep drops the parts of the archive there."""
+    worker, settler = admin.cloud.get_function("CompressPack"), admin.cloud.get_function("CompressSettle")
+    bucket = admin.cloud.refs["Files"]
+
+    def cut_off() -> None:
+        kill_worker(admin, worker, id)
+        admin.tasks("compress", "cancel", tid=id)
+
+    once(worker, "archives/left.zip", cut_off, nth=2)
+    settler.refuse = lambda needs: THROTTLED if any(place.startswith(bucket) for _, place in needs) else ""
+    admin.cloud.run_executions()
+    settler.refuse = None
+    assert admin.read_outcome("compress", id) == CANCELED
+    admin.cloud.get_function("SweepFunction")({})
+    check_no_parts(admin)
+
+
 def call_for_missing_tasks(admin: Person) -> None:
     """A worker that is called for a task that is not there any more."""
     for name, resource in template.iter_resources("AWS::Serverless::Function"):
@@ -125,18 +221,13 @@ def call_for_missing_tasks(admin: Person) -> None:
 
 def refuse_starts(admin: Person) -> None:
     """The machine is not there when a task is opened: the answer says so, and nothing of the task stays."""
-    steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.refs["TransferMachine"]
-    known = steps.describe_state_machine(stateMachineArn=arn)
-    steps.delete_state_machine(stateMachineArn=arn)
-    answers = [
-        admin.sends("/files/refused", b"x", as_task="true"),
-        admin.asks("files/copy", src_dir="/outside", dst_dir="/files", names=["whole"], overwrite=True),
-        admin.asks("files/copy", src_dir="/outside/many", dst_dir="/files", names=list(map(str, range(NAME_COUNT)))),
-    ]
-    made = steps.create_state_machine(
-        name=known["name"], definition=known["definition"], roleArn=known["roleArn"]
-    )["stateMachineArn"]  # fmt: skip
-    assert made == arn
+    with without_machine(admin, "TransferMachine"):
+        numbers = list(map(str, range(NAME_COUNT)))
+        answers = [
+            admin.sends("/files/refused", b"x", as_task="true"),
+            admin.asks("files/copy", src_dir="/outside", dst_dir="/files", names=["whole"], overwrite=True),
+            admin.asks("files/copy", src_dir="/outside/many", dst_dir="/files", names=numbers),
+        ]
     assert [(answer["code"], answer["message"]) for answer in answers] == [(500, "the task cannot be started")] * 3
     assert [admin.tasks(kind, "undone") for kind in ("upload", "copy")] == [[], []]
 
@@ -179,13 +270,25 @@ def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     tasks += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **request)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
     tasks += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
+    packing: dict[str, Any] = {
+        "src_dir": "/files/packed",
+        "dst_dir": "/files/unpacked",
+        "names": [],
+        "name": "stalled.zip",
+    }
+    tasks.append(("compress", admin.gets("files/archive_compress", **packing)["task"]["id"]))
     tasks.append(("move", transfer_scenarios.open_removal(admin, "stalled")))
     index_scenarios.stall(admin)
+    stop_executions(admin, [*(id for _, id in tasks), index_scenarios.TASK])
+    return tasks
+
+
+def stop_executions(admin: Person, task_ids: Sequence[str]) -> None:
+    """Stop all executions; those of the tasks ended long ago."""
     steps = admin.cloud.client("stepfunctions")
     for name, _ in template.iter_resources("AWS::Serverless::StateMachine"):
         running = steps.list_executions(stateMachineArn=admin.cloud.refs[name], statusFilter="RUNNING")
         for execution in running["executions"]:
             steps.stop_execution(executionArn=execution["executionArn"])
-    for id in [*(id for _, id in tasks), index_scenarios.TASK]:
+    for id in task_ids:
         change(admin, id, created=1, until=0)
-    return tasks

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 
 from mangrove.standalone import template
@@ -87,6 +88,19 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
         admin.cloud.run_executions()
         assert admin.read_outcome(kind, id) == outcome
         check_no_parts(admin)
+
+
+@contextmanager
+def without_machine(admin: Person, name: str) -> Iterator[None]:
+    """A state machine does not exist for as long as the context lasts."""
+    steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.refs[name]
+    known = steps.describe_state_machine(stateMachineArn=arn)
+    steps.delete_state_machine(stateMachineArn=arn)
+    yield
+    made = steps.create_state_machine(
+        name=known["name"], definition=known["definition"], roleArn=known["roleArn"]
+    )["stateMachineArn"]  # fmt: skip
+    assert made == arn
 
 
 def names(admin: Person, path: str) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import oidc_provider_mock
+import pyotp
 import pytest
 
 from tests.e2e.page.conftest import AXE
@@ -120,6 +122,38 @@ def test_a_token_is_made_shown_once_and_used(page: Any, service: Service, shots:
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     page.get_by_text("There are no tokens").wait_for()
     assert program.post("/api/fs/list", path="/")["code"] == 401
+
+
+def test_a_token_for_administration_needs_a_code(page: Any, service: Service, shots: Path) -> None:
+    """Each step of the factor has one code: the first is used for setting it up, the others in the page."""
+    width = page.viewport_size["width"]
+    admin = service.client()
+    factor = pyotp.TOTP(admin.ok("/api/auth/2fa/generate")["secret"])
+    admin.ok("/api/auth/2fa/verify", secret=factor.secret, code=factor.at(int(time.time()) - factor.interval))
+    page.goto("/@manage/settings/access")
+    fill_sign_in(page)
+    page.get_by_label("Two-factor code").fill(factor.now())
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("We advise against this token").wait_for()
+    page.get_by_role("link", name="profile").click()
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name of the token").fill("operator")
+    page.get_by_label("Administration").check()
+    page.screenshot(path=shots / f"token-administration-{width}.png")
+    assert find_violations(page, AXE) == []
+    page.get_by_label("Current two-factor code").fill("000000")
+    page.get_by_role("button", name="Create token").click()
+    page.get_by_text("The two-factor code is wrong or already used.").wait_for()
+    page.get_by_label("Current two-factor code").fill(factor.at(int(time.time()) + factor.interval))
+    page.get_by_role("button", name="Create token").click()
+    text = page.get_by_label("Your new token").input_value()
+    program = Client(service.address, f"Bearer {text}")
+    assert program.get("/api/me")["data"]["role"] == 2
+    program.ok("/api/admin/user/cancel_2fa", params={"id": 1})
+    admin = service.client()
+    for token in admin.get("/api/me/token/list")["data"]["content"]:
+        admin.ok("/api/me/token/delete", params={"id": token["id"]})
+    assert program.get("/api/admin/user/list")["code"] == 401
 
 
 @pytest.fixture
