@@ -10,6 +10,7 @@ import pytest
 from mangrove.core.problems import Unauthorized
 from mangrove.identity import accounts, admin_claims
 from mangrove.identity.accounts import UserFields
+from mangrove.identity.group_claims import MAX_GROUP_CLAIM_VALUES
 from mangrove.identity.rights import ADMIN, NORMAL
 from mangrove.records import groups, users
 from tests.support.identity_provider import IdentityProvider, run_identity_provider
@@ -140,6 +141,14 @@ def test_claim_of_another_issuer_makes_no_administrator(provider: IdentityProvid
         attacker.claims = {"roles": "root"}
         sign_in(attacker, **ADMIN_CLAIM)
     assert find_role(provider, **ADMIN_CLAIM) == NORMAL
+
+
+def test_claim_of_the_largest_size_is_read(provider: IdentityProvider) -> None:
+    others = [f"group {number}" for number in range(MAX_GROUP_CLAIM_VALUES)]
+    for values, role in (([*others[1:], "root"], ADMIN), ([*others, "root"], NORMAL)):
+        provider.claims = {"roles": values}
+        sign_in(provider, **ADMIN_CLAIM)
+        assert find_role(provider, **ADMIN_CLAIM) == role
 
 
 def test_claim_changes_nothing_for_the_administrator_of_the_site(provider: IdentityProvider) -> None:

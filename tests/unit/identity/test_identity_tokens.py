@@ -99,6 +99,7 @@ START_TIME = int(time.time())
         {"sub": None},
         {"sub": 7},
         {"sub": "x" * 256},
+        {"token_use": "access"},
     ],
 )
 def test_token_with_a_wrong_claim_is_refused(provider: IdentityProvider, claims: Claims) -> None:
