@@ -117,7 +117,7 @@ class Values:
         if name == "files/archive_meta":
             self.known["archive_sign"] = data["sign"]
         for key in ("task", "tasks"):
-            if isinstance(data, dict) and data.get(key):
+            if isinstance(data, dict) and data.get(key) and name != "tasks/overview":  # which names kinds alone
                 self.known["tid"] = (data[key] if isinstance(data[key], dict) else data[key][0])["id"]
 
 
