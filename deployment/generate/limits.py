@@ -213,6 +213,12 @@ LIST: Sequence[Limit] = [
         ("unfinished tasks that are reported", "web.events:MAX_TASKS_PER_KIND", "tasks", "kind"),
     ),
     *_make(
+        "Watched disks",
+        ("storages with `watch_disk`", "standalone.disk_watch:MAX_WATCHED_STORAGES", "storages", "service"),
+        ("folders that are watched", "standalone.disk_watch:MAX_WATCHED_FOLDERS", "folders", "service"),
+        ("folders that changed together", "standalone.disk_watch:MAX_FOLDERS_PER_BATCH", "folders", "storage"),
+    ),
+    *_make(
         "Thumbnails",
         ("thumbnails at once", f"{LIMITS}:THUMBNAIL_CONCURRENCY", "thumbnails", "all processes"),
         ("thumbnails at once", f"{LIMITS}:THUMBNAILS_PER_CALLER", "thumbnails", "caller"),

@@ -65,7 +65,8 @@ function makePath<Verb extends string>(kind: TaskKind, verb: Verb): `/api/task/{
   return `/api/task/${kind}/${verb}` as `/api/task/{kind}/${Verb}`
 }
 
-function read(kind: TaskKind, row: TaskRow): Task {
+/** The task in a row of a list, or of an event. */
+export function read(kind: TaskKind, row: TaskRow): Task {
   const state = typeof row.state === 'number' ? TASK_STATES[row.state] : TASK_STATES.find((name) => name === row.state)
   const details = { done_bytes: 0, done_items: 0, total_items: 0, current_item: '' } // of a task from before they were counted
   return { ...details, ...row, kind, state: state ?? 'pending' }

@@ -1,8 +1,9 @@
 import { TASK_KINDS } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
-import { list, type Task, type TaskKind } from '../api/tasks'
+import { list, read, type Task, type TaskKind } from '../api/tasks'
 import { t } from '../text/language.svelte'
 import { tellFolderChanged } from './changed'
+import { events } from './events.svelte'
 import { session } from './session.svelte'
 import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/follow'
 import { parseName } from './tasks/names'
@@ -10,7 +11,8 @@ import { TaskSpeeds } from './tasks/speeds'
 import { toasts } from './toasts.svelte'
 
 export const MAX_UNFINISHED_TASKS = 200 // of a kind, the oldest: they are asked for again and again
-const EVERY = { open: 1000, closed: 2000, idle: 4000 } // ms
+const EVERY = { open: 1000, closed: 2000, idle: 4000, live: 15_000 } // ms; live: while events tell the progress
+const MAX_REPORTED_TASKS = 100 // of a kind, whose progress events tell
 const IDLE_POLL_ROUNDS = 4
 const FREQUENT_POLL_MAX_TASKS = 1000 // finished tasks of a kind, which may be read often
 
@@ -58,6 +60,18 @@ class Tasks {
   async reload(kinds: Iterable<TaskKind> = TASK_KINDS): Promise<void> {
     for (const kind of kinds) this.#outdated.add(kind)
     await this.refresh()
+  }
+
+  /** Take what an event tells of a kind. What has ended is asked for once more, to say how. */
+  async take(kind: TaskKind, rows: readonly Task[], hasEnded: boolean): Promise<void> {
+    this.#greet()
+    const before = this.undone[kind] ?? []
+    const changed = new Map(rows.map((task) => [task.id, task]))
+    const known = before.map((task) => changed.get(task.id) ?? task)
+    const added = rows.filter(({ id }) => !before.some((task) => task.id === id))
+    this.undone = { ...this.undone, [kind]: [...known, ...added] }
+    if (this.#own(kind).length > 0 && !this.#watched.has(kind)) this.#watched.set(kind, new Set())
+    if (hasEnded) await this.refresh()
   }
 
   #own(kind: TaskKind): readonly Task[] {
@@ -123,7 +137,8 @@ class Tasks {
   #plan(): void {
     const isUnderWay = TASK_KINDS.some((kind) => this.undone[kind]?.length)
     if (!this.isOpen && this.#watched.size === 0) return
-    const pause = isUnderWay ? (this.isOpen ? EVERY.open : EVERY.closed) : EVERY.idle
+    const isTold = events.isLive && TASK_KINDS.every((kind) => (this.undone[kind]?.length ?? 0) < MAX_REPORTED_TASKS)
+    const pause = isTold ? EVERY.live : isUnderWay ? (this.isOpen ? EVERY.open : EVERY.closed) : EVERY.idle
     this.#timer = setTimeout(() => void this.refresh(), pause)
   }
 
@@ -141,3 +156,11 @@ class Tasks {
 }
 
 export const tasks = new Tasks()
+
+events.onTasks = (kind, data) => {
+  void tasks.take(
+    kind,
+    data.tasks.map((row) => read(kind, row)),
+    data.ended.length > 0,
+  )
+}

@@ -4,6 +4,7 @@ import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
 import { taskKinds } from './kinds'
 import { manage } from './manage.en'
+import { overview } from './overview.en'
 import { share } from './share.en'
 import { trash } from './trash.en'
 import { versions } from './versions.en'
@@ -11,6 +12,7 @@ import { versions } from './versions.en'
 /** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
   appearance,
+  overview,
   archivePassword: {
     explanation: 'This archive is protected by a password.',
     open: 'Open the archive',
@@ -163,6 +165,7 @@ export const en = {
     groups,
     title: 'Manage',
     sections: {
+      overview: 'Overview',
       storages: 'Storages',
       users: 'Users',
       groups: 'Groups',

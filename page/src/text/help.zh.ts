@@ -193,6 +193,8 @@ export const helps: Record<string, string> = {
   'Encoding of encrypted names. Change it only to match existing files.':
     '加密名称的编码。仅在需要与已有文件一致时更改。',
   'Show thumbnails that exist in the folder .thumbnails.': '显示 .thumbnails 文件夹中已有的缩略图。',
+  'Watch the folder on the disk: lists and search show changes by other programs within a second.':
+    '监视磁盘上的文件夹：列表和搜索会在一秒内显示其他程序所做的更改。',
   'Show hidden files and folders.': '显示隐藏的文件和文件夹。',
   'Enter a folder before listing it.': '列出文件夹之前先进入该文件夹。',
   'Encrypt the connections with explicit TLS (AUTH TLS).': '使用显式 TLS（AUTH TLS）加密连接。',

@@ -7,6 +7,7 @@ import { passkeys, signInWith, sso, tokens } from './identity.zh'
 import { taskKinds } from './kinds'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
+import { overview } from './overview.zh'
 import { settingLabels } from './settings.zh'
 import { share } from './share.zh'
 import { trash } from './trash.zh'
@@ -14,6 +15,7 @@ import { versions } from './versions.zh'
 
 export const zh: Texts = {
   appearance,
+  overview,
   archivePassword: {
     explanation: '此压缩包受密码保护。',
     open: '打开压缩包',
@@ -156,6 +158,7 @@ export const zh: Texts = {
     groups,
     title: '管理',
     sections: {
+      overview: '概览',
       storages: '存储',
       users: '用户',
       groups: '用户组',

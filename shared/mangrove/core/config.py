@@ -81,7 +81,7 @@ class Config:
     is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
     """True in a Lambda function."""
     tracing: bool = _variable("MANGROVE_TRACING", "off", _parse_switch)
-    """Calls of AWS are traced by X-Ray."""
+    """In a function, calls of AWS are traced by X-Ray; on one machine, requests by OpenTelemetry."""
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 
     @property

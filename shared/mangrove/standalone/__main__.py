@@ -26,6 +26,7 @@ from mangrove.core.telemetry import LOG_FORMATS, AccessLog, set_format, set_leve
 from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone import backup, engine
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
+from mangrove.standalone.tracing import MISSING, is_installed
 
 if TYPE_CHECKING:
     import asyncio
@@ -111,9 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check_environment() -> None:
     """Raise StartupError for an invalid variable, before anything is changed."""
     try:
-        Config()
+        is_tracing = Config().tracing
     except ValueError as error:
         raise StartupError(str(error)) from None
+    if is_tracing and not is_installed():
+        raise StartupError(MISSING)
 
 
 def _listen(host: str, port: str) -> socket.socket:

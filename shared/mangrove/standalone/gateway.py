@@ -25,12 +25,13 @@ from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
-from mangrove.standalone import docs, health, metrics, protocol_servers, scheduler
+from mangrove.standalone import disk_watch, docs, health, metrics, protocol_servers, scheduler
 from mangrove.standalone.figures import note_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.processes import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
 from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
+from mangrove.standalone.tracing import RequestTracer
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
@@ -70,12 +71,17 @@ class Gateway:
         self._metrics = metrics.MetricsPage().make_app()
         self._leader = leader or TaskLeader()
         self._background: list[asyncio.Task[None]] = []
+        self._tracer: RequestTracer | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self.find_app(scope["method"], scope["path"])(scope, receive, send)
+            app = self.find_app(scope["method"], scope["path"])
+            if self._tracer is None:
+                await app(scope, receive, send)
+            else:
+                await self._tracer.run(app, scope, receive, send)
 
     def find_app(self, method: str, path: str) -> ASGIApp:
         """Return the application that answers a request to a path."""
@@ -98,6 +104,8 @@ class Gateway:
         await receive()
         limit_arenas()
         note_process()
+        if config().tracing:
+            self._tracer = await asyncio.to_thread(RequestTracer)  # in each process: its thread would not be forked
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, configuration.reload))
@@ -119,6 +127,8 @@ class Gateway:
         for task in self._background:
             task.cancel()
         await mounts.close()
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _run(self, work: Work) -> asyncio.Task[None]:
@@ -134,6 +144,7 @@ class Gateway:
         work = {Activity.TASKS: self._run(runner.run), Activity.SCHEDULE: self._run(scheduler.run)}
         self._run(partial(health.note_work, work))
         self._run(partial(_tend_index, loading))
+        self._run(disk_watch.run)
         self._run(partial(protocol_servers.run, data))
 
 

@@ -10,6 +10,7 @@ interface Section {
 
 /** The sections, in order; each is loaded when it is opened. `rest` is what the address says behind the section. */
 export const SECTIONS: readonly Section[] = [
+  { name: 'overview', load: () => import('./overview/OverviewSection.svelte') },
   { name: 'storages', load: () => import('./storages/StoragesSection.svelte') },
   { name: 'users', load: () => import('./users/UsersSection.svelte') },
   { name: 'groups', load: () => import('./groups/GroupsSection.svelte') },

@@ -18,10 +18,18 @@ class LocalOptions(TrashOptions):
         "20%", help="Position of the thumbnail in a video: seconds, or a percentage of its length with %."
     )
     show_hidden: bool = option(True, help="Show hidden files and folders.")
+    watch_disk: bool = option(
+        False, help="Watch the folder on the disk: lists and search show changes by other programs within a second."
+    )
     mkdir_perm: str = option("777")
     recycle_bin_path: str = option(
         KEEP_DELETED, help="Folder for removed files. Empty or 'delete permanently': removals are final."
     )
+
+    @property
+    def watched_folder(self) -> str:
+        """The folder of the disk that is watched; "" if it is not."""
+        return self.root_folder_path if self.watch_disk else ""
 
 
 def parse_mode(text: str) -> int:

@@ -27,6 +27,7 @@ from mangrove.core.metrics import ENGINE_CALLS, ENGINE_SECONDS
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
+from mangrove.core.spans import open_span
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.encryption import (
     MAC,
@@ -292,7 +293,8 @@ def translate_errors() -> Iterator[None]:
     connections().count_call()
     began, result = time.perf_counter(), "failed"
     try:
-        yield
+        with open_span("records"):
+            yield
         result = "ok"
     except (BotoCoreError, ClientError) as error:  # before the library wraps it
         raise make_unavailable() from error

@@ -25,6 +25,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.core.shared_memory import metrics
+from mangrove.core.spans import open_span
 from mangrove.drivers.base import ROOT, Entry, PageSource
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import Columns
@@ -254,7 +255,8 @@ async def _read_folder(storage_path: StoragePath, max_entries: int | None) -> Ca
     began_at = time.monotonic()
     began_at_ns = time.time_ns()
     token = await driver.get_change_token(storage_path.path) if driver.capabilities.get_change_token else None
-    columns = await collect_entries(driver.list(storage_path.path), max_entries)
+    with open_span(f"list {driver.name}"):
+        columns = await collect_entries(driver.list(storage_path.path), max_entries)
     if token is not None and began_at_ns - token < RACY_NANOSECONDS:
         token = None
     max_age = min(MAX_TOKEN_SECONDS, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began_at)))
