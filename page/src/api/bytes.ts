@@ -37,6 +37,20 @@ export async function fetchStart(address: string, most: number, signal?: AbortSi
   return { bytes: bytes.subarray(0, length), isWhole: !reader }
 }
 
+/** The bytes from `start` up to `end`. Throws Problem: `broken` if there are fewer. */
+export async function fetchRange(
+  address: string,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Promise<ArrayBuffer> {
+  const answer = await send(address, { headers: { range: `bytes=${start}-${end - 1}` }, signal })
+  const bytes = await answer.arrayBuffer()
+  const part = answer.status === 206 ? bytes : bytes.slice(start, end)
+  if (part.byteLength !== end - start) throw new Problem('broken', '', answer.status)
+  return part
+}
+
 /** All bytes, as a blob of that type whatever the service calls it. Throws Problem. */
 export async function fetchBlob(address: string, type: string, signal?: AbortSignal): Promise<Blob> {
   const blob = await (await send(address, { signal: signal ?? null })).blob()

@@ -1,22 +1,48 @@
 /** The viewer of a file. */
-export type Kind = 'archive' | 'audio' | 'html' | 'image' | 'markdown' | 'pdf' | 'text' | 'unknown' | 'video'
+export type Kind =
+  | 'archive'
+  | 'audio'
+  | 'document'
+  | 'font'
+  | 'html'
+  | 'image'
+  | 'markdown'
+  | 'pdf'
+  | 'text'
+  | 'unknown'
+  | 'video'
 
 const BY_TYPE: Record<number, Kind> = { 2: 'video', 3: 'audio', 4: 'text', 5: 'image' } // the service's codes
 const ENDINGS: Record<string, Kind> = {
   ...list('html', 'htm html xhtml'),
-  ...list('image', 'avif bmp gif ico jfif jpeg jpg png svg webp'),
+  ...list('font', 'otf ttf woff woff2'),
+  ...list('image', 'avif bmp gif heic heif ico jfif jpeg jpg png svg webp'),
   ...list('markdown', 'markdown md mdown mkd'),
   ...list('pdf', 'pdf'),
   ...list('audio', 'aac flac m4a mp3 oga ogg opus wav'),
   ...list('video', 'm4v mkv mov mp4 ogv webm'),
   ...list(
     'text',
-    'adoc ass bash bat c cc cfg cjs clj cmake cmd conf cpp cs css csv cxx dart diff editorconfig el env erl ex f90 fs ' +
+    'adoc ass bash bat c cc cfg cjs clj cmake cmd conf cpp cs css cxx dart diff editorconfig el env erl ex f90 fs ' +
       'gitattributes gitignore go gradle graphql groovy h hpp hs htaccess ini ipynb java jl js json json5 jsonl jsx kt kts ' +
       'less lock log lrc lua m m3u m3u8 mjs mk mm nfo nim nix patch php pl po properties proto ps1 py r rb rs rst rtf sass ' +
-      'scala scss service sh sql srt ssa strm sub sv svelte swift tcl tex tf toml tsv tsx txt v vb vim vtt vue xml xsd xsl ' +
+      'scala scss service sh sql srt ssa strm sub sv svelte swift tcl tex tf toml tsx txt v vb vim vtt vue xml xsd xsl ' +
       'yaml yml zig zsh',
   ),
+}
+/** The readers of formats that the browser does not show, by ending. */
+const READERS: Record<string, string> = {
+  csv: 'csv',
+  tsv: 'csv',
+  docx: 'docx',
+  epub: 'epub',
+  odp: 'opendocument',
+  odt: 'opendocument',
+  parquet: 'parquet',
+  pptx: 'slides',
+  ...Object.fromEntries('ods xls xlsb xlsm xlsx'.split(' ').map((ending) => [ending, 'sheet'])),
+  ...Object.fromEntries('db db3 sqlite sqlite3'.split(' ').map((ending) => [ending, 'sqlite'])),
+  ...Object.fromEntries('arw cr2 cr3 dng nef orf raf rw2'.split(' ').map((ending) => [ending, 'raw'])),
 }
 const NAMES =
   /^(authors|changelog|copying|dockerfile|gemfile|jenkinsfile|licen[cs]e|makefile|notice|readme|todo|vagrantfile)$/i
@@ -35,11 +61,18 @@ export function findKind(name: string, type: number, archives: readonly string[]
   const ending = findEnding(name)
   const isArchive = archives.some((suffix) => name.toLowerCase().endsWith(suffix))
   if (isArchive) return 'archive'
+  if (findReader(name)) return 'document'
   if (Object.hasOwn(ENDINGS, ending)) return ENDINGS[ending] ?? 'unknown'
   return NAMES.test(name) ? 'text' : (BY_TYPE[type] ?? 'unknown')
 }
 
+/** Return the name of the reader of a file; '' for a file that the browser shows, or nobody. */
+export function findReader(name: string): string {
+  const ending = findEnding(name)
+  return Object.hasOwn(READERS, ending) ? (READERS[ending] ?? '') : ''
+}
+
 /** True if a file that is shown can be read as a text too. */
 export function hasSource(name: string, kind: Kind): boolean {
-  return kind === 'html' || kind === 'markdown' || findEnding(name) === 'svg'
+  return kind === 'html' || kind === 'markdown' || ['csv', 'svg', 'tsv'].includes(findEnding(name))
 }

@@ -4,6 +4,7 @@ import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
+import { playback } from './playback'
 import { TabSession } from './tabs'
 
 export type Right = keyof typeof RIGHTS
@@ -122,6 +123,7 @@ class Session {
     caller.token = ''
     this.isKept = false
     passwords.clear()
+    playback.clear()
     this.user = null
     this.isKnown = true
   }

@@ -48,8 +48,8 @@ HEADERS = {
     "x-dns-prefetch-control": "off",  # names in links of a user's text are not resolved before the link is followed
     "x-frame-options": "DENY",
 }
-# shows a page of a user inside the page of this service; the file itself has its content policy
-FRAME = f"{ASSETS}frame.html"
+# show a page of a user, and read a file, inside the page of this service; each has a content policy of its own
+FRAMES = frozenset({f"{ASSETS}frame.html", f"{ASSETS}reader.html"})
 FRAME_HEADERS = {
     "cache-control": "no-cache",
     "content-security-policy": "sandbox allow-scripts; frame-ancestors 'self'",
@@ -112,7 +112,7 @@ class Page:
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         caching = ASSET_CACHING if path.startswith(ASSETS) else FILE_CACHING
         answer_headers = {**HEADERS, "cache-control": caching, "vary": "accept-encoding"}
-        if path == FRAME:
+        if path in FRAMES:
             answer_headers |= FRAME_HEADERS
         accepted = {part.split(";")[0].strip() for part in headers.get("accept-encoding", "").split(",")}
         for encoding, ending in ENCODINGS.items():

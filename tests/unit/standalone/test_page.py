@@ -171,6 +171,25 @@ def test_the_frame_for_pages_of_users_has_no_origin_and_loads_nothing(ours: Page
     assert not any("http" in value or "*" in value or "'self'" in value for value in policy.values())
 
 
+def test_the_frame_for_readers_runs_scripts_and_reaches_no_address(ours: Page) -> None:
+    source = ROOT / "page" / "public" / "@assets" / "reader.html"
+    (docs.BUILT / "@assets" / "reader.html").write_text(source.read_text())
+    answer = send(open_page(""), "/@assets/reader.html", headers={})
+    assert answer.headers["content-security-policy"] == "sandbox allow-scripts; frame-ancestors 'self'"
+    script = re.findall(r"<script>(.*?)</script>", answer.text, re.S)
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    policy = dict(
+        part.split(" ", 1) for part in re.findall(r'content="(default-src [^"]+)"', answer.text)[0].split("; ")
+    )
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}' 'wasm-unsafe-eval'",
+        "worker-src": "blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
 def test_custom_scripts_run_by_a_nonce_of_one_answer(settings: Settings, ours: Page) -> None:
     settings["customize_head"] = "<script>count()</script>"
     settings["customize_body"] = '<SCRIPT src="https://stats.example/x.js"></SCRIPT><scripture>'

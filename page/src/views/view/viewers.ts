@@ -18,14 +18,16 @@ type Viewer = Component<ViewerProps, object, 'mode'>
 
 const VIEWERS: Record<Kind, () => Promise<{ default: Viewer }>> = {
   archive: () => import('./ArchiveView.svelte'),
-  audio: () => import('./MediaView.svelte'),
+  audio: () => import('./AudioView.svelte'),
+  document: () => import('./DocumentView.svelte'),
+  font: () => import('./FontView.svelte'),
   html: () => import('./TextView.svelte'),
   image: () => import('./ImageView.svelte'),
   markdown: () => import('./TextView.svelte'),
   pdf: () => import('./PdfView.svelte'),
   text: () => import('./TextView.svelte'),
   unknown: () => import('./UnknownView.svelte'),
-  video: () => import('./MediaView.svelte'),
+  video: () => import('./VideoView.svelte'),
 }
 
 /** The texts of a file and the field to edit them are one view. */
