@@ -16,16 +16,17 @@ export function findAddress(absolutePath: string, { raw_url, sign }: Source): st
   return makeFileAddress('/p', absolutePath, { d: '1', ...(sign && { sign }) }) // d: no redirect elsewhere
 }
 
-/** The first `most` bytes. Throws Problem. */
+/** The first `most` bytes, and the ETag of their version, '' for none. Throws Problem. */
 export async function fetchStart(address: string, most: number, signal?: AbortSignal) {
   const answer = await send(address, { headers: { range: `bytes=0-${most - 1}` }, signal: signal ?? null })
+  const tag = answer.headers.get('etag') ?? ''
   const total = answer.headers.get('content-range')?.split('/')[1]
   const reader = answer.body?.getReader()
   const bytes = new Uint8Array(most)
   let length = 0
   while (reader) {
     const { done, value } = await reader.read()
-    if (done) return { bytes: bytes.subarray(0, length), isWhole: !total || Number(total) === length }
+    if (done) return { bytes: bytes.subarray(0, length), isWhole: !total || Number(total) === length, tag }
     const part = value.subarray(0, most - length)
     bytes.set(part, length)
     length += part.length
@@ -34,7 +35,12 @@ export async function fetchStart(address: string, most: number, signal?: AbortSi
       break
     }
   }
-  return { bytes: bytes.subarray(0, length), isWhole: !reader }
+  return { bytes: bytes.subarray(0, length), isWhole: !reader, tag }
+}
+
+/** The ETag of the bytes at the address now, '' for none. Throws Problem. */
+export async function fetchTag(address: string): Promise<string> {
+  return (await send(address, { method: 'HEAD' })).headers.get('etag') ?? ''
 }
 
 /** The bytes from `start` up to `end`. Throws Problem: `broken` if there are fewer. */

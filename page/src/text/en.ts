@@ -1,4 +1,5 @@
 import { appearance } from './appearance.en'
+import { editor } from './editor.en'
 import { frame } from './frame.en'
 import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
@@ -21,6 +22,7 @@ export const en = {
   },
   /** Values of selects that are not made of their own words. */
   choices: { asc: 'ascending', desc: 'descending', none: 'none' } as Record<string, string>,
+  editor: editor as Record<string, string>,
   common: {
     cancel: 'Cancel',
     close: 'Close',
@@ -635,7 +637,7 @@ export const en = {
     notHere: 'The storage allows downloads of this file only, so it cannot be shown here.',
     notText: 'This file is not a text file.',
     onlyFirst: (shown: string, total: string) => `Only the first ${shown} of ${total} entries are shown.`,
-    close: 'Close the file',
+    close: 'Back to the folder',
     cover: 'Cover',
     fullScreen: 'Full screen',
     nextFile: 'Next file',

@@ -1,4 +1,5 @@
 import { appearance } from './appearance.zh'
+import { editor } from './editor.zh'
 import type { Texts } from './en'
 import { frame } from './frame.zh'
 import { groups } from './groups.zh'
@@ -33,6 +34,7 @@ export const zh: Texts = {
     none: '无',
     size: '大小',
   },
+  editor,
   common: {
     cancel: '取消',
     close: '关闭',
@@ -617,7 +619,7 @@ export const zh: Texts = {
     notHere: '该存储只允许下载此文件，无法在此显示。',
     notText: '此文件不是文本。',
     onlyFirst: (shown, total) => `共 ${total} 项，仅显示前 ${shown} 项。`,
-    close: '关闭文件',
+    close: '返回文件夹',
     cover: '封面',
     fullScreen: '全屏',
     nextFile: '下一个文件',

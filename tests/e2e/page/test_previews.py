@@ -28,6 +28,7 @@ def files(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Client:
         "book.epub": make_epub("Chapter one"),
         "broken.docx": b"PK no document",
         "cities.parquet": PARQUET,
+        "code.py": b"def greet():\n    return 1\n",
         "open.odt": make_odt("Open paragraph"),
         "shop.sqlite": make_sqlite(tmp_path_factory.mktemp("sqlite")),
         "song 1.wav": make_sound(),
@@ -102,7 +103,7 @@ def test_arrows_and_buttons_lead_from_file_to_file(page: Any) -> None:
     page.wait_for_url("**/bill.xlsx")
     page.get_by_role("button", name="Previous file").click()
     page.wait_for_url("**/a%20letter.docx")
-    page.get_by_role("button", name="Close the file").click()
+    page.get_by_role("button", name="Back to the folder").click()
     page.get_by_role("grid").wait_for()
 
 
@@ -118,3 +119,21 @@ def test_sounds_of_a_folder_play_one_after_the_other(page: Any, shots: Path) -> 
     page.wait_for_url("**/song%202.wav")
     page.get_by_label("Speed").select_option("1.5 ×")
     assert page.locator("audio").evaluate("audio => audio.playbackRate") == 1.5
+
+
+@WIDE
+@pytest.mark.usefixtures("files")
+def test_code_is_edited_with_numbers_colours_and_a_search(page: Any, shots: Path) -> None:
+    open_file(page, "code.py")
+    page.get_by_role("button", name="Edit").click()
+    page.locator(".cm-lineNumbers").get_by_text("2", exact=True).wait_for()
+    keyword = page.locator(".cm-line span", has_text="def")
+    keyword.wait_for()
+    assert keyword.evaluate("e => getComputedStyle(e).color") != page.locator("body").evaluate(
+        "e => getComputedStyle(e).color"
+    )
+    page.keyboard.press("Control+f")
+    page.keyboard.type("return")
+    page.locator(".cm-searchMatch").wait_for()
+    assert find_violations(page, AXE) == []
+    page.screenshot(path=shots / "previews-editor.png")

@@ -244,7 +244,7 @@ def test_texts_are_edited(page: Any, shots: Path, files: Client) -> None:
     page.get_by_label("Path").get_by_role("link", name="view").click()
     page.get_by_text("kept until this window is closed").wait_for()
     page.get_by_role("link", name=name).click()
-    assert field.input_value() == "a draft"
+    field.get_by_text("a draft").wait_for()
     page.get_by_text("your earlier changes").wait_for()
     page.get_by_role("main").get_by_role("button", name="Close").click()
     dialog.get_by_role("button", name="Discard").click()
