@@ -133,6 +133,11 @@ LIST: Sequence[Limit] = [
         ("title of a token", "identity.app_passwords:MAX_TITLE_LENGTH", "characters", "token"),
     ),
     *_make(
+        "Tests of storages",
+        ("time", "tree.trial:TRIAL_SECONDS", "seconds", "request"),
+        ("folders in the answer", "tree.trial:MAX_TRIAL_FOLDERS", "folders", "request"),
+    ),
+    *_make(
         "Settings",
         ("key", "configuration.settings:MAX_KEY_LENGTH", "characters", "setting"),
         ("value", "configuration.settings:MAX_VALUE_LENGTH", "characters", "setting"),

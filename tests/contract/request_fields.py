@@ -140,6 +140,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/admin/setting/set_qbit": {"url", "seedtime"},
         "POST /api/admin/storage/create": STORAGE,
         "GET /api/admin/storage/list": PAGES,
+        "POST /api/admin/storage/test": {"driver", "addition", "folder"},  # a path in the storage
         "POST /api/admin/storage/update": STORAGE,
         "POST /api/admin/user/create": USER,
         "POST /api/admin/user/del_cache": {"username"},

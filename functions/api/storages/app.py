@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import ResourceNotFound
 from mangrove.drivers import registry
 from mangrove.tasks.index import indexing
-from mangrove.tree import administration
+from mangrove.tree import administration, trial
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -80,6 +81,13 @@ async def load_all(who: Admin) -> Reply:
     """Restart all storages."""
     await administration.load_all()
     return ok()
+
+
+@api.post("/api/admin/storage/test", data_model=models.StorageTrial)
+async def test(who: Admin, body: models.StorageTrialReq) -> Reply:
+    """Start a driver with options that are not stored, and list the folders of a folder of the storage."""
+    result = await trial.try_storage(body.driver, body.addition, TreePath(body.folder), who.user.username)
+    return ok(asdict(result))
 
 
 @api.get("/api/admin/driver/list", data_model=dict[str, models.Template])

@@ -1,4 +1,5 @@
 import { appearance } from './appearance.en'
+import { drivers } from './drivers.en'
 import { editor } from './editor.en'
 import { frame } from './frame.en'
 import { groups } from './groups.en'
@@ -22,6 +23,7 @@ export const en = {
   },
   /** Values of selects that are not made of their own words. */
   choices: { asc: 'ascending', desc: 'descending', none: 'none' } as Record<string, string>,
+  drivers,
   editor: editor as Record<string, string>,
   common: {
     cancel: 'Cancel',

@@ -1,4 +1,5 @@
 import { appearance } from './appearance.zh'
+import { drivers } from './drivers.zh'
 import { editor } from './editor.zh'
 import type { Texts } from './en'
 import { frame } from './frame.zh'
@@ -34,6 +35,7 @@ export const zh: Texts = {
     none: '无',
     size: '大小',
   },
+  drivers,
   editor,
   common: {
     cancel: '取消',

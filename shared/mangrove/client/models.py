@@ -812,6 +812,17 @@ class StorageRow(TypedDict):
     modified: str
 
 
+class StorageTrial(TypedDict):
+    folders: list[str]
+    addition: str
+
+
+class StorageTrialReq(TypedDict):
+    driver: str
+    addition: NotRequired[str]
+    folder: NotRequired[str]
+
+
 class Stored(TypedDict):
     task: CreatedTask
 

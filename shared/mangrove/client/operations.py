@@ -191,6 +191,10 @@ class Operations:
         """Restart all storages."""
         self._call("POST", "/api/admin/storage/load_all")
 
+    def admin_storage_test(self, **body: Unpack[models.StorageTrialReq]) -> models.StorageTrial:
+        """Start a driver with options that are not stored, and list the folders of a folder of the storage."""
+        return self._call("POST", "/api/admin/storage/test", json=body)
+
     def admin_storage_update(self, **body: Unpack[models.StorageReq]) -> models.Id:
         """Replace the record of a storage and restart it."""
         return self._call("POST", "/api/admin/storage/update", json=body)

@@ -296,6 +296,19 @@ class StorageRow(StorageReq):
     modified: datetime = Field(description="Time of the last change.")
 
 
+class StorageTrialReq(Body):
+    model_config = require_in_schema("driver")
+
+    driver: Text = Field("", description="Name of the driver.")
+    addition: str = Field("", max_length=300_000, description="The driver's own options, as JSON text.")
+    folder: Text = Field("/", description="Path in the storage of the folder to list.")
+
+
+class StorageTrial(Model):
+    folders: list[str] = Field(description="Names of the folders in `folder`, at most 1,000.")
+    addition: str = Field(description="The options, with the tokens that the driver replaced.")
+
+
 def _make_optional(schema: dict[str, Any]) -> None:
     schema["required"].remove("mount_details")
 

@@ -5,6 +5,8 @@ export interface FieldDescription {
   label: string
   help?: string
   required?: boolean
+  /** An example of its value. */
+  placeholder?: string
   /** Of a select, in order. */
   options?: readonly Choice[]
 }

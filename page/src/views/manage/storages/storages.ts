@@ -1,6 +1,6 @@
 import { call } from '../../../api/client'
 import { asProblem, type Problem } from '../../../api/problem'
-import type { MountDetails, StorageReq, StorageRow } from '../../../api/schema'
+import type { MountDetails, StorageReq, StorageRow, StorageTrial } from '../../../api/schema'
 
 /** A storage as the list has it; with its space where the administrators want to see it. */
 export type Storage = StorageRow & { mount_details?: MountDetails | null }
@@ -26,6 +26,11 @@ export function findState({ disabled, status }: Storage): StorageState {
 export async function changeStorage(id: number, change: Partial<StorageReq>): Promise<void> {
   const { status: _, modified: __, ...now } = await getStorage(id)
   await call('post', '/api/admin/storage/update', { body: { ...now, ...change } })
+}
+
+/** Start a driver with options that are not stored, and list the folders of a folder of the storage. Throws Problem. */
+export function tryStorage(driver: string, addition: string, folder: string): Promise<StorageTrial> {
+  return call('post', '/api/admin/storage/test', { body: { driver, addition, folder } })
 }
 
 /** The same for a change that does not mind whether the storage can start: it is stored in any case. */
