@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageUnavailable
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers import registry
-from mangrove.drivers.base import Driver
-from mangrove.drivers.context import DriverContext
-from mangrove.drivers.options import Options
+from mangrove.drivers.base import Driver, DriverContext
 from mangrove.tree import mounts
+
+if TYPE_CHECKING:
+    from mangrove.drivers.options import Options
 
 TRIAL_SECONDS = 20.0  # of the whole trial
 MAX_TRIAL_FOLDERS = 1000  # in the answer
