@@ -24,8 +24,21 @@ function compress(): Plugin {
   }
 }
 
+/** In development, /@components shows every component. */
+function showComponents(): Plugin {
+  return {
+    name: 'components',
+    configureServer({ middlewares }) {
+      middlewares.use((request, _, next) => {
+        if (request.url === '/@components') request.url = '/components.html'
+        next()
+      })
+    },
+  }
+}
+
 export default defineConfig({
-  plugins: [svelte(), compress()],
+  plugins: [svelte(), compress(), showComponents()],
   build: {
     assetsDir: '@assets',
     assetsInlineLimit: 0, // a data address would need a wider content security policy

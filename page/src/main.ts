@@ -16,3 +16,8 @@ void site.load()
 void session.start()
 await language.start()
 mount(App, { target })
+
+/** Without the service, the page opens nevertheless and connects when it can: see public/sw.js. */
+if (import.meta.env.PROD && 'serviceWorker' in navigator) {
+  navigator.serviceWorker.register('/sw.js').catch(() => undefined) // not over plain HTTP
+}

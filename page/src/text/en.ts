@@ -1,6 +1,7 @@
 import { appearance } from './appearance.en'
 import { drivers } from './drivers.en'
 import { editor } from './editor.en'
+import { firstSteps } from './firstSteps.en'
 import { frame } from './frame.en'
 import { groups } from './groups.en'
 import { passkeys, signInWith, sso, tokens } from './identity.en'
@@ -24,6 +25,7 @@ export const en = {
   /** Values of selects that are not made of their own words. */
   choices: { asc: 'ascending', desc: 'descending', none: 'none' } as Record<string, string>,
   drivers,
+  firstSteps,
   editor: editor as Record<string, string>,
   common: {
     cancel: 'Cancel',

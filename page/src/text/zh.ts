@@ -2,6 +2,7 @@ import { appearance } from './appearance.zh'
 import { drivers } from './drivers.zh'
 import { editor } from './editor.zh'
 import type { Texts } from './en'
+import { firstSteps } from './firstSteps.zh'
 import { frame } from './frame.zh'
 import { groups } from './groups.zh'
 import { helps } from './help.zh'
@@ -36,6 +37,7 @@ export const zh: Texts = {
     size: '大小',
   },
   drivers,
+  firstSteps,
   editor,
   common: {
     cancel: '取消',
