@@ -193,6 +193,10 @@ export const helps: Record<string, string> = {
   'Encoding of encrypted names. Change it only to match existing files.':
     '加密名称的编码。仅在需要与已有文件一致时更改。',
   'Show thumbnails that exist in the folder .thumbnails.': '显示 .thumbnails 文件夹中已有的缩略图。',
+  'Answer /metrics for Prometheus: programs of this computer, or with a token every program that sends it.':
+    '为 Prometheus 提供 /metrics：允许本机程序访问；设置令牌后，允许发送该令牌的任何程序访问。',
+  'The token that a program sends as `Authorization: Bearer …` to read /metrics. Without it, only programs of this computer may.':
+    '程序读取 /metrics 时以 `Authorization: Bearer …` 发送的令牌。未设置时仅允许本机程序读取。',
   'Watch the folder on the disk: lists and search show changes by other programs within a second.':
     '监视磁盘上的文件夹：列表和搜索会在一秒内显示其他程序所做的更改。',
   'Show hidden files and folders.': '显示隐藏的文件和文件夹。',
