@@ -1,5 +1,5 @@
-# These targets are the whole vocabulary: serve test test-rest test-all check generate docs build deploy undeploy bench crash; each sets up what it needs.
-.PHONY: serve test test-rest test-all check generate docs build deploy undeploy bench crash named
+# These targets are the whole vocabulary: serve test test-rest test-all check generate docs build package deploy undeploy bench crash; each sets up what it needs.
+.PHONY: serve test test-rest test-all check generate docs build package deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -60,6 +60,11 @@ build: .venv-build/ready page/dist/ready
 	test ! -f page/dist/index.html || { cp -r page/dist .aws-sam/build/SiteFunction/page && rm -f .aws-sam/build/SiteFunction/page/ready; }
 	test ! -f page/dist/index.html || install -D -m 644 page/dist/index.html .aws-sam/build/SharesFunction/page/index.html
 	.venv-build/bin/python -m deployment.bundle .aws-sam/build
+
+# Builds the packages of Python into dist/: a source distribution, a wheel, and a wheel for Linux with the records engine.
+package: .venv/serve node_modules/engine page/dist/ready
+	@test -f page/dist/index.html || { echo "the page is missing: see page/build.log"; exit 1; }
+	.venv/bin/python -m deployment.package dist
 
 # Asks nothing; parameters that are not given keep the values they have. STACK: its name; REGION: that of the environment or profile, if not given.
 # The command is not echoed: a parameter may be a password. A first creation that fails is removed, so that it can be repeated.

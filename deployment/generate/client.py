@@ -11,7 +11,9 @@ from typing import Any
 
 from deployment.generate import Files
 from deployment.generate.api import import_functions
+from mangrove.identity.rights import Right
 from mangrove.standalone import docs
+from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
 
 FOLDER = "shared/mangrove/client"
@@ -85,12 +87,15 @@ def _read_type(schema: Json, module: str = "") -> str:
 
 def _render_operations(document: Json) -> str:
     kinds = tuple(sorted(kind.name for kind in KINDS.values() if kind.is_listed))
+    states = tuple(state.name.lower() for state in sorted(State))
+    rights = {right.name.lower(): int(right) for right in Right if right and right.name}
     methods = "\n".join(_render_operation(*operation, document) for operation in _iter_operations(document))
     return (
         HEAD.format(summary="A method for each operation of the API.")
         + "from collections.abc import Iterable\nfrom typing import Any, Unpack\n\n"
         + "from mangrove.client import models\n\n"
-        + f"TASK_KINDS = {kinds!r}\nContent = bytes | Iterable[bytes]\n\n\n"
+        + f"TASK_STATES = {states!r}\nTASK_KINDS = {kinds!r}\nRIGHTS = {rights!r}\n"
+        + "Content = bytes | Iterable[bytes]\n\n\n"
         + 'class Operations:\n    """The operations, by their paths: `POST /api/fs/list` is `fs_list`."""\n\n'
         + "    def _call(\n        self, method: str, path: str, *, query: dict[str, Any] | None = None, "
         + "headers: dict[str, Any] | None = None,\n        json: Any = None, content: Content | None = None,\n"

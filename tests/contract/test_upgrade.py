@@ -3,11 +3,14 @@
 `data/mangrove-0.3.0.tar.xz` has its records and files: two users, three storages, a rule, settings, sessions, a key,
 an application password, a signed link, a queued copy, and a move. It was killed when 36 of its 60 sources were left.
 Copies and moves are paused in it, so that the storages can be given their new folders first.
+`data/mangrove-0.3.0-backup.tar.xz` is a backup of it, with files, by the command of 0.3.0.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.service import ADMIN_PASSWORD, Client, Service, run_service
+from tests.support.service import ADMIN_PASSWORD, Client, Service, command, run_service
 from tests.support.waiting import wait_until
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data" / "mangrove-0.3.0.tar.xz"
+BACKUP = ARCHIVE.with_name("mangrove-0.3.0-backup.tar.xz")
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +103,16 @@ def test_tasks_of_before_are_listed_and_go_on(admin: Client, folder: Path) -> No
     assert (folder / "disk" / "queued.txt").read_text() == "queued"
     assert {path.name for path in (folder / "disk" / "moved" / "many").iterdir()} == {f"{n:03}.txt" for n in range(60)}
     assert not (folder / "data" / "files" / "many").exists()
+
+
+def test_backup_of_before_is_restored_and_upgraded(tmp_path: Path) -> None:
+    file, data = tmp_path / "backup.tar", tmp_path / "restored"
+    file.write_bytes(lzma.decompress(BACKUP.read_bytes()))
+    restored = subprocess.run(command("restore", str(file), "--data", str(data)), capture_output=True, text=True)
+    assert restored.returncode == 0 and "/files" in restored.stdout, restored.stderr
+    with run_service(data) as service:
+        assert (data / "schema").read_text() == "4\n"
+        admin = service.client("admin", ADMIN_PASSWORD)
+        assert admin.bytes("/files/hello.txt").text == "hello from 0.3.0"
+        assert service.client("ann", "a password of ann").get("/api/me")["data"]["base_path"] == "/files"
+        assert len(admin.get("/api/task/move/undone")["data"]) == 1

@@ -13,7 +13,7 @@ import httpx
 
 from mangrove.client import models
 from mangrove.client.errors import ClientError, ConnectionFailed, TaskFailed
-from mangrove.client.operations import Content, Operations
+from mangrove.client.operations import TASK_STATES, Content, Operations
 
 TIMEOUT_SECONDS = 60.0  # without a byte
 MAX_REPEATS = 5  # of a request that is refused because of the load
@@ -129,7 +129,9 @@ class Client(Operations):
                 path=path, password=password, page=page, per_page=ROWS_PER_PAGE, refresh=refresh and page == 1
             )
             rows = listing["content"] or []
-            yield from rows
+            for row in rows:
+                _check_name(row["name"])
+                yield row
             count += len(rows)
             if not rows or count >= listing["total"]:
                 return
@@ -187,23 +189,47 @@ class Client(Operations):
         self, kind: str, task: str, *, timeout: float | None = None, notify: Callable[[float], object] = id
     ) -> None:
         """Wait for the end of a task; `notify` gets the percentage. Raise TaskFailed, also after `timeout` seconds."""
-        delay, end = FIRST_POLL_SECONDS, None if timeout is None else time.monotonic() + timeout
-        while True:
-            row = self.find_task(kind, task)
-            notify(row["progress"])
-            if row["state"] in FINAL_STATES:
-                break
-            if end is not None and time.monotonic() >= end:
-                raise TaskFailed(f"the task {task} did not end within {timeout:g} s")
-            time.sleep(delay)
-            delay = min(2 * delay, MAX_POLL_SECONDS)
+        row = self.wait_for_end(lambda: self.find_task(kind, task), timeout=timeout, notify=notify)
         if row["state"] != SUCCEEDED:
             raise TaskFailed(f"{row['name']}: {row['error'] or row['state']}")
+
+    def wait_for_end(
+        self,
+        read: Callable[[], models.TaskRow],
+        *,
+        timeout: float | None = None,
+        notify: Callable[[float], object] = id,
+    ) -> models.TaskRow:
+        """Call `read` until its task has ended, and return the task. Raise TaskFailed after `timeout` seconds."""
+        delay, end = FIRST_POLL_SECONDS, None if timeout is None else time.monotonic() + timeout
+        while True:
+            row = name_state(read())
+            notify(row["progress"])
+            if row["state"] in FINAL_STATES:
+                return row
+            if end is not None and time.monotonic() >= end:
+                raise TaskFailed(f"{row['name']}: not finished within {timeout:g} s")
+            time.sleep(delay)
+            delay = min(2 * delay, MAX_POLL_SECONDS)
 
     def find_task(self, kind: str, task: str) -> models.TaskRow:
         """Return a task by its id."""
         rows = self.task_info(kind, tid=task)
         return rows[0] if isinstance(rows, list) else rows
+
+
+def name_state(task: models.TaskRow) -> models.TaskRow:
+    """Return a task whose state is a word; the routes of administrators answer with its number."""
+    state = task["state"]
+    if isinstance(state, int) and state < len(TASK_STATES):
+        task["state"] = TASK_STATES[state]
+    return task
+
+
+def _check_name(name: str) -> None:
+    """Raise ClientError for a name that leads out of its folder, which an honest service does not answer with."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ClientError(f"the service answers with the name {name!r}, which no file has")
 
 
 def _list_tasks(done: models.Done | None) -> list[str]:

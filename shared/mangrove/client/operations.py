@@ -8,6 +8,18 @@ from typing import Any, Unpack
 
 from mangrove.client import models
 
+TASK_STATES = (
+    "pending",
+    "running",
+    "succeeded",
+    "canceling",
+    "canceled",
+    "errored",
+    "failing",
+    "failed",
+    "waiting_retry",
+    "before_retry",
+)
 TASK_KINDS = (
     "compress",
     "copy",
@@ -18,6 +30,24 @@ TASK_KINDS = (
     "offline_download_transfer",
     "upload",
 )
+RIGHTS = {
+    "see_hidden": 1,
+    "skip_password": 2,
+    "offline_download": 4,
+    "write": 8,
+    "rename": 16,
+    "move": 32,
+    "copy": 64,
+    "delete": 128,
+    "webdav_read": 256,
+    "webdav_manage": 512,
+    "ftp_read": 1024,
+    "ftp_manage": 2048,
+    "read_archives": 4096,
+    "decompress": 8192,
+    "share": 16384,
+    "custom_share_id": 32768,
+}
 Content = bytes | Iterable[bytes]
 
 

@@ -84,7 +84,7 @@ def _upload_chunks(
             continue
         source.seek(start + index * chunk_size)
         content = source.read(min(chunk_size, size - index * chunk_size))
-        _send_chunk(client, snapshot, index, content)
+        send_chunk(client, snapshot, index, content)
         notify(len(content))
     answer = client.fs_multipart_complete(x_upload_id=upload_id)
     if task := answer.get("task"):
@@ -93,7 +93,8 @@ def _upload_chunks(
         raise ClientError(answer.get("error") or f"the upload is {answer['state']}")
 
 
-def _send_chunk(client: Client, snapshot: models.UploadSnapshot, index: int, content: bytes) -> None:
+def send_chunk(client: Client, snapshot: models.UploadSnapshot, index: int, content: bytes) -> None:
+    """Send a chunk of an upload, to the storage itself if the service says so."""
     crc32 = base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode()
     upload_id = snapshot["upload_id"]
     if not snapshot["direct"]:
@@ -126,7 +127,7 @@ def download(client: Client, path: str, target: Path, *, notify: Notify = IDLE) 
     notify(size)
     with part.open("ab") as file:
         if size < entry["size"]:
-            for block in _iter_blocks(client, path, size):
+            for block in iter_blocks(client, path, size):
                 file.write(block)
                 notify(len(block))
         file.flush()
@@ -140,7 +141,7 @@ def download(client: Client, path: str, target: Path, *, notify: Notify = IDLE) 
     os.replace(part, target)
 
 
-def _iter_blocks(client: Client, path: str, start: int) -> Iterator[bytes]:
+def iter_blocks(client: Client, path: str, start: int) -> Iterator[bytes]:
     """Yield the bytes of a file from `start`."""
     with client.stream(path, start) as response:
         if start and response.status_code != 206:

@@ -110,6 +110,22 @@ class DataDirectory:
         except OSError as error:
             raise explain(self.data, error) from None
 
+    def is_locked(self) -> bool:
+        """True if a process uses the directory."""
+        try:
+            handle = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise explain(self.data, error) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
     def _wait_for_lock(self) -> None:
         """Take the lock. Raise BlockingIOError if another process has it.
 

@@ -19,7 +19,7 @@ from mangrove.core.telemetry import log_warning
 from mangrove.records.store.endpoints import EngineEndpoint, use_socket
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, StartupError, check_space, prepare_records
 from mangrove.standalone.namespace import Namespace, NamespaceRefused, make_start
-from mangrove.standalone.template import ROOT, read_tables
+from mangrove.standalone.template import BUNDLE, ROOT, read_tables
 
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 TABLES = "mangrove"
@@ -144,7 +144,7 @@ class Engine:
         options = ["--host", host, "--port", str(port), "--db-path", str(self._data / "records.db")]
         try:
             self._child = subprocess.Popen(  # noqa: S603 - own binary, no input from outside
-                [str(_find_binary()), "serve", *options],
+                [str(find_binary()), "serve", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=handle,
                 stderr=handle,
@@ -273,12 +273,13 @@ def _reserve_port() -> socket.socket:
     return reserved
 
 
-def _find_binary() -> Path:
+def find_binary() -> Path:
     configured = os.environ.get("DYNOXIDE_BIN")
     binary = Path(configured) if configured else BINARY
     if not binary.is_file():
+        remedy = "run `npm ci`, or name" if ROOT != BUNDLE else "this package has none for this platform: name"
         raise StartupError(
-            f"the records engine is missing ({binary}): run `npm ci`, or name another one with DYNOXIDE_BIN "
+            f"the records engine is missing ({binary}): {remedy} another one with DYNOXIDE_BIN "
             "or MANGROVE_DYNAMODB_ENDPOINT"
         )
     return binary

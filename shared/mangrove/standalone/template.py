@@ -10,7 +10,10 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]  # the folder that contains template.yaml and functions/
+BUNDLE = Path(__file__).resolve().parents[1] / "bundle"  # of an installed package, see deployment/package.py
+ROOT = BUNDLE if BUNDLE.is_dir() else Path(__file__).resolve().parents[3]
+"""The folder that contains template.yaml and functions/: the checkout, or a part of the installed package."""
+
 GREEDY = "{proxy+}"
 DEFAULT = "$default"
 
