@@ -16,8 +16,8 @@ standard error and exits with the status 1. This page is derived from the code.
 """
 SERVICE = ("serve", "password", "backup", "restore", "doctor", "completion")
 VARIABLES = (
-    "host", "port", "page", "log_level", "log_format", "access_log", "max_connections", "max_connections_per_address", "processes",
-    "data", "url",
+    "host", "port", "page", "log_level", "log_format", "access_log", "max_connections", "max_connections_per_address",
+    "processes", "data", "url",
 )  # fmt: skip
 COMMON = ("url", "data", "json", "quiet")
 COMMON_TEXT = """
