@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 from deployment.generate import Files
@@ -14,6 +16,8 @@ from mangrove.identity.rights import Right
 from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
 
+EXCEPTIONS = Path(__file__).parents[1] / "checks" / "exceptions.toml"
+READ_ELSEWHERE = "other front ends read it"
 HEAD = "// Derived from the service by `make generate`.\n"
 
 
@@ -43,6 +47,18 @@ def generate_kinds() -> Files:
     ]
     head = "\n/** The titles of the kinds of tasks. */\nexport const taskKinds = {\n"
     return {"page/src/text/kinds.ts": HEAD + head + "".join(parts) + "}\n"}
+
+
+def generate_hidden_settings() -> Files:
+    """Derive the settings that the page shows apart: of absent features, and those that only other front ends read."""
+    effects = tomllib.loads(EXCEPTIONS.read_text())["settings_have_an_effect"]
+    absent = sorted(key for key, setting in DECLARED.items() if setting.absent)
+    foreign = sorted(key for key, reason in effects.items() if reason == READ_ELSEWHERE)
+    parts = [
+        _render_names("ABSENT_SETTINGS", "Settings of features that this version does not have.", absent),
+        _render_names("FOREIGN_SETTINGS", "Settings that only other front ends read.", foreign),
+    ]
+    return {"page/src/text/hiddenSettings.ts": HEAD + "\n" + "\n".join(parts)}
 
 
 def _read(members: Iterable[IntEnum] | Iterable[Right]) -> dict[str, int]:

@@ -25,6 +25,7 @@ GENERATORS: tuple[Generator, ...] = (
     events.generate_samples,
     limits.generate_reference,
     page.generate_enums,
+    page.generate_hidden_settings,
     page.generate_kinds,
     page.generate_labels,
     settings.generate_reference,

@@ -5,12 +5,15 @@ import { restoreNames } from '../api/trash'
 import { formatName } from '../text/format'
 import { t } from '../text/language.svelte'
 import { tellFolderChanged } from './changed'
+import type { UndoStack } from './frame/undo'
 import { passwords } from './passwords'
 import { toasts } from './toasts.svelte'
 
-/** Say that entries were removed into the trash, with a button that restores them. */
-export function offerUndo(folder: string, names: readonly string[]): void {
-  toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => void undo(folder, names) })
+/** Say that entries were removed into the trash, with a button that restores them. `steps` remembers it for later. */
+export function offerUndo(folder: string, names: readonly string[], steps: UndoStack): void {
+  const step = () => void undo(folder, names)
+  steps.remember(step)
+  toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => steps.run(step) })
 }
 
 async function undo(folder: string, names: readonly string[]): Promise<void> {

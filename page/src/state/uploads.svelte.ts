@@ -11,6 +11,8 @@ import { Telling } from './uploads/telling'
 import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
 
 export const UPLOAD_CONCURRENCY = 3
+const SMALL_UPLOAD_CONCURRENCY = 6 // browsers open no more connections to one service
+const MAX_SMALL_BYTES = 256 * 1024 // of a file of which more are on their way
 const SHOWN_EVERY = 150 // ms
 
 export type Pause = 'user' | 'signedOut' | 'offline'
@@ -147,7 +149,7 @@ export class UploadQueue {
 
   #start(): void {
     if (this.#waiting.length > 0 && session.user?.username !== this.#owner) this.paused ??= 'signedOut'
-    while (!this.paused && this.#running.size < UPLOAD_CONCURRENCY) {
+    while (!this.paused && this.#running.size < this.#findConcurrency()) {
       const upload = this.#waiting.shift()
       if (!upload) break
       void this.#run(upload)
@@ -157,6 +159,13 @@ export class UploadQueue {
       this.speed.clear()
     }
     this.#show()
+  }
+
+  /** The uploads that may run: more if all of them and the next are small. */
+  #findConcurrency(): number {
+    const isSmall = ({ size }: Upload) => size <= MAX_SMALL_BYTES
+    const next = this.#waiting[0]
+    return next && isSmall(next) && [...this.#running].every(isSmall) ? SMALL_UPLOAD_CONCURRENCY : UPLOAD_CONCURRENCY
   }
 
   async #run(upload: Upload): Promise<void> {

@@ -454,6 +454,7 @@ export const en = {
     wrongLines: (lines: number, count: number) => `There are ${lines} lines for ${count} names.`,
   },
   search: {
+    show: 'Show in its folder',
     clear: 'Clear the filters',
     everywhere: 'Everywhere',
     extensions: 'Extensions',

@@ -16,7 +16,7 @@ export const frame = {
     add: 'Add to favourites',
     remove: 'Remove from favourites',
   },
-  siblings: (name: string) => `Folders beside ${name}`,
+  siblings: 'Folders beside this one',
   noSiblings: 'No other folders',
   upload: 'Upload',
   selectedSize: (size: string) => size,

@@ -17,7 +17,7 @@ export const frame: Texts['frame'] = {
     add: '添加到收藏',
     remove: '从收藏中移除',
   },
-  siblings: (name) => `与 ${name} 同级的文件夹`,
+  siblings: '同级的文件夹',
   noSiblings: '没有其他文件夹',
   upload: '上传',
   selectedSize: (size) => size,

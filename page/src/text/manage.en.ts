@@ -68,9 +68,11 @@ export const manage = {
     find: 'Find a setting',
     forget: (key: string) => `Forget ${key}`,
     group: 'Group',
+    foreign: 'Settings of other front ends',
+    foreignHelp: 'This page does not use these. Other front ends of the same interface read them.',
     groups: {
       access: 'Token',
-      ftp: 'FTP and SFTP server',
+      ftp: 'SFTP and WebDAV',
       global: 'Links and files',
       index: 'Search index',
       ldap: 'LDAP',

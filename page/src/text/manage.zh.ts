@@ -69,9 +69,11 @@ export const manage: typeof texts = {
     find: '查找设置',
     forget: (key) => `删除 ${key}`,
     group: '分组',
+    foreign: '其他前端的设置',
+    foreignHelp: '本页面不使用这些设置，由使用同一接口的其他前端读取。',
     groups: {
       access: '令牌',
-      ftp: 'FTP 与 SFTP 服务',
+      ftp: 'SFTP 与 WebDAV',
       global: '链接与文件',
       index: '搜索索引',
       ldap: 'LDAP',

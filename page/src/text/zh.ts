@@ -442,6 +442,7 @@ export const zh: Texts = {
     wrongLines: (lines, count) => `共 ${lines} 行，但有 ${count} 个名称。`,
   },
   search: {
+    show: '在所在文件夹中显示',
     clear: '清除筛选',
     everywhere: '所有位置',
     extensions: '扩展名',

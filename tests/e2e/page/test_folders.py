@@ -80,12 +80,13 @@ def test_what_cannot_be_had_is_said_and_tried_again(
 ) -> None:
     sign_in(page)
     page.route("**/api/fs/list", lambda route: route.fulfill(json=answer) if answer else route.abort())
-    page.get_by_role("link", name="files").click()
+    page.locator("#content").get_by_role("link", name="files").click()
     page.get_by_text(sentence).wait_for()
     page.screenshot(path=shots / f"problem-{sentence[:6]}-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     page.unroute("**/api/fs/list")
-    page.get_by_role("button", name="Try again").click()
+    if answer:  # after an outage the page tries by itself
+        page.get_by_role("button", name="Try again").click()
     page.get_by_role("grid").wait_for()
     errors.clear()  # the browser itself logs a request that fails
 

@@ -292,7 +292,8 @@ def test_what_cannot_be_had_is_a_sentence_and_is_tried_again(page: Any, errors: 
         assert not re.search(r"[{}<>]|Error|undefined|null", text), text
         assert find_violations(page, AXE) == []
         page.unroute(f"**{call}")
-        page.get_by_role("button", name="Try again").click()
+        if answer is not OFFLINE:  # after an outage the page tries by itself
+            page.get_by_role("button", name="Try again").click()
         alert.wait_for(state="detached")
         page.get_by_role("banner").wait_for()
         page.wait_for_load_state("networkidle")

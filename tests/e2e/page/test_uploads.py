@@ -158,7 +158,7 @@ def test_the_queue_is_paused_continued_and_given_up(
     choose(page, "Upload files", *make_files(tmp_path, *(f"{number}.txt" for number in range(8))))
     row = page.get_by_role("listitem")
     row.filter(has_text="Waiting").first.wait_for()
-    assert row.filter(has_text="0 B / 3 B").count() == 3 == len(held)  # at most three concurrently
+    assert row.filter(has_text="0 B / 3 B").count() == 6 == len(held)  # at most six concurrently
     row.filter(has_text="7.txt").get_by_role("button", name="Cancel").click()
     row.filter(has_text="7.txt").get_by_text("Cancelled").wait_for()
     page.get_by_role("button", name="Pause").click()

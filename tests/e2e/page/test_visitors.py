@@ -30,11 +30,11 @@ def guest(service: Service) -> Iterator[None]:
 @pytest.mark.usefixtures("guest")
 def test_a_guest_looks_around_and_may_sign_in(page: Any) -> None:
     page.goto("/")
-    page.get_by_role("link", name="files").wait_for()
+    page.locator("#content").get_by_role("link", name="files").wait_for()
     assert page.get_by_role("button", name="New folder").count() == 0
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("button", name="Continue as guest").click()
-    page.get_by_role("link", name="files").click()
+    page.locator("#content").get_by_role("link", name="files").click()
     page.get_by_role("button", name="Sign in").click()
     fill_sign_in(page)
     page.wait_for_url("**/@/files")

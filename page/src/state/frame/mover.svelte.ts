@@ -110,7 +110,7 @@ export class Mover {
     }
     const back = () => void this.#moveBack(to, from, names)
     this.undo.remember(back)
-    toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.undo() })
+    toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.run(back) })
   }
 
   async #moveBack(from: string, to: string, names: readonly string[]): Promise<void> {

@@ -8,9 +8,16 @@ export class UndoStack {
 
   /** Undo the last change; false if there is none. */
   undo(): boolean {
-    const step = this.#steps.pop()
-    step?.()
+    const step = this.#steps.at(-1)
+    if (step) this.run(step)
     return step !== undefined
+  }
+
+  /** Undo one of the changes, once. */
+  run(step: () => void): void {
+    if (!this.#steps.includes(step)) return
+    this.#steps = this.#steps.filter((other) => other !== step)
+    step()
   }
 }
 

@@ -42,7 +42,6 @@ export class RubberBand {
     window.addEventListener('pointermove', move, { signal })
     window.addEventListener('pointerup', end, { signal })
     window.addEventListener('pointercancel', end, { signal })
-    window.addEventListener('dragstart', end, { signal })
   }
 
   /** True if the click that is heard is the end of a band. */

@@ -1,0 +1,32 @@
+"""The progress of a task in bytes while it runs."""
+
+from __future__ import annotations
+
+import time
+
+from tests.contract.api import fixtures
+from tests.contract.api.transfer_client import TransferClient
+
+SIZE = 40 << 20
+SPEED_KIB = 8192  # per second
+MAX_BEHIND_SECONDS = 2.0
+
+
+def test_copy_shows_its_bytes_at_most_two_seconds_late(transfers: TransferClient) -> None:
+    (transfers.disk / "large").write_bytes(bytes(SIZE))
+    with fixtures.settings(transfers.admin, max_server_download_speed=str(SPEED_KIB)):
+        id = transfers.carry("copy", "large")
+        began, seen = time.monotonic(), {0: time.monotonic()}
+        while time.monotonic() < began + 30:
+            (row,) = transfers.client.ok("/api/task/copy/info", params={"tid": id})
+            if row["state"] == "succeeded":
+                break
+            seen.setdefault(row["done_bytes"], time.monotonic())
+            assert row["done_bytes"] <= SIZE
+            time.sleep(0.1)
+    times = [*seen.values(), time.monotonic()]
+    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) < MAX_BEHIND_SECONDS + 0.5
+    assert sorted(seen) == list(seen)  # it only grows
+    assert len(seen) >= 4
+    assert (row["done_bytes"], row["total_bytes"], row["done_items"], row["total_items"]) == (SIZE, SIZE, 1, 1)
+    assert row["current_item"] == "large"
