@@ -408,7 +408,9 @@ def test_only_what_one_may_do_is_offered(page: Any, client: Client, folder: str)
     select_row(page, "alpha")
     page.keyboard.press("Shift+F10")
     page.get_by_role("menuitem", name="Open").wait_for()
-    assert page.get_by_role("menuitem").all_inner_texts() == ["Open", "Download", "Copy link", "Versions…"]
+    assert page.get_by_role("menuitem").all_inner_texts() == [
+        "Open", "Download", "Copy link", "Versions…", "Add to favourites",
+    ]  # fmt: skip
     page.keyboard.press("Escape")
     assert page.get_by_role("button", name="New", exact=True).count() == 0
     assert page.get_by_role("button", name="Folder actions").count() == 0

@@ -239,6 +239,7 @@ def test_the_secrets_of_every_driver_are_hidden(page: Any) -> None:
 def test_settings_are_found_changed_and_set_back(page: Any, admin: Client, shots: Path) -> None:
     open_section(page, "settings")
     page.get_by_role("textbox", name="Site title").fill("The house")
+    page.get_by_text("Settings of other front ends").click()
     page_size = page.get_by_role("textbox", name="Default page size")
     page_size.fill("many")
     page.get_by_role("button", name="Save").click()
