@@ -7,6 +7,13 @@ import { defineConfig } from 'vitest/config'
 
 const SMALLEST = 1024 // bytes; below, compression gains nothing
 
+/** The modules that many parts of the page need are one file: as many small ones cost more than the bytes in them. */
+const COMMON = {
+  name: 'common',
+  test: /[\\/]src[\\/](api|parts|state|text)[\\/]|[\\/]node_modules[\\/]svelte[\\/]/,
+  minShareCount: 5,
+}
+
 /** Beside every asset the same as .br and .gz, so that serving one costs no work: made of what was written at last. */
 function compress(): Plugin {
   return {
@@ -44,6 +51,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // a data address would need a wider content security policy
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    rolldownOptions: { output: { codeSplitting: { groups: [COMMON] } } },
   },
   server: { proxy: { '^/(api|d|p|ad|ap|ae|favicon.ico|manifest.json)(/|$)': 'http://127.0.0.1:5244' } },
   test: { include: ['tests/**/*.test.ts'] },
