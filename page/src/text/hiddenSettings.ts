@@ -31,7 +31,6 @@ export const FOREIGN_SETTINGS = [
   'pagination_type',
   'preview_archives_by_default',
   'preview_download_by_default',
-  'readme_autorender',
   'settings_layout',
   'share_icon',
   'share_preview_archives_by_default',
