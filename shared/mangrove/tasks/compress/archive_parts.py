@@ -113,6 +113,6 @@ async def open_parts(run: Run[CompressSpec, CompressCursor]) -> ArchiveParts:
             await drop_partial(run)
         cursor = run.cursor
         run.cursor = CompressCursor(
-            attempt=cursor.attempt, entry_count=cursor.entry_count, partial=cursor.partial,
-            has_receipts=cursor.has_receipts,
+            attempt=cursor.attempt, is_planned=cursor.is_planned, entry_count=cursor.entry_count,
+            partial=cursor.partial, has_receipts=cursor.has_receipts,
         )  # fmt: skip

@@ -28,8 +28,10 @@ class CompressSpec(Spec):
 class CompressCursor(CopyCursor):
     """The progress of the archive at its last stored part."""
 
+    is_planned: bool = False
+    """The list of packed entries is in staging."""
     entry_count: int = 0
-    """The number of rows of the list of packed entries."""
+    """The number of rows of that list."""
     position: int = 0
     """The row of the next or current entry."""
     is_begun: bool = False

@@ -1,7 +1,8 @@
 """The machine that packs files: Plan lists them, Pack makes the archive and stores it, Settle cleans up.
 
 The archive is stored in staging, part by part. After each part the cursor has the next file and its next byte, so at
-most one part is repeated after a worker died. An interrupted Plan begins again, since it only lists entries.
+most one part is repeated after a worker died. An interrupted Plan begins again, since it only lists entries; a finished
+one is not repeated within a run, since a second archive of the same files may have other bytes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ CompressRun: TypeAlias = Run[CompressSpec, CompressCursor]
 
 
 async def plan(run: CompressRun) -> bool:
-    """List the entries to pack."""
+    """List the entries to pack, once in each run of the task."""
     before = run.cursor
+    if before.is_planned and before.attempt == run.task.attempt:
+        return False
     run.cursor = CompressCursor(attempt=run.task.attempt, partial=before.partial, has_receipts=before.has_receipts)
     await abandon_partial(run)  # of an earlier run
     run.view.status = "listing"
@@ -48,7 +51,7 @@ async def plan(run: CompressRun) -> bool:
             if platform().ends_late_steps and not run.has_time():
                 raise ListedTooSlowly("it takes too long to list what is to be packed: pack less at once")
     await rows.flush()
-    run.cursor.entry_count = rows.count
+    run.cursor.entry_count, run.cursor.is_planned = rows.count, True
     run.view.total_bytes = bounds.size
     return False
 
