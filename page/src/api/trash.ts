@@ -1,5 +1,5 @@
 import { call } from './client'
-import type { TrashListing, TrashObject, TrashOutcome } from './schema'
+import type { TrashListing, TrashObject, TrashOutcome, TrashRestored } from './schema'
 
 /** The trash: entries that were removed or replaced, and can be restored. */
 
@@ -21,13 +21,13 @@ export async function findTrashDays(path: string, password: string): Promise<num
 }
 
 /** Restore entries to where they were; one whose name is taken gets a number. */
-export function restore(ids: readonly string[]): Promise<TrashOutcome> {
-  return inParts(ids, (part) => call('post', '/api/fs/trash/restore', { body: { ids: part, overwrite: false } }))
+export function restore(ids: readonly string[]): Promise<TrashRestored> {
+  return restoreInParts(ids, (part) => call('post', '/api/fs/trash/restore', { body: { ids: part, overwrite: false } }))
 }
 
 /** Restore what the user removed last at these names of a folder. */
-export function restoreNames(dir: string, names: readonly string[], password: string): Promise<TrashOutcome> {
-  return inParts(names, (part) => {
+export function restoreNames(dir: string, names: readonly string[], password: string): Promise<TrashRestored> {
+  return restoreInParts(names, (part) => {
     return call('post', '/api/fs/trash/restore', { body: { dir, names: part, password, overwrite: false } })
   })
 }
@@ -68,4 +68,17 @@ async function inParts(
     outcome.failed.push(...failed)
   }
   return outcome
+}
+
+async function restoreInParts(
+  items: readonly string[],
+  send: (part: string[]) => Promise<TrashRestored>,
+): Promise<TrashRestored> {
+  let task: TrashRestored['task'] = null
+  const outcome = await inParts(items, async (part) => {
+    const restored = await send(part)
+    task ??= restored.task
+    return restored
+  })
+  return { ...outcome, task }
 }

@@ -1,6 +1,6 @@
 import { baseName, parent } from '../api/paths'
 import { asProblem } from '../api/problem'
-import type { TrashOutcome } from '../api/schema'
+import type { TrashRestored } from '../api/schema'
 import { restoreNames } from '../api/trash'
 import { formatName } from '../text/format'
 import { t } from '../text/language.svelte'
@@ -24,8 +24,8 @@ async function undo(folder: string, names: readonly string[]): Promise<void> {
   }
 }
 
-/** Say what was restored, and under which name one that was taken; list the folders again. */
-export function tellRestored({ done, failed }: TrashOutcome): void {
+/** Say what was restored, that a task restores the rest, and under which name one that was taken; list the folders again. */
+export function tellRestored({ done, failed, task }: TrashRestored): void {
   const text = t().trash
   for (const folder of new Set(done.map(({ path }) => parent(path)))) {
     tellFolderChanged(
@@ -35,6 +35,7 @@ export function tellRestored({ done, failed }: TrashOutcome): void {
   }
   const [first] = done
   if (failed.length > 0) toasts.show('failed', text.notRestored(failed.length, failed[0]?.message ?? ''))
+  else if (task) toasts.show('done', text.restoring)
   else if (done.length === 1 && first) toasts.show('done', text.restoredTo(formatName(first.path)))
   else if (done.length > 0) toasts.show('done', text.restored(done.length))
   else toasts.show('failed', text.nothing)

@@ -206,6 +206,11 @@ export const helps: Record<string, string> = {
     '接受服务器的任何证书。此时连接可能被截取。',
   'Days for which removed entries can be restored from the trash; 0: removals are final':
     '已删除的条目可从回收站恢复的天数；0 表示直接删除。',
+  'Days for which removed entries can be restored from the trash; 0: removals are final. Files are moved into the trash one after the other.':
+    '已删除的条目可从回收站恢复的天数；0 表示直接删除。文件逐个移入回收站。',
+  'Days for which removed entries can be restored from the trash; 0: removals are final. Without versioning, files are moved into the trash one after the other.':
+    '已删除的条目可从回收站恢复的天数；0 表示直接删除。未启用版本控制时，文件逐个移入回收站。',
+  'This storage has no trash: removals are final.': '此存储没有回收站：删除后无法恢复。',
   'MiB that the trash may have; beyond that its oldest entries are deleted. 0: no limit':
     '回收站的最大大小（MiB），超出时删除最早的条目；0 表示不限。',
   'How many older versions of a file are kept when it is replaced; 0: none':

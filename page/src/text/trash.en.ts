@@ -31,6 +31,7 @@ export const trash = {
   restore: 'Restore',
   restored: (count: number) => `${count} entries restored`,
   restoredTo: (path: string) => `Restored: ${path}`,
+  restoring: 'The restore takes longer. It continues as a task.',
   restoreOne: (name: string) => `Restore ${name}`,
   title: 'Trash',
   undo: 'Undo',

@@ -27,6 +27,7 @@ export const trash: Texts['trash'] = {
   restore: '恢复',
   restored: (count) => `已恢复 ${count} 项`,
   restoredTo: (path) => `已恢复：${path}`,
+  restoring: '恢复需要较长时间，将作为任务继续进行。',
   restoreOne: (name) => `恢复 ${name}`,
   title: '回收站',
   undo: '撤销',

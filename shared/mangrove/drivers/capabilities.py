@@ -45,6 +45,10 @@ class Capabilities:
     get_checksums: bool = False
 
 
+NO_TRASH = "info|This storage has no trash: removals are final."
+"""The alert of storages that can neither rename nor copy, or that the service itself makes up."""
+
+
 @dataclass(frozen=True, slots=True)
 class DriverConfig:
     """The configuration of a kind of storage: facts that the service and clients need before a storage is started."""

@@ -15,6 +15,7 @@ from mangrove.drivers.capabilities import DriverConfig
 from mangrove.drivers.context import Redirects
 
 Default = bool | int | str | None
+TRASH_HELP = "Days for which removed entries can be restored from the trash; 0: removals are final"
 
 
 class FormItem(NamedTuple):
@@ -124,13 +125,16 @@ class TrashOptions(Options):
     A storage that was made before has none of them: all are 0, so that removals are final.
     """
 
-    trash_days: int = option(
-        30, help="Days for which removed entries can be restored from the trash; 0: removals are final"
-    )
+    trash_days: int = option(30, help=TRASH_HELP)
     trash_max_size: int = option(
         0, help="MiB that the trash may have; beyond that its oldest entries are deleted. 0: no limit"
     )
     keep_versions: int = option(0, help="How many older versions of a file are kept when it is replaced; 0: none")
+
+
+def moving_trash_option() -> Any:
+    """Declare `trash_days` for storages that move files into the trash one after the other."""
+    return option(30, help=f"{TRASH_HELP}. Files are moved into the trash one after the other.")
 
 
 def _list_options(kind: Any) -> list[_Option]:

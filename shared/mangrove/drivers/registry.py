@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, ResourceNotFound
+from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.drivers.base import Driver, DriverContext, Redirects
 
 
@@ -84,6 +85,24 @@ def find_redirects(name: str, addition: str) -> Redirects | None:
     except Problem:
         return None  # it does not start either
     return options.read_redirects()
+
+
+def refuse_trash(name: str, addition: str) -> None:
+    """Raise BadRequest for options of a trash in the JSON text `addition` of a driver without one."""
+    try:
+        values = json.loads(addition or "{}")
+    except ValueError:
+        return  # the driver does not start either
+    known = {item.name for item in load(name).Options.list_form_items()}
+    for option in ("trash_days", "trash_max_size", "keep_versions"):
+        if isinstance(values, dict) and values.get(option) and option not in known:
+            raise BadRequest(f"option {option}: {name} storages do not have it{_explain_refusal(name, known)}")
+
+
+def _explain_refusal(name: str, known: Set[str]) -> str:
+    if shows_others(name):
+        return "; set it at the storage behind"
+    return "" if "trash_days" in known else "; their removals are final"
 
 
 def build_template(name: str) -> dict[str, Any]:

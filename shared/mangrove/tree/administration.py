@@ -56,9 +56,11 @@ def get(id: int) -> Storage:
 def _validate(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the normalised fields of a record.
 
-    Raise BadRequest for a value that is not a choice, NotSupported for a driver that cannot work here.
+    Raise BadRequest for a value that is not a choice, or for a trash that the driver does not have; NotSupported for a
+    driver that cannot work here.
     """
     mounts.check_home(fields["driver"])
+    registry.refuse_trash(fields["driver"], fields["addition"])
     for name, choices in _CHOICES.items():
         if fields[name] not in choices:
             raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}, not [{fields[name][:40]}]")

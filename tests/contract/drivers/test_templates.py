@@ -7,6 +7,7 @@ import json
 import pytest
 
 from mangrove.drivers import registry
+from mangrove.drivers.capabilities import NO_TRASH
 
 ITEM = {"name": str, "type": str, "default": str, "options": str, "required": bool, "help": str}
 CONFIG = {
@@ -41,7 +42,8 @@ def test_a_template_has_every_field_with_its_type(name: str) -> None:
 )  # fmt: skip
 def test_config_objects(name: str, only_proxy: bool, no_cache: bool, default_root: str, others: set[str]) -> None:
     config = registry.build_template(name)["config"]
-    assert (config["name"], config["alert"], config["default_root"]) == (name, "", default_root)
+    alert = NO_TRASH if name in ("UrlTree", "Virtual") else ""
+    assert (config["name"], config["alert"], config["default_root"]) == (name, alert, default_root)
     expected = {"local_sort"} | others | {key for key in ("only_proxy", "no_cache") if locals()[key]}
     assert {key for key, value in config.items() if value is True} == expected
 

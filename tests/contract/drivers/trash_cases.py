@@ -66,6 +66,17 @@ async def keep_versions(driver: Any) -> None:
     assert await driver.has_versions()
 
 
+@needs("versions", "move", "write", "makedirs", "remove")
+async def a_bucket_shows_the_folder_of_the_trash_to_nobody(driver: Any) -> None:
+    await make_tree(driver, ["/d"], ["/d/f", "/g"])
+    await driver.makedirs(ENTRY_FOLDER)
+    await driver.move(P("/d/f"), ENTRY_FOLDER / "f")
+    await check_file(driver, str(ENTRY_FOLDER / "f"), b"/d/f")
+    assert await names(driver, "/") == ["d", "g"]
+    assert [entry.name for entry in (await driver.list_page(P("/"))).entries] == ["d", "g"]
+    assert [entry.name for entry in (await driver.list_range(P("/"), "", 10)).entries] == ["d", "g"]
+
+
 @needs("versions", "write")
 async def versions_of_a_file_are_listed_and_come_back(driver: Any) -> None:
     await keep_versions(driver)

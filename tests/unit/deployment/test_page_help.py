@@ -18,7 +18,7 @@ def list_help_texts() -> set[str]:
     for name in registry.list_names():
         driver = registry.load(name)
         items = [*driver.Options.list_form_items(), *list_common_items(driver.config)]
-        texts |= {item.help for item in items}
+        texts |= {item.help for item in items} | {driver.config.alert.rpartition("|")[2]}
     return texts
 
 

@@ -103,6 +103,8 @@ def run_and_kill(task_env: TaskEnv, task: Task, checkpoint: str) -> None:
 def test_removed_folder_is_moved_and_restored_whole(task_env: TaskEnv, bucket: Bucket) -> None:
     assert remove(task_env, bucket) == []
     assert (list_shown(bucket), list_hidden(bucket)) == ({}, sorted(FILES.values()))
+    listing = task_env.do(task_env.access(bucket.mount, Right.READ).list_folder())
+    assert list(listing.entries) == []
     (item,) = find_items(task_env)
     assert (item.access.path, item.entry.is_dir) == (f"{bucket.mount}/d", True)
     assert item.entry.remover == task_env.caller().user.username

@@ -17,7 +17,7 @@ from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
 from mangrove.core.chunked import stream
-from mangrove.core.paths import TreePath
+from mangrove.core.paths import TreePath, is_trash_name
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, StorageProblem
 from mangrove.drivers.base import Capabilities, Driver, DriverContext, Entry
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
@@ -25,7 +25,7 @@ from mangrove.drivers.clouds.transfer import open_ranges, pass_check
 from mangrove.drivers.options import Options
 from mangrove.drivers.refusals import refuse_changed
 
-OWN_OPTIONS = {"root_folder_path", "sign_url_expire"}  # not of opendal
+OWN_OPTIONS = {"root_folder_path", "sign_url_expire", "trash_days"}  # not of opendal
 LISTING_BATCH_ENTRIES = 1000
 ANSWER_TIMEOUT_SECONDS = 8.0  # for the first byte of an answer, including all attempts
 COPY_TIMEOUT_SECONDS = 600.0  # for copies; uploads have a limit by their size
@@ -126,7 +126,7 @@ class Cloud(Driver):
                 async for item in await self.quick.list(prefix):
                     exists = True
                     name = item.path[start:].rstrip("/")
-                    if is_valid_name(name):
+                    if is_valid_name(name) and not is_trash_name(name):
                         batch.append(self.make_entry(name, item.metadata))
                     if len(batch) >= LISTING_BATCH_ENTRIES:
                         yield batch

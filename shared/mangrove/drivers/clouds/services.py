@@ -11,10 +11,11 @@ from urllib.parse import quote
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import DriverConfig, Entry
+from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.clouds.driver import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.clouds.kinds import Drive, LinkingCloud, ObjectStore, WritableCloud
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import Options, moving_trash_option, option
 
 IF_MATCH = {"has_etags": True, "reads_if_match": True}
 NO_CONFIG_FILE = (("disable_config_load", "true"),)
@@ -29,6 +30,9 @@ def make_service(
     `options` are the fields of its form after the root folder: a string, or a pair of a type and a field. `facts` are
     attributes of `Cloud`.
     """
+    capabilities = bases[-1].capabilities
+    if capabilities.move:
+        options = {**options, "trash_days": (int, moving_trash_option())}
     kinds = {field: declared[0] if isinstance(declared, tuple) else str for field, declared in options.items()}
     fields = {field: declared[1] if isinstance(declared, tuple) else declared for field, declared in options.items()}
     form = type(
@@ -45,12 +49,13 @@ def make_service(
     config = DriverConfig(
         only_proxy=not has_links,
         default_root="/",
+        alert="" if capabilities.move else NO_TRASH,
         check_status=True,
         direct_lookup=True,
     )
     body = {
         "__module__": __name__, "name": name, "Options": form, "config": config, "scheme": scheme,
-        "capabilities": replace(bases[-1].capabilities, link=has_links), **facts,
+        "capabilities": replace(capabilities, link=has_links), **facts,
     }  # fmt: skip
     return type(name, tuple(bases), body)
 

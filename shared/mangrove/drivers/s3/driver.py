@@ -12,7 +12,7 @@ from mangrove.core import deadlines
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.http import format_content_disposition
-from mangrove.core.paths import TreePath
+from mangrove.core.paths import TreePath, is_trash_name
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
     EntryChanged,
@@ -141,7 +141,8 @@ class S3(VersionedBucket):
         return self._make_page(await self.call.list_page(prefix, "", after=after and prefix + after, most=most))
 
     def _make_page(self, page: pages.Page) -> EntriesPage:
-        entries = [Entry(name, 0, self.context.modified, True) for name in page.folders]
+        folders = [name for name in page.folders if not is_trash_name(name)]
+        entries = [Entry(name, 0, self.context.modified, True) for name in folders]
         entries += [entry for entry in page.files if entry.name not in ("", self._placeholder)]
         return EntriesPage(entries, page.next_start)
 

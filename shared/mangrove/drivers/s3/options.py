@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mangrove.drivers.options import Options, option
+from mangrove.drivers.options import TRASH_HELP, Options, option
 
 
 class S3Options(Options):
@@ -27,9 +27,7 @@ class S3Options(Options):
     direct_upload_host: str = option()
     user_agent: str = option(help="Custom User-Agent for S3 requests.")
     trash_days: int = option(
-        30,
-        help="Days for which removed entries can be restored from the trash, in a bucket with versioning; 0, or "
-        "without versioning: removals are final",
+        30, help=f"{TRASH_HELP}. Without versioning, files are moved into the trash one after the other."
     )
 
 
