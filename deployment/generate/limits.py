@@ -180,6 +180,8 @@ LIST: Sequence[Limit] = [
         ("entries that are emptied", "tree.trash.entries:MAX_ENTRIES_PER_EMPTYING", "entries", "request"),
         ("id of a version", "tree.trash.versions:MAX_ID_LENGTH", "characters", "request"),
         ("versions", "tree.trash.keeping:MAX_VERSIONS_PER_FILE", "versions", "file"),
+        ("entries after a clean-up", "tree.trash.repair:MAX_ENTRIES_PER_STORAGE", "entries", "storage"),
+        ("entries that one user removed", "tree.trash.repair:MAX_ENTRIES_PER_OWNER", "entries", "storage"),
     ),
     *_make(
         "Search",

@@ -88,6 +88,11 @@ class Intent:
     began: float
     """Seconds since the epoch."""
 
+    @property
+    def key(self) -> str:
+        """The sort key. Keys sort by the time of removal."""
+        return _make_intent_key(self.entry)
+
 
 class OwnerIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
     """The entries that a user removed."""
@@ -189,9 +194,9 @@ def set_size(entry: TrashEntry, size: int) -> TrashEntry:
     return measured
 
 
-def list_intents(limit: int) -> list[Intent]:
-    """Return the first intents."""
-    rows = _query(INTENTS, "", limit, is_newest_first=False)
+def list_intents(limit: int, *, start: str = "") -> list[Intent]:
+    """Return the first intents after the key `start`."""
+    rows = _query(INTENTS, start, limit, is_newest_first=False)
     contents = [(_load(content["entry"]), content) for content in map(_read_content, rows)]
     return [Intent(entry, Action(content["action"]), content["began"]) for entry, content in contents]
 

@@ -17,7 +17,7 @@ from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
 from mangrove.records import trash
-from mangrove.records.trash import Action, TrashKind
+from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree import access, mounts
 from mangrove.tree.listing import entries as listed
 from mangrove.tree.operations import changes, transfers, uploads
@@ -335,6 +335,48 @@ def test_sweep_deletes_the_oldest_of_a_trash_that_is_too_large(tree: TreeEnv) ->
         remove(tree, name)
     tree.run(repair.sweep())
     assert [item.access.path.name for item in find_items(tree)] == ["new.txt", "newer"]
+
+
+def make_entry(number: int, owner: int) -> TrashEntry:
+    return TrashEntry(f"{number:028x}", 1, f"/{number}", False, 1, 0.0, owner, "u", TrashKind.REMOVED)
+
+
+def test_largest_trash_of_a_user_and_of_a_storage_is_admitted() -> None:
+    limits = repair.TrashLimits(0)
+    owners = repair.MAX_ENTRIES_PER_STORAGE // repair.MAX_ENTRIES_PER_OWNER
+    entries_of_owners = (
+        make_entry(number, owner) for number in range(repair.MAX_ENTRIES_PER_OWNER) for owner in range(owners)
+    )
+    assert all(limits.admits(entry, 1) for entry in entries_of_owners)
+    assert not limits.admits(make_entry(0, owners), 1)
+    limits = repair.TrashLimits(0)
+    assert all(limits.admits(make_entry(number, 1), 1) for number in range(repair.MAX_ENTRIES_PER_OWNER))
+    assert (limits.admits(make_entry(0, 1), 1), limits.admits(make_entry(0, 2), 1)) == (False, True)
+
+
+def test_sweep_deletes_the_oldest_entries_of_a_user_beyond_the_limit(
+    tree: TreeEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = mount(tree, "1", "2", "3", "other")
+    for name in ("1", "2", "3"):
+        remove(tree, name)
+    tree.user = replace(tree.user, id=tree.user.id + 1)
+    remove(tree, "other")
+    monkeypatch.setattr(repair, "MAX_ENTRIES_PER_OWNER", 2)
+    tree.run(repair.sweep())
+    assert [item.access.path.name for item in find_items(tree, "/disk")] == ["other", "3", "2"]
+    assert len(os.listdir(root / TRASH)) == 3
+
+
+def test_sweep_settles_more_intents_than_a_page_has(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = mount(tree, *map(str, range(5)))
+    for name in range(5):
+        remove(tree, str(name))
+    trash.add_intents([item.entry for item in find_items(tree)], Action.DELETE)
+    change_intents(tree, monkeypatch)
+    monkeypatch.setattr(repair, "MAX_INTENTS_PER_CALL", 2)
+    tree.run(repair.sweep())
+    assert (trash.list_intents(10), os.listdir(root / TRASH)) == ([], [])
 
 
 def test_versions_of_a_file_are_kept_up_to_the_limit(tree: TreeEnv) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel, gather_all
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageFull, StorageProblem
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
@@ -75,10 +75,10 @@ class TrashDriver(WrappingDriver):
 
     async def _set_aside(self, path: TreePath, record: TrashEntry, *, keep: bool) -> bool:
         """Move an entry to its path in the trash. Return True if it also keeps its old path."""
-        await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
-        pass_checkpoint("trash.intended")
         try:
-            await self.driver.makedirs(get_folder(record))
+            add_intent = asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
+            await gather_all([add_intent, self.driver.makedirs(get_folder(record))])
+            pass_checkpoint("trash.intended")
             return await self.driver.set_aside(path, get_path(record), keep=keep)
         except Problem:
             with suppress(Problem):

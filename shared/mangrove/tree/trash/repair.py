@@ -1,11 +1,13 @@
-"""Repair of the trash after a process died, and deletion of entries that exceed its age or size."""
+"""Repair of the trash after a process died, and deletion of entries that exceed its age, number or size."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from mangrove import configuration
 from mangrove.core.paths import TreePath
@@ -33,6 +35,9 @@ FINISHING_SECONDS = 2.0  # after which a listing checks an intent
 ROWS_PER_READ = 500
 MAX_MEASURED_ENTRIES = 1_000_000  # of a folder in the trash
 MAX_VERSIONS_PER_SWEEP = 10_000  # of a storage that are checked
+MAX_ENTRIES_PER_STORAGE = 200_000  # in the trash of a storage after a clean-up
+MAX_ENTRIES_PER_OWNER = 50_000  # the same, of the user who removed them
+MAX_INTENT_PAGES = 100  # settled in a clean-up
 MIB = 1 << 20
 DAY_SECONDS = 24 * 3600
 ORPHANED_VERSION_DAYS = 30  # minimum for the versions of a file that does not exist any more
@@ -55,7 +60,7 @@ async def finish_removals() -> None:
 
 
 async def sweep() -> None:
-    """Settle the intents of processes that died. Delete entries that exceed the age or the size of the trash."""
+    """Settle the intents of processes that died. Delete entries that exceed the limits of the trash."""
     await _settle_intents()
     for mount in (await mounts.ready()).mounts:
         with suppress(Problem):
@@ -68,16 +73,27 @@ async def _settle_intents() -> None:
     before = time.time() - ABANDONED_SECONDS
     known = {storage.id for storage in (await configuration.get()).storages}
     table = await mounts.ready()
-    for intent in await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_CALL):
-        if intent.began > before:
-            continue
-        if intent.entry.storage_id not in known:
-            await asyncio.to_thread(trash.forget, [intent.entry])
-        elif (mount := table.by_id.get(intent.entry.storage_id)) is not None:
-            try:
-                await _settle(intent, await mount.get_driver())
-            except Problem as problem:
-                log_warning("a change of the trash waits", reason=problem.message)
+    start = ""
+    for _ in range(MAX_INTENT_PAGES):
+        intents = await asyncio.to_thread(trash.list_intents, MAX_INTENTS_PER_CALL, start=start)
+        for intent in intents:
+            mount = table.by_id.get(intent.entry.storage_id)
+            if intent.began > before:
+                continue
+            if intent.entry.storage_id not in known:
+                await asyncio.to_thread(trash.forget, [intent.entry])
+            elif mount is not None:
+                await _try_to_settle(intent, mount)
+        if len(intents) < MAX_INTENTS_PER_CALL:
+            return
+        start = intents[-1].key
+
+
+async def _try_to_settle(intent: Intent, mount: Mount) -> None:
+    try:
+        await _settle(intent, await mount.get_driver())
+    except Problem as problem:
+        log_warning("a change of the trash waits", reason=problem.message)
 
 
 async def _settle(intent: Intent, driver: Driver) -> None:
@@ -92,9 +108,7 @@ async def _sweep_storage(mount: Mount, driver: Driver) -> None:
     days = read_option(driver, "trash_days")
     if days > 0:
         await _delete_expired(mount.storage.id, driver, trash.make_first_id(time.time() - days * DAY_SECONDS))
-    max_size = read_option(driver, "trash_max_size")
-    if max_size > 0:
-        await _limit_size(mount.storage.id, driver, max_size * MIB)
+    await _delete_excess(mount.storage.id, driver, TrashLimits(max(read_option(driver, "trash_max_size"), 0) * MIB))
     await _delete_orphaned_versions(mount.storage.id, driver, max(days, ORPHANED_VERSION_DAYS))
 
 
@@ -113,15 +127,37 @@ async def _delete(driver: Driver, rows: Sequence[TrashEntry]) -> None:
     await delete(driver, [row for row in rows if not keeps_versions(driver, row)])
 
 
-async def _limit_size(storage_id: int, driver: Driver, max_bytes: int) -> None:
-    """Delete the oldest entries until the trash is within its size."""
-    total, start = 0, ""
+@dataclass(slots=True)
+class TrashLimits:
+    """The limits of the trash of a storage, and the counts of the entries that were admitted, the newest first."""
+
+    max_bytes: int
+    """0 for no limit."""
+    total_bytes: int = 0
+    count: int = 0
+    owner_counts: Counter[int] = field(default_factory=Counter)
+
+    def admits(self, entry: TrashEntry, size: int) -> bool:
+        """Count an entry. False if it exceeds a limit together with the newer entries."""
+        self.count += 1
+        self.owner_counts[entry.owner] += 1
+        self.total_bytes += size
+        return (
+            self.count <= MAX_ENTRIES_PER_STORAGE
+            and self.owner_counts[entry.owner] <= MAX_ENTRIES_PER_OWNER
+            and not 0 < self.max_bytes < self.total_bytes
+        )
+
+
+async def _delete_excess(storage_id: int, driver: Driver, limits: TrashLimits) -> None:
+    """Delete the oldest entries until the trash is within its limits."""
+    start = ""
     while rows := await asyncio.to_thread(trash.list_of, storage_id, ROWS_PER_READ, start=start):
         excess: list[TrashEntry] = []
         for row in rows:
-            total += await _measure(row, driver)
-            excess += [row] if total > max_bytes else []
-        await delete(driver, excess)
+            size = await _measure(row, driver) if limits.max_bytes > 0 else 0
+            excess += [] if limits.admits(row, size) else [row]
+        await _delete(driver, excess)
         start = rows[-1].id
 
 
