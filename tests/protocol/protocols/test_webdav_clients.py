@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from mangrove.core.paths import TRASH
 from tests.protocol.protocols.people import ALL, Place, run
 from tests.support.proc import get_pss
 from tests.support.service import HttpClient
@@ -38,16 +40,42 @@ def dav(place: Place) -> Iterator[HttpClient]:
         yield client
 
 
-@need("litmus")
-@pytest.mark.parametrize("suite", ["basic", "copymove", "props", "locks", "http"])
-def test_litmus_passes(place: Place, dav: HttpClient, tmp_path: Path, suite: str) -> None:
-    command = ["litmus", f"{place.service.address}/dav/disk/", "dana", PASSWORD]
+@pytest.fixture(scope="module")
+def trash(place: Place) -> Path:
+    """The folder of a storage at /trash that keeps what is removed, and two versions of a file."""
+    root = place.folder / "trash"
+    root.mkdir()
+    options = {"root_folder_path": str(root), "show_hidden": True, "trash_days": 30, "keep_versions": 2}
+    place.admin.ok("/api/admin/storage/create", mount_path="/trash", driver="Local", addition=json.dumps(options))
+    return root
+
+
+LITMUS = ["basic", "copymove", "props", "locks", "http"]
+
+
+def run_litmus(address: str, suite: str, folder: Path) -> None:
+    command = ["litmus", address, "dana", PASSWORD]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=os.environ | {"TESTS": suite}
+        command, capture_output=True, text=True, timeout=300, cwd=folder, env=os.environ | {"TESTS": suite}
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     counts = re.search(r"of (\d+) tests run: (\d+) passed, 0 failed", done.stdout)
     assert counts is not None and counts[1] == counts[2], done.stdout
+
+
+@need("litmus")
+@pytest.mark.parametrize("suite", LITMUS)
+def test_litmus_passes(place: Place, dav: HttpClient, tmp_path: Path, suite: str) -> None:
+    run_litmus(f"{place.service.address}/dav/disk/", suite, tmp_path)
+
+
+@need("litmus")
+@pytest.mark.parametrize("suite", LITMUS)
+def test_litmus_passes_with_a_trash(place: Place, dav: HttpClient, trash: Path, tmp_path: Path, suite: str) -> None:
+    run_litmus(f"{place.service.address}/dav/trash/", suite, tmp_path)
+    shown = dav.request("PROPFIND", "/trash/", headers={"depth": "1"}).text
+    assert (trash / TRASH).is_dir() and TRASH not in shown
+    assert dav.request("PROPFIND", f"/trash/{TRASH}/", headers={"depth": "0"}).status_code == 404
 
 
 def test_rclone_copies_checks_moves_and_clears(place: Place, dav: HttpClient, tmp_path: Path) -> None:
