@@ -37,6 +37,7 @@ WITHOUT_KEY = {
     ("HEAD", ""): "ListBucket",
     ("GET", "uploads"): "ListBucketMultipartUploads",
     ("GET", "versions"): "ListBucketVersions",
+    ("GET", "versioning"): "GetBucketVersioning",
     ("POST", "delete"): "DeleteObject",
 }
 SERVICES = {"secretsmanager": "secretsmanager", "AWSStepFunctions": "states"}
@@ -46,7 +47,7 @@ S3_WORDS = {DENIED: ("AccessDenied", 403), THROTTLED: ("SlowDown", 503)}
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",
-    "fetch-owner", "x-id", "max-parts", "part-number-marker", "key-marker", "version-id-marker",
+    "fetch-owner", "x-id", "max-parts", "part-number-marker", "key-marker", "version-id-marker", "versionId",
 }  # fmt: skip
 
 
@@ -103,6 +104,7 @@ def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes
     url = urlsplit(path)
     object_path = unquote(url.path.lstrip("/"))
     bucket, _, key = object_path.partition("/")
+    of_version = "Version" if key and "versionId" in dict(parse_qsl(url.query)) else ""
     subresources = {name for name, _ in parse_qsl(url.query, keep_blank_values=True)} - PARAMETERS
     call = method, ",".join(sorted(name for name in subresources if not name.startswith(("X-Amz-", "response-"))))
     action = "s3:" + (WITH_KEY if key else WITHOUT_KEY).get(call, f"unknown {call}")
@@ -110,10 +112,11 @@ def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes
         objects = ElementTree.fromstring(body).iterfind(".//{*}Object")
         rights = {(action + _tell_version(element), f"{bucket}/{element.findtext('{*}Key')}") for element in objects}
     else:
-        rights = {(action, object_path if key else bucket)}
+        rights = {(action + of_version, object_path if key else bucket)}
     rights |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
     if source := headers.get("x-amz-copy-source"):
-        rights.add(("s3:GetObject", unquote(source).lstrip("/")))
+        source_path, _, version = source.partition("?versionId=")
+        rights.add((f"s3:GetObject{'Version' if version else ''}", unquote(source_path).lstrip("/")))
     return rights
 
 

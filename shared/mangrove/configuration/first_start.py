@@ -77,6 +77,8 @@ def _create_files_storage(data: Path | None) -> None:
         region = os.environ.get("AWS_REGION", "us-east-1")
         driver = "S3"
         addition = {"bucket": bucket, "region": region, "endpoint": "", "root_folder_path": "/", "sign_url_expire": 4}
+        if os.environ.get("MANGROVE_PROTECTION") == "on":  # with it, the template gives the bucket versions
+            addition["trash_days"] = TRASH_DAYS
     else:
         return
     if any(storage.mount_path == "/files" for storage in storages.all()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,3 +70,14 @@ def test_a_short_password_of_the_administrator_is_known_at_the_next_start(tmp_pa
     admin = next(user for user in users.all() if user.role == 2)
     users.change(admin.id, has_short_password=False)
     assert first_start.find_short_password() is None
+
+
+@pytest.mark.parametrize(("protection", "days"), [("on", first_start.TRASH_DAYS), ("off", None)])
+def test_first_bucket_has_a_trash_if_it_has_versions(
+    monkeypatch: pytest.MonkeyPatch, protection: str, days: int | None
+) -> None:
+    monkeypatch.setenv("MANGROVE_FILES_BUCKET", "files")
+    monkeypatch.setenv("MANGROVE_PROTECTION", protection)
+    first_start.run(None, "a password", lambda plain: f"<{plain}>", 0x71FF)
+    (storage,) = storages.all()
+    assert (storage.driver, json.loads(storage.addition).get("trash_days")) == ("S3", days)
