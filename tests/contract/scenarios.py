@@ -267,7 +267,7 @@ def files(admin: Person) -> None:
 
 
 def use_trash(admin: Person) -> None:
-    """What the bucket keeps in its versions is listed, read, restored and deleted.
+    """List, read, restore and delete what the bucket keeps in its versions.
 
     It has no versions before and afterwards: moto lists the folders of removed objects then.
     """
