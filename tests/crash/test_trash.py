@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +15,7 @@ import pytest
 from mangrove.core import checkpoints
 from mangrove.drivers.part_names import TRASH
 from mangrove.tree.trash.repair import FINISHING_SECONDS
+from tests import servers
 from tests.support.service import Client, Service, start_service
 from tests.support.waiting import wait_until
 
@@ -136,6 +138,49 @@ def test_restore_killed_after_the_rename_has_the_folder(disk: Disk) -> None:
     restore(disk.client)
     assert disk.read() == CONTENT
     assert disk.list_trash() == []
+
+
+@pytest.fixture
+def bucket(disk: Disk) -> Iterator[Any]:
+    """A bucket without versioning at /bucket, by its client."""
+    with servers.moto_s3() as endpoint:
+        client, options = servers.make_client("s3", endpoint), servers.s3_options(endpoint, "bucket", trash_days=30)
+        client.create_bucket(Bucket="bucket")
+        addition = json.dumps(options)
+        disk.client.ok("/api/admin/storage/create", mount_path="/bucket", driver="S3", addition=addition)
+        for name, content in CONTENT.items():
+            client.put_object(Bucket="bucket", Key=f"d/{name}", Body=content)
+        yield client
+
+
+def read_bucket(client: Any) -> list[bytes]:
+    keys = [item["Key"] for item in client.list_objects_v2(Bucket="bucket")["Contents"]]
+    contents = [client.get_object(Bucket="bucket", Key=key)["Body"].read() for key in keys]
+    return sorted(content for content in contents if content)
+
+
+@pytest.mark.parametrize("checkpoint", ["trash.intended", "trash.moving", "trash.moved"])
+def test_removal_from_a_bucket_that_is_killed_continues(disk: Disk, bucket: Any, checkpoint: str) -> None:
+    disk.kill_at(checkpoint, lambda client: client.post("/api/fs/remove", dir="/bucket", names=["d"]))
+    assert read_bucket(bucket) == sorted(CONTENT.values())
+    disk.client.ok("/api/fs/remove", dir="/bucket", names=["d"])
+    (row,) = disk.client.ok("/api/fs/trash/list", path="/bucket")["content"]
+    assert (row["path"], row["is_dir"]) == ("/bucket/d", True)
+    assert disk.client.ok("/api/fs/trash/restore", ids=[row["id"]])["done"] == [{"id": row["id"], "path": "/bucket/d"}]
+    assert read_bucket(bucket) == sorted(CONTENT.values())
+    assert [entry["name"] for entry in disk.client.ok("/api/fs/list", path="/bucket/d")["content"]] == ["sub", "a.txt"]
+
+
+@pytest.mark.parametrize("checkpoint", ["trash.restoring", "trash.moving", "trash.restored"])
+def test_restore_to_a_bucket_that_is_killed_continues(disk: Disk, bucket: Any, checkpoint: str) -> None:
+    disk.client.ok("/api/fs/remove", dir="/bucket", names=["d"])
+    (row,) = disk.client.ok("/api/fs/trash/list", path="/bucket")["content"]
+    disk.kill_at(checkpoint, lambda client: client.post("/api/fs/trash/restore", ids=[row["id"]]))
+    assert read_bucket(bucket) == sorted(CONTENT.values())
+    disk.client.ok("/api/fs/trash/restore", ids=[row["id"]])
+    assert read_bucket(bucket) == sorted(CONTENT.values())
+    assert [entry["name"] for entry in disk.client.ok("/api/fs/list", path="/bucket/d")["content"]] == ["sub", "a.txt"]
+    assert disk.client.ok("/api/fs/trash/list", path="/bucket")["content"] == []
 
 
 def test_deletion_killed_before_it_happens_is_not_listed(disk: Disk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import OutOfTime, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH
+from mangrove.drivers.s3 import copy
 from mangrove.identity.rights import Right
 from mangrove.records import trash
 from mangrove.records.tasks.model import Task
@@ -26,6 +28,7 @@ from mangrove.tree.trash import entries, moving, repair, restoring
 from mangrove.tree.trash.entries import Outcome, TrashItem, TrashQuery
 from tests.support.task_env import Bucket, TaskEnv
 
+LARGE_BYTES = 12 << 20
 SUCCEEDED = (State.SUCCEEDED, "")
 FILES = {f"d/{folder}/{number}": f"{folder} {number}".encode() for folder in ("a", "b/c") for number in range(6)}
 
@@ -227,6 +230,25 @@ def test_removal_that_is_abandoned_shows_what_is_in_the_trash(
     remove(task_env, bucket)
     assert {other.id for other in find_items(task_env)} > {item.id}
     assert len(list_hidden(bucket)) == len(FILES)
+
+
+def test_file_that_is_too_large_for_one_copy_is_moved_by_a_task(
+    task_env: TaskEnv, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = os.urandom(LARGE_BYTES)
+    bucket.put("d/large", large)
+    monkeypatch.setattr(copy, "MAX_COPY_BYTES", LARGE_BYTES - 1)
+    (task,) = remove(task_env, bucket)
+    task_env.run(task)
+    assert task_env.view(task) == SUCCEEDED
+    assert (list_shown(bucket), list_hidden(bucket)) == ({}, sorted([*FILES.values(), large]))
+    (item,) = find_items(task_env)
+    restoring_task = restore(task_env, item)[1]
+    assert restoring_task is not None
+    task_env.run(restoring_task)
+    assert task_env.view(restoring_task) == SUCCEEDED
+    assert (list_shown(bucket), list_hidden(bucket)) == (FILES | {"d/large": large}, [])
+    assert bucket.unfinished() == []
 
 
 def test_deleted_and_expired_entries_are_gone_from_the_bucket(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mangrove.tasks.core.model import Machine, Schema, Spec, Step, TaskKind, WalkCursor
+from mangrove.tasks.core.model import CopyCursor, Machine, Schema, Spec, Step, TaskKind, WalkCursor
 
 
 @dataclass(kw_only=True)
@@ -29,7 +29,7 @@ class RemoveSpec(Spec):
 
 
 @dataclass(kw_only=True)
-class RemoveCursor(WalkCursor):
+class RemoveCursor(CopyCursor, WalkCursor):
     """The progress of the removal in the list of entries, or in the list of folders."""
 
     position: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -18,15 +19,17 @@ from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import EntryNotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, staging
+from mangrove.tasks.core import authorization, partials, staging
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
 from mangrove.tasks.core.model import State
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
+from mangrove.tasks.remove.large_files import move_large_file
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes
 from mangrove.tree.trash import restoring
+from mangrove.tree.trash.moving import LargeFile
 
 REMOVAL_CONCURRENCY = 16  # entries
 
@@ -36,7 +39,7 @@ RemoveRun: TypeAlias = Run[RemoveSpec, RemoveCursor]
 async def remove(run: RemoveRun) -> bool:
     """Remove the next entries or folders, or restore the next entries. True if there is more."""
     if run.cursor.attempt != run.task.attempt:
-        run.cursor = RemoveCursor(attempt=run.task.attempt)
+        run.cursor = RemoveCursor(attempt=run.task.attempt, partial=run.cursor.partial)
     if run.spec.restores:
         return await _restore_entries(run)
     folder, storage_path = await _find_folder(run)
@@ -112,7 +115,7 @@ async def _restore_entries(run: RemoveRun) -> bool:
     async def restore_entry(id: str) -> None:
         outcome = await restoring.restore(caller, [id], run.spec.overwrite, run.spec.password)
         if outcome.left:
-            raise OutOfTime
+            raise outcome.interruption or OutOfTime
         for _, problem in outcome.failed:
             if not isinstance(problem, EntryNotFound):
                 raise problem
@@ -139,6 +142,9 @@ async def _change_entries(run: RemoveRun, change: Callable[[str], Awaitable[None
                 with deadlines.limit(run.seconds_left):
                     calls = [partial(change_entry, row.path) for row in batch]
                     problems = await gather_bounded(calls, REMOVAL_CONCURRENCY)
+            except LargeFile as file:
+                await move_large_file(run, file)
+                return True
             except OutOfTime:
                 return True
             for row, problem in zip(batch, problems, strict=True):
@@ -161,7 +167,10 @@ async def _change_entries(run: RemoveRun, change: Callable[[str], Awaitable[None
 
 
 async def clean(run: RemoveRun, state: State) -> None:
-    """Remove the lists, unless a retry may need them."""
+    """Remove the parts of an unfinished file, and the lists, unless a retry may need them."""
+    with suppress(Problem):  # a function without rights to the bucket leaves the parts to its lifecycle rule
+        await partials.abandon_partial(run)
+    await partials.drop_receipts(run)
     if run.task.removed or state is State.SUCCEEDED:
         await run.flush()
         await staging.clear(run.task.id)

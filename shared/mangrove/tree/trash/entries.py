@@ -20,6 +20,7 @@ from mangrove.core.problems import (
     BadRequest,
     EntryNotFound,
     NotMounted,
+    OutOfTime,
     Problem,
     StorageForbidden,
 )
@@ -98,6 +99,8 @@ class Outcome:
     failed: list[tuple[str, Problem]] = field(default_factory=list)
     left: list[TrashItem] = field(default_factory=list)
     """Entries for which the time was too short."""
+    interruption: OutOfTime | None = None
+    """The problem that ended the request before these entries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryNotFound, InUse, NotSupported, Problem
+from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime, Problem
 from mangrove.drivers.base import Capabilities, Driver, Entry
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
@@ -28,6 +28,16 @@ MOVE_CONCURRENCY = 8  # files
 FILES_PER_CHECK = 64  # moved between two looks at the time that is left
 MAX_SUBFOLDERS_PER_PASS = 1000  # of a folder; a further pass moves the others
 MAX_PASSES_WITHOUT_PROGRESS = 3  # over a folder that is not empty and lists no entry
+
+
+class LargeFile(OutOfTime):
+    """A file is too large for one copy at the server. A task copies it in parts."""
+
+    def __init__(self, driver: Driver, path: TreePath, target: TreePath) -> None:
+        super().__init__()
+        self.driver = driver
+        self.path = path
+        self.target = target
 
 
 def can_move(capabilities: Capabilities) -> bool:
@@ -78,7 +88,10 @@ async def _move_files(driver: Driver, folder: TreePath, target: TreePath) -> tup
 
 async def _move_file(driver: Driver, path: TreePath, target: TreePath) -> None:
     with suppress(EntryNotFound):  # another request has moved it
-        await driver.move(path, target, overwrite=True)
+        try:
+            await driver.move(path, target, overwrite=True)
+        except NotSupported:
+            raise LargeFile(driver, path, target) from None
 
 
 class MovingTrashDriver(TrashDriver):

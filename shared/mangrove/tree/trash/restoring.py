@@ -47,8 +47,9 @@ async def restore(
                 raise OutOfTime
             with deadlines.limit(time_left.get_seconds()):
                 outcome.done.append((item.id, await _restore(caller, item, overwrite, password)))
-        except OutOfTime:
+        except OutOfTime as problem:
             outcome.left += items[position:]
+            outcome.interruption = problem
             break
         except Problem as problem:
             outcome.failed.append((item.id, problem))
