@@ -17,7 +17,7 @@ from mangrove.drivers.s3 import objects as s3upload
 from mangrove.records.store.encryption import compute_mac
 from mangrove.records.store.upgrade import UPGRADABLE, VERSION
 from mangrove.standalone import template
-from tests.contract import identity_scenarios, mcp_scenario, scenarios, task_scenarios
+from tests.contract import identity_scenarios, mcp_scenario, scenarios, task_scenarios, trash_scenario
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
 from tests.support import lambdas, recorder
@@ -40,6 +40,7 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.enter_by_transfer_family(admin)
     scenarios.configuration(admin)
     scenarios.files(admin)
+    trash_scenario.run(admin)
     scenarios.webdav(admin)
     identity_scenarios.run_all(admin)
     task_scenarios.run_all(admin)
