@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Driver, Upload
+from mangrove.drivers.base import CopyRequest, Driver, Upload
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, uploads
@@ -110,6 +111,31 @@ def test_entries_of_a_bucket_are_restored_after_it_got_versioning(tree: TreeEnv,
         restore(tree, item)
     assert (read(tree, "/bucket/a.txt"), read(tree, "/bucket/b.txt")) == (b"moved", b"marked")
     assert find_items(tree) == []
+
+
+def test_bucket_with_versions_copies_files_that_replace_others_together(
+    tree: TreeEnv, moto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, counts = mount(tree, moto), list[int]()
+    for name in ("a", "b", "x"):
+        write(tree, f"/bucket/{name}", name.encode())
+    copy_from = driver.copy_from
+
+    async def count(source: Driver, files: Sequence[CopyRequest]) -> Any:
+        counts.append(len(files))
+        return await copy_from(source, files)
+
+    async def copy_all() -> Any:
+        requests = []
+        for name, target in (("/a", "/x"), ("/b", "/y")):
+            entry = await driver.stat(TreePath(name))
+            requests.append(CopyRequest(TreePath(name), TreePath(target), entry.size, entry.modified, True, entry.etag))
+        (mounted,) = (await mounts.ready()).mounts
+        return await (await mounted.get_driver()).copy_from(driver, requests)
+
+    monkeypatch.setattr(driver, "copy_from", count)
+    assert (tree.run(copy_all()), counts) == ([None, None], [2])
+    assert (read(tree, "/bucket/x"), read(tree, "/bucket/y")) == (b"a", b"b")
 
 
 def test_version_of_an_object_becomes_the_present_one(tree: TreeEnv, moto: str) -> None:

@@ -7,6 +7,8 @@ task step with the same paths: files that are moved already are no longer at the
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,15 +20,16 @@ from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime, Problem
-from mangrove.drivers.base import Capabilities, Driver, Entry
+from mangrove.drivers.base import Capabilities, CopyRequest, Driver, Entry
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.trash.content import get_folder, get_path, settle
-from mangrove.tree.trash.keeping import TrashDriver
+from mangrove.tree.trash.keeping import CopyResults, TrashDriver
 
 MOVE_CONCURRENCY = 8  # files
 FILES_PER_CHECK = 64  # moved between two looks at the time that is left
 MAX_SUBFOLDERS_PER_PASS = 1000  # of a folder; a further pass moves the others
+VERSIONING_SECONDS = 5.0  # for which the versioning of a bucket is cached when files are replaced
 MAX_PASSES_WITHOUT_PROGRESS = 3  # over a folder that is not empty and lists no entry
 
 
@@ -143,6 +146,11 @@ class MovingTrashDriver(TrashDriver):
 class BucketTrashDriver(MovingTrashDriver):
     """A bucket: with versioning it keeps what is removed and replaced, and the trash only records the removals."""
 
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
+        self._is_versioned = False
+        self._asked_at = -math.inf
+
     async def discard(self, path: TreePath) -> None:
         """Remove an entry and record the removal, or move it into the trash of a bucket without versioning."""
         if not await self.driver.has_versions():
@@ -158,4 +166,16 @@ class BucketTrashDriver(MovingTrashDriver):
             await asyncio.to_thread(trash.finish, record)
 
     async def find_replaced(self, path: TreePath) -> TrashEntry | None:
-        return None if await self.driver.has_versions() else await super().find_replaced(path)
+        return None if await self._had_versions() else await super().find_replaced(path)
+
+    async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> CopyResults:
+        if await self._had_versions():
+            return await self.driver.copy_from(source, files)
+        return await super().copy_from(source, files)
+
+    async def _had_versions(self) -> bool:
+        """Return True if the bucket had versioning at most VERSIONING_SECONDS ago."""
+        now = time.monotonic()
+        if now >= self._asked_at + VERSIONING_SECONDS:
+            self._is_versioned, self._asked_at = await self.driver.has_versions(), now
+        return self._is_versioned
