@@ -24,7 +24,7 @@ def test_removed_file_is_listed_and_restored(admin: Client, folder: str) -> None
     assert (row["remover"], row["replaced"]) == ("admin", False)
     assert row["expires"] > row["removed"]
     answer = admin.ok("/api/fs/trash/restore", ids=[row["id"]])
-    assert answer == {"done": [{"id": row["id"], "path": f"{folder}/a.txt"}], "failed": []}
+    assert answer == {"done": [{"id": row["id"], "path": f"{folder}/a.txt"}], "failed": [], "task": None}
     assert admin.bytes(f"{folder}/a.txt").text == "content"
     assert find_ids(admin, folder) == []
 
@@ -44,7 +44,7 @@ def test_entry_that_is_deleted_cannot_be_restored(service: Service, admin: Clien
     assert len(admin.ok("/api/fs/trash/delete", ids=[id])["done"]) == 1
     assert not (disk(service, "/files") / TRASH / id.partition("-")[2]).exists()
     answer = admin.ok("/api/fs/trash/restore", ids=[id])
-    assert answer == {"done": [], "failed": [{"id": id, "message": "the entry is not in the trash"}]}
+    assert answer == {"done": [], "failed": [{"id": id, "message": "the entry is not in the trash"}], "task": None}
 
 
 def test_trash_of_a_folder_is_emptied(admin: Client, folder: str) -> None:
