@@ -55,7 +55,7 @@ class WatchedRoot:
 async def run() -> None:
     """Watch the storages that have the option, until cancelled."""
     watching: asyncio.Task[None] | None = None
-    watched: Mapping[int, str] | None = None
+    watched: Mapping[int, WatchedRoot] = {}
     version = -1
     try:
         while True:
@@ -63,8 +63,8 @@ async def run() -> None:
             if present != version:
                 version = present
                 roots = find_roots((await mounts.ready()).mounts)
-                if {id: root.folder for id, root in roots.items()} != watched:
-                    watched = {id: root.folder for id, root in roots.items()}
+                if roots != watched:
+                    watched = roots
                     await _cancel(watching)
                     watching = asyncio.create_task(_watch_until_cancelled(roots)) if roots else None
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
@@ -99,7 +99,7 @@ async def _watch_until_cancelled(roots: Mapping[int, WatchedRoot]) -> None:
         try:
             if chosen:
                 await _watch(chosen)
-        except (OSError, RuntimeError) as error:  # no watches are left, or a folder has gone
+        except (OSError, RuntimeError, Problem) as error:  # no watches are left, or the records do not answer
             log_warning("watch of the disk failed; changes are noticed by listings", reason=str(error)[:200])
         await asyncio.sleep(RETRY_SECONDS)
 

@@ -32,8 +32,8 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
 """Name in the state of a request, by its name in the log."""
 POLLED_PATHS = re.compile(  # clients or open pages request them repeatedly
-    r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)|/api/events"
-    r"|/api/admin/(index/progress|message/get))|/@assets/.+"
+    r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)|/api/events|/metrics"
+    r"|/api/admin/(index/progress|message/get|overview))|/@assets/.+"
 )
 CORS_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY")
 _PREFLIGHT_HEADERS = {
