@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -76,7 +77,9 @@ def _make_absolute(text: str) -> str:
 
 
 def make_project(requirements: Iterable[str]) -> str:
-    """Return the `pyproject.toml` of the package."""
+    """Return the `pyproject.toml` of the package. Its extras are those of the checkout."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extra_rows = "".join(f"{name} = {json.dumps(rows)}\n" for name, rows in extras.items())
     rows = "".join(f"  {json.dumps(requirement)},\n" for requirement in requirements)
     return f"""[build-system]
 requires = ["setuptools"]
@@ -93,8 +96,7 @@ dependencies = [
 {rows}]
 
 [project.optional-dependencies]
-fsspec = ["fsspec"]
-
+{extra_rows}
 [project.scripts]
 mangrove = "mangrove.standalone.__main__:main"
 

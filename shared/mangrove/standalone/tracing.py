@@ -15,7 +15,7 @@ from mangrove import __version__
 from mangrove.core.request_ids import HEADER
 from mangrove.core.spans import use_spans
 
-MISSING = "MANGROVE_TRACING is on, and OpenTelemetry is not installed: install mangrove[otel]"
+MISSING = "MANGROVE_TRACING is on, and OpenTelemetry is not installed: install mangrove-files[otel]"
 
 
 def is_installed() -> bool:

@@ -49,6 +49,7 @@ def test_package_requires_the_locked_versions_or_compatible_ones() -> None:
     requirements = list_requirements(ROOT / "requirements")
     project = tomllib.loads(make_project(requirements))["project"]
     assert project["name"] == "mangrove-files" and project["dependencies"] == requirements
+    assert set(project["optional-dependencies"]) == {"fsspec", "otel"}
     names = {re.split(r"[\[>;]", row)[0] for row in requirements}
     assert {"fastapi", "pynamodb", "uvicorn", "duckdb", "tqdm"} <= names
     assert not names & {"setuptools", "pytest", "moto"}
