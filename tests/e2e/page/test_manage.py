@@ -76,9 +76,9 @@ def test_a_storage_is_made_changed_and_removed(page: Any, admin: Client, tmp_pat
     open_section(page, "storages")
     row(page, "/files").get_by_text(re.compile(" of .* used")).wait_for()
     page.get_by_role("button", name="New storage").click()
-    page.get_by_role("radio", name="Local", exact=True).wait_for(state="attached")
+    page.get_by_role("radio", name="Local", exact=True).wait_for()
     assert page.evaluate("document.activeElement.tagName") == "H1"
-    page.get_by_role("radio", name="Local", exact=True).check(force=True)
+    page.get_by_role("radio", name="Local", exact=True).check()
     page.get_by_role("button", name="Add the storage").click()
     page.get_by_text("This field is required.").wait_for()
     assert page.evaluate("document.activeElement.labels[0].textContent").startswith("Mount path")
@@ -130,7 +130,7 @@ def test_an_s3_storage_works_and_shows_no_secret(page: Any, admin: Client, tmp_p
         options = servers.s3_options(endpoint, servers.make_bucket(endpoint))
         open_section(page, "storages/new")
         page.get_by_label("Mount path").fill("s3")
-        page.get_by_role("radio", name="S3", exact=True).check(force=True)
+        page.get_by_role("radio", name="S3", exact=True).check()
         page.get_by_label("Bucket", exact=True).fill(options["bucket"])
         page.get_by_label("Endpoint").fill(endpoint)
         page.get_by_label("Access key ID").fill(options["access_key_id"])
@@ -165,7 +165,7 @@ def test_a_new_host_key_is_looked_at_and_accepted(page: Any, admin: Client, tmp_
     with ssh.openssh(tmp_path) as server:
         options = server.options(tmp_path / "served", private_key=ssh.export(ssh.make_key("stranger")))
         open_section(page, "storages/new")
-        page.get_by_role("radio", name="SFTP", exact=True).check(force=True)
+        page.get_by_role("radio", name="SFTP", exact=True).check()
         page.get_by_label("Mount path").fill("/box")
         for label, name in (("Address", "address"), ("Username", "username"), ("Root folder path", "root_folder_path")):
             page.get_by_label(label).fill(options[name])
@@ -230,7 +230,7 @@ def test_the_order_is_changed_by_dragging_and_without(page: Any, admin: Client, 
 def test_the_secrets_of_every_driver_are_hidden(page: Any) -> None:
     open_section(page, "storages/new")
     for name in registry.list_names():
-        page.get_by_role("radio", name=name, exact=True).check(force=True)
+        page.get_by_role("radio", name=name, exact=True).check()
         page.get_by_role("group", name=name).wait_for()
         hidden = page.locator("fieldset :is(input[type=password], textarea.masked)").count()
         assert hidden == len(registry.load(name).Options.list_secrets()), name
