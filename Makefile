@@ -67,11 +67,12 @@ package: .venv/serve node_modules/engine page/dist/ready
 	.venv/bin/python -m deployment.package dist
 
 # Asks nothing; parameters that are not given keep the values they have. STACK: its name; REGION: that of the environment or profile, if not given.
-# The command is not echoed: a parameter may be a password. A first creation that fails is removed, so that it can be repeated.
+# The last five versions of each function stay. The command is not echoed: a parameter may be a password. A first creation that fails is removed, so that it can be repeated.
 deploy: named build
 	@parameters=$$(.venv-build/bin/python -m deployment.parameters "$(STACK)" "$(REGION)" $(PARAMETERS)) \
 	  && eval "set -- $$parameters" \
-	  && $(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --on-failure DELETE --parameter-overrides "$$@"
+	  && $(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --on-failure DELETE --parameter-overrides "$$@" \
+	  && .venv-build/bin/python -m deployment.versions "$(STACK)" "$(REGION)"
 
 named:
 	@test -n "$(STACK)" || { echo 'which stack? STACK=name [REGION=…] [PARAMETERS="DomainName=… …"]'; exit 1; }

@@ -53,7 +53,7 @@ RIGHTS = (
         (
             "lambda:AddPermission", "lambda:CreateAlias", "lambda:CreateFunction", "lambda:DeleteAlias",
             "lambda:DeleteFunction", "lambda:DeleteFunctionConcurrency", "lambda:GetAlias", "lambda:GetFunction",
-            "lambda:GetFunctionConfiguration", "lambda:InvokeFunction", "lambda:ListTags",
+            "lambda:GetFunctionConfiguration", "lambda:InvokeFunction", "lambda:ListAliases", "lambda:ListTags",
             "lambda:ListVersionsByFunction", "lambda:PublishVersion", "lambda:PutFunctionConcurrency",
             "lambda:PutFunctionEventInvokeConfig", "lambda:DeleteFunctionEventInvokeConfig",
             "lambda:GetFunctionEventInvokeConfig", "lambda:RemovePermission", "lambda:TagResource",
@@ -169,6 +169,22 @@ RIGHTS = (
         ("AWS::Scheduler::Schedule",),
         ("scheduler:CreateSchedule", "scheduler:DeleteSchedule", "scheduler:GetSchedule", "scheduler:UpdateSchedule"),
         (f"arn:aws:scheduler:*:*:schedule/default/{STACK}-*",),
+    ),
+    DeployerRight(
+        ("AWS::Lambda::EventSourceMapping",),
+        (
+            "lambda:CreateEventSourceMapping", "lambda:DeleteEventSourceMapping", "lambda:GetEventSourceMapping",
+            "lambda:ListTags", "lambda:TagResource", "lambda:UntagResource", "lambda:UpdateEventSourceMapping",
+        ),
+        ("arn:aws:lambda:*:*:event-source-mapping:*",),
+    ),
+    DeployerRight(
+        ("AWS::Events::EventBus",),
+        (
+            "events:CreateEventBus", "events:DeleteEventBus", "events:DescribeEventBus", "events:ListTagsForResource",
+            "events:TagResource", "events:UntagResource",
+        ),
+        (f"arn:aws:events:*:*:event-bus/{STACK}",),
     ),
     DeployerRight(
         ("AWS::Budgets::Budget",),

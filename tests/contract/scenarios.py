@@ -257,6 +257,8 @@ def files(admin: Person) -> None:
     assert httpx.get(answer["headers"]["location"]).content == b"a"
     admin.gets("files/remove", dir="/files", names=["pictures", "copies"])
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
+    repeated = [admin.sends("/files/repeated", b"x", as_task="true", idempotency_key="key") for _ in range(2)]
+    assert repeated[0]["code"] == 200 and repeated[0] == repeated[1]
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
     stage_download(admin)

@@ -45,6 +45,7 @@ def run_all(admin: Person) -> None:
     run_archives(admin)
     run_packing(admin)
     index_scenarios.run_all(admin)
+    follow_stream(admin)
     call_for_missing_tasks(admin)
     refuse_starts(admin)
     sweep(admin)
@@ -202,6 +203,39 @@ def leave_archive(admin: Person, id: str) -> None:
     check_no_parts(admin)
 
 
+def read_image(admin: Person, id: str) -> dict[str, Any]:
+    """The record of a task as the stream of its table has it, without its sealed values."""
+    item = admin.cloud.client("dynamodb").get_item(TableName=admin.cloud.refs["TaskRecords"], Key={"id": {"S": id}})
+    return {name: value for name, value in item["Item"].items() if "B" not in value}
+
+
+def follow_stream(admin: Person) -> None:
+    """The stream of the task records: a new task, one that waits for the slot of another, and the end of both."""
+    cloud = admin.cloud
+    follow = cloud.get_function("TaskStreamFunction")
+    ids = [admin.sends(f"/files/{name}", b"x", as_task="true")["data"]["task"]["id"] for name in ("new", "waiting")]
+    new, waiting = (read_image(admin, id) for id in ids)
+    follow({"Records": [{"eventName": "INSERT", "dynamodb": {"NewImage": new}}]})
+    view = json.loads(waiting["view"]["S"]) | {"waiting": 1.0}
+    cloud.client("dynamodb").update_item(
+        TableName=cloud.refs["TaskRecords"], Key={"id": {"S": ids[1]}}, UpdateExpression="SET #view = :view",
+        ExpressionAttributeNames={"#view": "view"}, ExpressionAttributeValues={":view": {"S": json.dumps(view)}},
+    )  # fmt: skip
+    follow({"Records": [{"eventName": "MODIFY", "dynamodb": {"NewImage": new, "OldImage": new}}]})
+    names_started = [
+        execution["name"]
+        for execution in cloud.client("stepfunctions").list_executions(
+            stateMachineArn=cloud.refs["TransferMachine"], statusFilter="RUNNING"
+        )["executions"]
+    ]
+    assert sum(name.startswith(ids[0]) for name in names_started) == 1
+    assert sum(name.startswith(ids[1]) for name in names_started) == 2, "the one that waited was started again"
+    cloud.run_executions()
+    ended = [(read_image(admin, id), before) for id, before in zip(ids, (new, waiting), strict=True)]
+    changes = [{"NewImage": image, "OldImage": before} for image, before in ended]
+    follow({"Records": [{"eventName": "MODIFY", "dynamodb": change} for change in changes]})
+
+
 def call_for_missing_tasks(admin: Person) -> None:
     """A worker that is called for a task that is not there any more."""
     for name, resource in template.iter_resources("AWS::Serverless::Function"):
@@ -291,4 +325,8 @@ def stop_executions(admin: Person, task_ids: Sequence[str]) -> None:
         for execution in running["executions"]:
             steps.stop_execution(executionArn=execution["executionArn"])
     for id in task_ids:
+        image = read_image(admin, id)
+        admin.cloud.get_function("TaskStreamFunction")(
+            {"Records": [{"eventName": "INSERT", "dynamodb": {"NewImage": image}}]}
+        )
         change(admin, id, created=1, until=0)

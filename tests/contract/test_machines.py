@@ -25,6 +25,7 @@ from tests.support.interpreters import Execution, Interpreter, run_here, start_m
 TASK_INPUT = {"tid": "t"}
 DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}
 NEXT_STEP: dict[str, Any] = {"tid": "t", "more": True, "seconds": 0}
+PART_DONE: dict[str, Any] = {"tid": "t", "round": 0, "part": 0, "more": False}
 DELAYED_STEP: dict[str, Any] = {"tid": "t", "more": True, "seconds": 7}
 DEFINITIONS: dict[str, dict[str, Any]] = {
     path.name.removesuffix(".asl.json"): json.loads(path.read_text())
@@ -273,9 +274,10 @@ SHARED = {
                         "Resource": "${Part}",
                         "Retry": [{"ErrorEquals": ["Unreachable"], "IntervalSeconds": 2, "MaxAttempts": 1}],
                         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Lost"}],
-                        "End": True,
+                        "Next": "Done",
                     },
-                    "Lost": {"Type": "Succeed"},
+                    "Done": {"Type": "Succeed", "OutputPath": "$.part"},
+                    "Lost": {"Type": "Succeed", "OutputPath": "$.part"},
                 },
             },
             "ResultPath": None,
@@ -291,9 +293,9 @@ SHARED = {
 @pytest.mark.parametrize(
     ("answers", "visited"),
     [
-        ([DONE], ["Share", "Walk", "Settle"]),
-        ([Unreachable(), DONE], ["Share", "Walk", "Settle"]),
-        ([DONE, Unreachable("gone"), Unreachable("gone")], ["Share", "Walk", "Settle"]),
+        ([PART_DONE], ["Share", "Walk", "Settle"]),
+        ([Unreachable(), PART_DONE], ["Share", "Walk", "Settle"]),
+        ([PART_DONE, Unreachable("gone"), Unreachable("gone")], ["Share", "Walk", "Settle"]),
         ([AccessDenied()], ["Share", "Walk", "Settle"]),
     ],
 )
@@ -310,7 +312,8 @@ def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> 
     """Each part as long as it has more to do, beside others; one that is lost is done again by the next round."""
     inputs = [{"tid": "t", "round": 0, "part": number} for number in range(3)]
     handed = [NEXT_STEP | {"shared": True, "parts": inputs}, NEXT_STEP | {"shared": True, "parts": inputs[1:]}]
-    parts: list[Step] = [{**inputs[0], "more": True}, DONE, Unreachable(), DONE, KeyError("lost"), DONE]
+    more = {**inputs[0], "more": True}
+    parts: list[Step] = [more, PART_DONE, Unreachable(), PART_DONE, KeyError("lost"), PART_DONE]
     script = {"Plan": [DONE], "Move": [*handed, DONE | {"shared": False}], "Part": parts, "Settle": [DONE]}
     ours, theirs = both(there, change(Share__MaxConcurrency=1), script)
     shared = ["Move", "Moved", "Share"]
@@ -324,7 +327,7 @@ def test_a_map_of_which_an_item_fails_has_failed() -> None:
     """As the documentation of Step Functions says; moto lets it pass."""
     definition = shared(Share__ItemProcessor__States__Part__Catch=[])
     input = TASK_INPUT | {"parts": [TASK_INPUT, TASK_INPUT]}
-    done = run_here(definition, input, Workers({"Part": [DONE, AccessDenied("no")], "Settle": [DONE]}))
+    done = run_here(definition, input, Workers({"Part": [PART_DONE, AccessDenied("no")], "Settle": [DONE]}))
     assert done.visited == ["Share", "Settle"]
     assert done.calls[-1][1]["failure"]["Error"] == "States.ExceedToleratedFailureThreshold"
 

@@ -284,13 +284,16 @@ def test_buckets_refuse_requests_without_tls() -> None:
 
 def test_tables_that_people_own_are_the_protected_ones() -> None:
     (setup,) = (body for name, body in template.iter_resources("AWS::Serverless::Function") if name == "SetupFunction")
-    names = setup["Properties"]["Environment"]["Variables"]["MANGROVE_PROTECTED_TABLES"]["Fn::Sub"].split(",")
+    variables = setup["Properties"]["Environment"]["Variables"]
+    assert variables["MANGROVE_OLD_TASKS"] == {"Ref": "Tasks"}
+    resources = {kind: name for name, kind in template.read_kinds().items()}
+    names = {resources[kind] for kind in variables["MANGROVE_PROTECTED_TABLES"].split(",")} | {"Tasks"}
     owned = {
         name
         for name, table in template.iter_resources("AWS::DynamoDB::Table")
         if table.get("DeletionPolicy") == "RetainExceptOnCreate"
     }
-    assert {name.strip("${}") for name in names} == owned
+    assert names == owned
 
 
 def test_rules_refuse_parameters_that_need_another() -> None:
@@ -309,3 +312,44 @@ def test_sign_ins_have_a_lower_rate_than_other_requests() -> None:
     assert all(limits["ThrottlingRateLimit"] == rate for limits in routes.values())
     known = {f"{spec.method} {spec.path}" for spec in template.read_routes()}
     assert set(routes) <= known and "POST /api/auth/login" in routes
+
+
+def test_stream_of_tasks_carries_new_records_and_released_leases() -> None:
+    """Filters are compared as texts: a released lease is a negative number."""
+    resources = template.load_template()["Resources"]
+    assert resources["TaskRecords"]["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+    mapping = resources["TaskStream"]["Properties"]
+    patterns = [json.loads(entry["Pattern"]) for entry in mapping["FilterCriteria"]["Filters"]]
+    negative = {"N": [{"prefix": "-"}]}
+    assert patterns == [
+        {"eventName": ["INSERT"]},
+        {
+            "eventName": ["MODIFY"],
+            "dynamodb": {
+                "NewImage": {"until": negative},
+                "OldImage": {"until": {"N": [{"anything-but": {"prefix": "-"}}]}},
+            },
+        },
+    ]
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": "TaskRecords.StreamArn"}
+    assert mapping["DestinationConfig"]["OnFailure"]["Destination"] == {"Fn::GetAtt": "DeadLetters.Arn"}
+    granted = [
+        statement
+        for statement in list_statements(FUNCTIONS["TaskStreamFunction"])
+        if list_resources(statement) == [{"Fn::GetAtt": "TaskRecords.StreamArn"}]
+    ]
+    assert [list_actions(statement) for statement in granted] == [
+        ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
+    ]
+
+
+def test_role_of_transfer_family_is_for_servers_of_the_account_alone() -> None:
+    (statement,) = template.load_template()["Resources"]["TransferRole"]["Properties"]["AssumeRolePolicyDocument"][
+        "Statement"
+    ]
+    assert statement["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+        "ArnLike": {
+            "aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:transfer:${AWS::Region}:${AWS::AccountId}:server/*"}
+        },
+    }

@@ -21,6 +21,8 @@ from mangrove.standalone.machines import ExecutionFailed, Machine
 from tests.support.task_env import Work
 
 EXECUTION_SECONDS = 120.0  # that an execution may take
+MAX_HISTORY_EVENTS = 25_000  # of an execution at Step Functions
+EVENTS_PER_CALL, EVENTS_PER_STATE = 3, 2
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
 
 
@@ -60,6 +62,8 @@ def run_here(definition: dict[str, Any], input: dict[str, Any], work: Work) -> E
 
     with suppress(ExecutionFailed):
         asyncio.run(run())
+    events = len(execution.calls) * EVENTS_PER_CALL + len(execution.visited) * EVENTS_PER_STATE
+    assert events < MAX_HISTORY_EVENTS, "the history of the execution is too long for Step Functions"
     return execution
 
 

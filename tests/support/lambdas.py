@@ -243,6 +243,9 @@ def _create_resources(services: str) -> dict[str, str]:
     for bucket, _ in template.iter_resources("AWS::S3::Bucket"):
         resources[bucket] = f"{bucket.lower()}-{name}"
         store.create_bucket(Bucket=resources[bucket])
+    for bus, _ in template.iter_resources("AWS::Events::EventBus"):
+        resources[bus] = f"{bus.lower()}-{name}"
+        servers.make_client("events", services).create_event_bus(Name=resources[bus])
     for machine, resource in template.iter_resources("AWS::Serverless::StateMachine"):
         text = (ROOT / resource["Properties"]["DefinitionUri"]).read_text()
         created = steps.create_state_machine(name=f"{machine}-{name}", definition=text, roleArn=ROLE)

@@ -61,8 +61,15 @@ def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Righ
         actions, resources = (
             value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
         )
-        rights |= {(action, _read_resource(resource, refs)) for action in actions for resource in resources}
+        own = [resource for resource in resources if not _is_of_lambda(resource)]
+        rights |= {(action, _read_resource(resource, refs)) for action in actions for resource in own}
     return rights
+
+
+def _is_of_lambda(shown: dict[str, str]) -> bool:
+    """True for the streams that Lambda reads, and the queue to which it sends what failed, by a function's role."""
+    name, _, attribute = shown.get("Fn::GetAtt", "").partition(".")
+    return attribute == "StreamArn" or name == "DeadLetters"
 
 
 def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
@@ -75,6 +82,8 @@ def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
     if resources[name]["Type"] == "AWS::DynamoDB::Table":
         assert rest in ("", *(f"/index/{index['IndexName']}" for index in _list_indexes(resources[name]))), shown
         return refs[name] + rest
+    if resources[name]["Type"] == "AWS::Events::EventBus":
+        return refs[name]
     assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
     return refs[name] + rest
 

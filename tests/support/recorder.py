@@ -40,7 +40,7 @@ WITHOUT_KEY = {
     ("GET", "versioning"): "GetBucketVersioning",
     ("POST", "delete"): "DeleteObject",
 }
-SERVICES = {"secretsmanager": "secretsmanager", "AWSStepFunctions": "states"}
+SERVICES = {"secretsmanager": "secretsmanager", "AWSStepFunctions": "states", "AWSEvents": "events"}
 DENIED = "AccessDeniedException"
 THROTTLED = "ThrottlingException"
 S3_WORDS = {DENIED: ("AccessDenied", 403), THROTTLED: ("SlowDown", 503)}
@@ -86,6 +86,8 @@ def find_rights(method: str, path: str, headers: dict[str, str], body: bytes) ->
         return _find_dynamodb_rights(operation, json.loads(body))
     if service == "secretsmanager":
         return {(f"secretsmanager:{operation}", json.loads(body)["SecretId"])}
+    if service == "AWSEvents":
+        return {(f"events:{operation}", entry["EventBusName"]) for entry in json.loads(body)["Entries"]}
     if service == "AWSStepFunctions":
         return {(f"states:{operation}", json.loads(body)["stateMachineArn"])}
     return _find_s3_rights(method, path, headers, body)

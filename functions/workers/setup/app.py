@@ -94,9 +94,12 @@ def _protect_tables() -> None:
 
     The template cannot do it: a first creation that fails could not remove its tables again.
     """
+    from mangrove.records.store.base import table_name
+
     is_protected = os.environ["MANGROVE_PROTECTION"] == "on"
     client = aws.create_client("dynamodb")
-    for table in os.environ["MANGROVE_PROTECTED_TABLES"].split(","):
+    tables = [table_name(kind) for kind in os.environ["MANGROVE_PROTECTED_TABLES"].split(",")]
+    for table in [*tables, os.environ["MANGROVE_OLD_TASKS"]]:
         if client.describe_table(TableName=table)["Table"].get("DeletionProtectionEnabled", False) != is_protected:
             client.update_table(TableName=table, DeletionProtectionEnabled=is_protected)
 

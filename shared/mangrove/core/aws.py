@@ -10,6 +10,7 @@ import os
 import threading
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import botocore.session
 from botocore.httpsession import where
@@ -26,6 +27,7 @@ class AwsSession:
     def __init__(self) -> None:
         self._session = botocore.session.get_session()
         self._lock = threading.Lock()
+        self._clients: WeakSet[Any] = WeakSet()
 
     def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
         """Return a client of botocore, in the region and with the rights of this process unless `options` override
@@ -35,7 +37,15 @@ class AwsSession:
             region = region or self._session.get_config_variable("region")
             if "verify" not in options and not options.get("endpoint_url"):
                 options["verify"] = self._find_roots(region)
-            return self._session.create_client(service, region, **options)
+            client = self._session.create_client(service, region, **options)
+            self._clients.add(client)
+            return client
+
+    def close_connections(self) -> None:
+        """Close the connections of all clients. They open others when they are used."""
+        with self._lock:
+            for client in list(self._clients):
+                client.close()
 
     def get_credentials(self) -> Any:
         """Return the credentials of this process, which renew themselves; None if it has none."""

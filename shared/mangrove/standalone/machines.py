@@ -24,15 +24,17 @@ FIELDS = {
     "Choice": {"Type", "Choices", "Default", "Comment"},
     "Wait": {"Type", "SecondsPath", "Next", "Comment"},
     "Map": {"Type", "ItemsPath", "ItemProcessor", "MaxConcurrency", "ResultPath", "Catch", "Next", "End", "Comment"},
-    "Succeed": {"Type", "Comment"},
+    "Succeed": {"Type", "OutputPath", "Comment"},
     "Fail": {"Type", "Error", "Cause", "Comment"},
 }
 RETRY = {"ErrorEquals", "IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds", "JitterStrategy"}
 CATCH = {"ErrorEquals", "ResultPath", "Next"}
 CHOICE = {"Variable", "BooleanEquals", "Next"}
 PROCESSOR = {"ProcessorConfig", *MACHINE}
-PATHS = ("Variable", "ResultPath", "SecondsPath", "ItemsPath")
+PATHS = ("Variable", "ResultPath", "SecondsPath", "ItemsPath", "OutputPath")
 FIELD = re.compile(r"\$\.\w+")  # supported paths: one field of the input
+
+MAX_PAYLOAD_BYTES = 256 << 10  # of the input or output of a state, as JSON: the limit of Step Functions
 
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Sleep = Callable[[float], Awaitable[None]]
@@ -44,6 +46,10 @@ class UnsupportedDefinition(Exception):
 
 class ExecutionFailed(Exception):
     """The execution has failed."""
+
+
+class DataLimitExceeded(ExecutionFailed):
+    """The input or output of a state is too large. Nothing catches it, as at Step Functions."""
 
 
 class Machine:
@@ -77,15 +83,16 @@ class Machine:
         """
         name: str | None = self.first
         value = input
+        _check_payload("the input of the execution", value)
         while name is not None:
             if visited is not None:
                 visited.append(name)
+            state = name
             name, value = await self._run_state(name, value, work, sleep or asyncio.sleep)
+            _check_payload(f"the output of {state}", value)
         return value
 
-    async def _run_state(
-        self, name: str, value: dict[str, Any], work: Worker, sleep: Sleep
-    ) -> tuple[str | None, dict[str, Any]]:
+    async def _run_state(self, name: str, value: dict[str, Any], work: Worker, sleep: Sleep) -> tuple[str | None, Any]:
         state = self.states[name]
         match state["Type"]:
             case "Task":
@@ -98,8 +105,15 @@ class Machine:
                 await sleep(_get_wait_seconds(state, value))
                 return state["Next"], value
             case "Succeed":
-                return None, value
+                return None, _select_output(state, value)
         raise ExecutionFailed(f"{state.get('Error', '')}: {state.get('Cause', '')}")
+
+
+def _check_payload(name: str, value: Any) -> None:
+    """Raise DataLimitExceeded for more than MAX_PAYLOAD_BYTES."""
+    size = len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    if size > MAX_PAYLOAD_BYTES:
+        raise DataLimitExceeded(f"States.DataLimitExceeded: {name} has {size} bytes")
 
 
 def _check_state(name: str, state: dict[str, Any]) -> None:
@@ -133,6 +147,17 @@ def _choose(state: dict[str, Any], value: dict[str, Any]) -> str:
         if value.get(rule["Variable"].removeprefix("$.")) is rule["BooleanEquals"]:
             return str(rule["Next"])
     return str(state["Default"])
+
+
+def _select_output(state: dict[str, Any], value: dict[str, Any]) -> Any:
+    """Return the field of the input that `OutputPath` names, or the whole input. Raise ExecutionFailed without it."""
+    path = state.get("OutputPath")
+    if path is None:
+        return value
+    try:
+        return value[path.removeprefix("$.")]
+    except KeyError:
+        raise ExecutionFailed(f"States.Runtime: the input has no {path}") from None
 
 
 def _get_wait_seconds(state: dict[str, Any], value: dict[str, Any]) -> int:
@@ -187,16 +212,16 @@ async def _run_map(
     """
     limit = asyncio.Semaphore(state["MaxConcurrency"])
 
-    async def run(item: dict[str, Any]) -> None:
+    async def run(item: dict[str, Any]) -> Any:
         async with limit:
-            await processor.run(item, work, sleep=sleep)
+            return await processor.run(item, work, sleep=sleep)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for item in value[state["ItemsPath"].removeprefix("$.")]:
-                group.create_task(run(item))
+            runs = [group.create_task(run(item)) for item in value[state["ItemsPath"].removeprefix("$.")]]
     except ExceptionGroup as errors:  # in which a TaskGroup wraps the failure of an item; the other items are cancelled
         return _catch(state, value, errors.exceptions[0], "States.ExceedToleratedFailureThreshold")
+    _check_payload("the results of a Map", [run.result() for run in runs])
     return state.get("Next"), value
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from mangum import Mangum
 
 from mangrove import configuration
-from mangrove.core import deadlines
+from mangrove.core import deadlines, snapshots
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.application import Application
 
@@ -36,6 +36,7 @@ def make_lambda_handler(app: Application) -> Callable[[Any, Any], Any]:
     do.
     """
     configuration.prefetch()
+    snapshots.register_hooks()
 
     def handler(event: Any, context: Any) -> Any:
         try:

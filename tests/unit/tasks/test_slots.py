@@ -43,11 +43,12 @@ def test_a_task_waits_while_the_setting_is_zero_and_works_once_it_is_not(task: T
     settings.save({"copy_task_threads_num": "0"})
     with pytest.raises(NoSlot):
         work(task)
-    assert read(task).view.state == State.PENDING
-    assert read(task).lease == task.lease
+    waiting = read(task)
+    assert (waiting.view.state, waiting.lease.token, waiting.lease.until < 0) == (State.PENDING, "", True)
+    assert waiting.view.waiting and not waiting.view.to_wire().get("waiting")
     settings.save({"copy_task_threads_num": "1"})
     work(task)
-    assert read(task).view.state == State.RUNNING
+    assert (read(task).view.state, read(task).view.waiting) == (State.RUNNING, 0)
 
 
 def test_a_slice_holds_a_slot_until_its_end_also_where_it_fails(task: Task) -> None:

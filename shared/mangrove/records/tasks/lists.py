@@ -6,7 +6,7 @@ The tasks of one owner have one key of an index. The tasks of all owners have se
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -179,6 +179,21 @@ def list_ended(kind: str, before: float) -> Iterator[str]:
     for key in _list_keys(ListName(kind, TaskStatus.DONE, None)):
         start = make_done_order(AFTER_ALL_IDS, before)
         yield from (item["id"]["S"] for item in _query(key, start, MAX_ROWS_PER_QUERY, ["id"]))
+
+
+def list_waiting(kind: str, holders: Collection[str]) -> list[str]:
+    """Return the ids of the tasks of a kind that wait for a slot, those that wait longest first.
+
+    Only the oldest tasks are read: as many as there are `holders` of slots, and MAX_ROWS_PER_QUERY more.
+    """
+    keys = _list_keys(ListName(kind, TaskStatus.UNDONE, None))
+    limit = len(holders) + MAX_ROWS_PER_QUERY
+    waiting = []
+    for item in islice(_merge(keys, "", limit, ["ordered", *PROJECTED]), limit):
+        view = load_view(item["view"]["S"])
+        if view.waiting and view.id not in holders:
+            waiting.append((view.waiting, item["ordered"]["S"], view.id))
+    return [id for _, _, id in sorted(waiting)]
 
 
 class UnfinishedStart(NamedTuple):

@@ -69,11 +69,13 @@ class TaskView:
     """0 if it is unknown."""
     current_item: str = ""
     """The path of the last item that was begun, below the source; at most MAX_ITEM_CHARACTERS, its end."""
+    waiting: float = 0.0
+    """The time since which it waits for a slot, in seconds since the epoch; 0 if it does not; not sent to clients."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object that clients of both dialects read. A whole progress is an integer in it."""
         row = asdict(self) | {"progress": self.progress if self.progress % 1 else int(self.progress)}
-        for name in ("token", "request_id", *TASK_DETAILS):
+        for name in ("token", "request_id", "waiting", *TASK_DETAILS):
             del row[name]
         return row
 

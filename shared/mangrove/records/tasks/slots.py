@@ -41,9 +41,20 @@ def release(kind: str, holder: str) -> None:
     _change(kind, lambda slots: slots.pop(holder, None) is not None)
 
 
+def list_holders(kind: str) -> set[str]:
+    """Return the holders of slots that have not expired."""
+    record, now = _find(_make_key(kind)), time.time()
+    slots: Slots = (record.changes if record else None) or {}
+    return {holder for holder, until in slots.items() if until > now}
+
+
+def _make_key(kind: str) -> str:
+    return f"slots#{kind}"
+
+
 def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
     """Change the slots that have not expired. Return True if `change` returned True and the write succeeded."""
-    key = f"slots#{kind}"
+    key = _make_key(kind)
     for attempt in range(MAX_ATTEMPTS):
         record = _find(key)
         now = time.time()

@@ -18,7 +18,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from mangrove import configuration
@@ -179,17 +179,28 @@ async def hold_slot(id: str) -> AsyncIterator[None]:
         return
     slot_count = min((await configuration.get()).settings.task_workers(setting), MAX_SLOTS)
     if not await asyncio.to_thread(slots.acquire, task.kind, task.id, slot_count, SLOT_SECONDS):
-        if time.time() - task.touched > TOUCH_INTERVAL_SECONDS:
-            await asyncio.to_thread(records.touch, task)
+        await _note_waiting(task)
         raise NoSlot
-    renewing = asyncio.create_task(_renew_slot(task, slot_count))
+    renewing, is_own = asyncio.create_task(_renew_slot(task, slot_count)), True
     try:
         yield
+    except Busy:
+        is_own = False  # it is the slot of the execution that holds the task
+        raise
     finally:
         renewing.cancel()
         await asyncio.wait([renewing])
-        with suppress(Problem):  # it expires
-            await asyncio.to_thread(slots.release, task.kind, task.id)
+        if is_own:
+            with suppress(Problem):  # it expires
+                await asyncio.to_thread(slots.release, task.kind, task.id)
+
+
+async def _note_waiting(task: Task) -> None:
+    """Note in the record that the task waits for a slot, and from time to time that it still does."""
+    now = time.time()
+    if not task.view.waiting or now - task.touched > TOUCH_INTERVAL_SECONDS:
+        view = replace(task.view, waiting=task.view.waiting or now)
+        await asyncio.to_thread(records.touch, task, view)
 
 
 async def _renew_slot(task: Task, slot_count: int) -> None:

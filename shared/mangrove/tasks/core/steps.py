@@ -58,7 +58,7 @@ class Run(Generic[SpecT, CursorT]):
         self.task = held.task
         self.spec = schema.spec.load(self.task.spec)
         self.cursor = schema.cursor.load(self.task.cursor)
-        self.view = replace(self.task.view)
+        self.view = replace(self.task.view, waiting=0.0)
         self.wait = 0  # seconds until the next step is useful
         self._held = held
         self._began = time.monotonic()
