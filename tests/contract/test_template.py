@@ -353,3 +353,10 @@ def test_role_of_transfer_family_is_for_servers_of_the_account_alone() -> None:
             "aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:transfer:${AWS::Region}:${AWS::AccountId}:server/*"}
         },
     }
+
+
+def test_secret_of_the_proxies_is_a_hidden_parameter() -> None:
+    parameter = template.load_template()["Parameters"]["ProxySecret"]
+    assert (parameter["NoEcho"], parameter["Default"]) == (True, "")
+    variables = template.load_template()["Globals"]["Function"]["Environment"]["Variables"]
+    assert variables["MANGROVE_PROXY_SECRET"] == {"Ref": "ProxySecret"}

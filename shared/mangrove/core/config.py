@@ -83,6 +83,8 @@ class Config:
     tracing: bool = _variable("MANGROVE_TRACING", "off", _parse_switch)
     """In a function, calls of AWS are traced by X-Ray; on one machine, requests by OpenTelemetry."""
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
+    proxy_secret: str = _variable("MANGROVE_PROXY_SECRET", "")
+    """The text that a trusted proxy sends in a header; "" if its address is enough."""
 
     @property
     def platform(self) -> str:

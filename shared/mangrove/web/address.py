@@ -6,6 +6,7 @@ API Gateway has them.
 
 from __future__ import annotations
 
+import hmac
 import re
 from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from mangrove.core.config import config
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
+PROXY_SECRET_HEADER = "X-Proxy-Secret"
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
 _INDIRECT_HEADERS = ("x-forwarded-for", "forwarded", "via", "x-real-ip")
 _PORTS = {"http": 80, "https": 443}
@@ -35,7 +37,7 @@ async def find_base_url(request: Request, flavour: ApiFlavour) -> str:
 
 def _read_forwarded(request: Request) -> str:
     """Return the origin that the client sent to a trusted proxy; "" without such a proxy or origin."""
-    if not is_trusted_proxy(_get_peer(request)):
+    if not _is_from_proxy(request):
         return ""
     scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
     host = request.headers.get("x-forwarded-host") or request.headers.get("host", "")
@@ -77,6 +79,19 @@ def _get_peer(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
+def _is_from_proxy(request: Request) -> bool:
+    """True if a trusted proxy has sent the request: by its address and, if there is one, by the secret of the proxies.
+
+    Other customers of a content delivery network send from the same addresses.
+    """
+    return is_trusted_proxy(_get_peer(request)) and _has_proxy_secret(request)
+
+
+def _has_proxy_secret(request: Request) -> bool:
+    secret = config().proxy_secret
+    return not secret or hmac.compare_digest(request.headers.get(PROXY_SECRET_HEADER, "").encode(), secret.encode())
+
+
 def is_trusted_proxy(address: str) -> bool:
     """True if the address is that of a trusted proxy, whose `X-Forwarded-*` headers count."""
     proxies = config().trusted_proxies
@@ -110,6 +125,8 @@ def _parse_address(text: str) -> str | None:
 async def find_client_address(request: Request) -> str:
     """Return the client's address: the last hop, going backwards, that is not a trusted proxy."""
     address = _get_peer(request)
+    if not _has_proxy_secret(request):
+        return address
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while hops and is_trusted_proxy(address):
         hop = _parse_address(hops.pop())
@@ -123,7 +140,7 @@ async def is_confidential(request: Request) -> bool:
     """True if the request came over TLS, as this service or a trusted proxy sees it, or from this computer."""
     if "aws.event" in request.scope or request.scope["scheme"] == "https":
         return True
-    if is_trusted_proxy(_get_peer(request)) and request.headers.get("x-forwarded-proto") == "https":
+    if _is_from_proxy(request) and request.headers.get("x-forwarded-proto") == "https":
         return True
     address = _parse_address(await find_client_address(request))
     return address is not None and ip_address(address).is_loopback

@@ -107,10 +107,11 @@ def test_second_execution_does_not_release_the_slot_of_the_first(monkeypatch: py
 
 def test_task_behind_many_holders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_lists, "MAX_ROWS_PER_QUERY", 2)
-    tasks = enqueue(6)
-    holders = {task.id for task in tasks[:4]}
-    assert records.touch(tasks[5], replace(tasks[5].view, waiting=1.0))
-    assert task_lists.list_waiting("copy", holders) == [tasks[5].id]
+    tasks = {task.id: task for task in enqueue(6)}
+    *others, last = [row.id for row in task_lists.list_rows("copy", False)]
+    holders = set(others[:4])
+    assert records.touch(tasks[last], replace(tasks[last].view, waiting=1.0))
+    assert task_lists.list_waiting("copy", holders) == [last]
     assert task_lists.list_waiting("copy", set()) == [], "only the oldest rows are read"
 
 

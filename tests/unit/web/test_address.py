@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fastapi import Request
 
-from mangrove.web.address import find_base_url, find_client_address
+from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.flavours import ApiFlavour
 from tests.unit.web.configs import configure
 
@@ -105,3 +105,17 @@ def test_a_configured_address_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(site_url="https://files.example/base")
     assert find(host="a") == "https://files.example/base"
     assert find(ApiFlavour.OPENLIST, host="a") == "https://files.example/base/openlist"
+
+
+@pytest.mark.parametrize(
+    ("secret", "sent", "is_trusted"),
+    [("", {}, True), ("", {"x_proxy_secret": "any"}, True), ("s", {"x_proxy_secret": "s"}, True),
+     ("s", {}, False), ("s", {"x_proxy_secret": ""}, False), ("s", {"x_proxy_secret": "S\xe9"}, False)],
+)  # fmt: skip
+def test_proxy_without_its_secret_is_not_trusted(secret: str, sent: dict[str, str], is_trusted: bool) -> None:
+    configure(**BEHIND_PROXY, proxy_secret=secret)
+    request = make_request(x_forwarded_for="203.0.113.9", host="a.example", x_forwarded_proto="https", **sent)
+    assert asyncio.run(find_client_address(request)) == ("203.0.113.9" if is_trusted else PROXY)
+    expected = "https://a.example" if is_trusted else "http://127.0.0.1:5244"
+    assert asyncio.run(find_base_url(request, ApiFlavour.NATIVE)) == expected
+    assert asyncio.run(is_confidential(request)) is is_trusted
