@@ -52,7 +52,7 @@ def delete_old(client: Any, function: str) -> list[str]:
 
 def has_snapshot(version: dict[str, Any]) -> bool:
     """True if AWS keeps a snapshot of a version."""
-    return version.get("SnapStart", {}).get("ApplyOn") == "PublishedVersions"
+    return bool(version.get("SnapStart", {}).get("ApplyOn") == "PublishedVersions")
 
 
 def _list_versions(alias: dict[str, Any]) -> set[str]:
