@@ -18,7 +18,7 @@ from tests.contract.api.test_gates import SIGN_INS
 from tests.support.service import Client, Service
 
 FOR_SHARES = {  # open to everybody for a path of a share, which the body has
-    "/api/fs/list", "/api/fs/get", "/api/fs/archive/list", "/api/fs/archive/meta",
+    "/api/fs/list", "/api/fs/get", "/api/fs/search", "/api/fs/archive/list", "/api/fs/archive/meta",
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def test_disabled_guest_without_token_is_refused_everywhere(service: Service) ->
         for method, operation in methods.items():
             if not path.startswith("/api/"):
                 continue
-            content = b'{"path": "/"}' if path in FOR_SHARES else b"{"
+            content = b'{"path": "/", "parent": "/", "keywords": "x", "page": 1, "per_page": 1}' if path in FOR_SHARES else b"{"
             answer = nobody.envelope(nobody.http.request(method, path, content=content))
             if operation["x-gate"] == "anyone":
                 open_.add(path)
