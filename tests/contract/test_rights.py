@@ -127,6 +127,20 @@ def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
     assert not {need for need in cloud.get_function(name).used if not policy.grants({need})}
 
 
+def list_unreached(cloud: lambdas.Cloud, name: str) -> set[Right]:
+    """Return the rights of a function that no scenario needs.
+
+    Packing that is retried after it stored parts drops them when it plans again. The record of the index is made once,
+    before the scenarios follow the stream.
+    """
+    staging, index = cloud.refs["Staging"], cloud.refs["IndexMachine"]
+    unreached: dict[str, set[Right]] = {
+        "CompressPlan": {("s3:ListBucket", staging), ("s3:AbortMultipartUpload", f"{staging}/*")},
+        "TaskStreamFunction": {("states:StartExecution", index)},
+    }
+    return unreached.get(name, set())
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name: str) -> None:
     idle = {
@@ -134,7 +148,7 @@ def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name:
         for right in read_inline(name, cloud.refs)
         if not any(covers(right, need) for need in cloud.get_function(name).used)
     }
-    assert idle == set()
+    assert idle <= list_unreached(cloud, name)
 
 
 @pytest.mark.parametrize(
