@@ -21,6 +21,8 @@ FOR_SHARES = {  # open to everybody for a path of a share, which the body has
     "/api/fs/list", "/api/fs/get", "/api/fs/search", "/api/fs/archive/list", "/api/fs/archive/meta",
 }  # fmt: skip
 
+FOR_ROOT = b'{"path": "/", "parent": "/", "keywords": "x", "page": 1, "per_page": 1}'
+
 
 # The guest
 def test_disabled_guest_without_token_is_refused_everywhere(service: Service) -> None:
@@ -31,7 +33,7 @@ def test_disabled_guest_without_token_is_refused_everywhere(service: Service) ->
         for method, operation in methods.items():
             if not path.startswith("/api/"):
                 continue
-            content = b'{"path": "/", "parent": "/", "keywords": "x", "page": 1, "per_page": 1}' if path in FOR_SHARES else b"{"
+            content = FOR_ROOT if path in FOR_SHARES else b"{"
             answer = nobody.envelope(nobody.http.request(method, path, content=content))
             if operation["x-gate"] == "anyone":
                 open_.add(path)
