@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # services of AWS that Mangrove calls
+# services of AWS that Mangrove calls
+SERVICES = frozenset({"dynamodb", "events", "s3", "secretsmanager", "stepfunctions"})
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "DynamoDB": frozenset(
         {"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"}
         | {"TransactGetItems", "TransactWriteItems", "DescribeTable", "UpdateTable"}
     ),
     "Secrets Manager": frozenset({"GetSecretValue"}),
+    "EventBridge": frozenset({"PutEvents"}),
     "SFN": frozenset({"DescribeExecution", "StartExecution", "StopExecution"}),
 }
 """The operations that the policies of the template grant, by service id. S3 keeps all: storages have other rights."""
 
-PREFIXES = frozenset({"dynamodb", "s3", "secretsmanager", "states"})  # of the endpoints of these services
+PREFIXES = frozenset({"dynamodb", "events", "s3", "secretsmanager", "states"})  # of the endpoints of these services
 DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
 EXAMPLES = "examples-1.json*"  # part of the documentation
 TEXTS = frozenset({"documentation", "documentationUrl"})

@@ -58,7 +58,7 @@ def test_a_service_claims_what_opendal_can_do_for_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_option_reaches_opendal(name: str) -> None:
-    ours = {"root_folder_path", "sign_url_expire"}
+    ours = {"root_folder_path", "sign_url_expire", "trash_days", "trash_max_size"}
     driver = make(name)
     choices = {item.name: item.options.split(",")[-1] for item in driver.Options.list_form_items() if item.options}
     every = {item.name for item in driver.Options.list_form_items()} - ours
