@@ -48,9 +48,9 @@ def test_a_view_is_stored_under_the_names_that_clients_read() -> None:
     stored = orjson.loads(TaskRecord.get(task.id).view)
     assert list(stored) == [
         "id", "name", "creator", "creator_role", "state", "status", "progress", "start_time", "end_time",
-        "total_bytes", "error", "token", "request_id", *TASK_DETAILS,
+        "total_bytes", "error", "token", "request_id", *TASK_DETAILS, "waiting",
     ]  # fmt: skip
-    assert stored == task.view.to_wire() | {"token": 0, "request_id": ""} | task.view.get_details()
+    assert stored == task.view.to_wire() | {"token": 0, "request_id": "", "waiting": 0.0} | task.view.get_details()
 
 
 def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:
