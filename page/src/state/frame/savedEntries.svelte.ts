@@ -2,14 +2,14 @@ import { session } from '../session.svelte'
 import { readStored, writeStored } from './stored'
 
 /** An entry of the tree that is reached from the frame. */
-export interface ShelfEntry {
+export interface SavedEntry {
   path: string
   isFolder: boolean
 }
 
 /** A short list of entries that is kept on this device for each user. */
-export class Shelf {
-  #lists = $state.raw<Record<string, readonly ShelfEntry[]>>({})
+export class SavedEntries {
+  #lists = $state.raw<Record<string, readonly SavedEntry[]>>({})
 
   /** `max`: entries; the oldest make room. */
   constructor(
@@ -17,7 +17,7 @@ export class Shelf {
     private max: number,
   ) {}
 
-  get list(): readonly ShelfEntry[] {
+  get list(): readonly SavedEntry[] {
     return this.#lists[this.#key] ?? readStored(this.#key, isList) ?? []
   }
 
@@ -26,7 +26,7 @@ export class Shelf {
   }
 
   /** Put an entry at the begin of the list. */
-  add(entry: ShelfEntry): void {
+  add(entry: SavedEntry): void {
     this.#set([entry, ...this.list.filter(({ path }) => path !== entry.path)].slice(0, this.max))
   }
 
@@ -42,12 +42,12 @@ export class Shelf {
     return `mangrove.${this.name}.${session.user?.username ?? ''}`
   }
 
-  #set(list: readonly ShelfEntry[]): void {
+  #set(list: readonly SavedEntry[]): void {
     this.#lists = { ...this.#lists, [this.#key]: list }
     writeStored(this.#key, list)
   }
 }
 
-function isList(value: unknown): value is ShelfEntry[] {
+function isList(value: unknown): value is SavedEntry[] {
   return Array.isArray(value) && value.every((entry) => typeof entry?.path === 'string' && 'isFolder' in entry)
 }
