@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.core.problems import NameConflict, NotSupported
 from mangrove.drivers.s3 import driver
+from mangrove.drivers.s3.requests import Request
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
@@ -121,11 +122,14 @@ def kill_at_write(task_env: TaskEnv, bucket: Bucket, calls: int, monkeypatch: py
     api, left = task_env.driver(bucket.mount).call, [calls]
     run = api.run
 
-    async def run_or_die(work: Any) -> Any:
-        if getattr(getattr(work, "func", None), "__name__", "") in WRITES:
+    async def run_or_die(work: Any, *args: Any) -> Any:
+        request = args[0] if args else None
+        is_request = isinstance(request, Request)
+        name = request.operation if is_request else getattr(getattr(work, "func", None), "__name__", "")
+        if name in WRITES:
             if left[0] <= 0:
                 raise Killed("Killed")
             left[0] -= 1
-        return await run(work)
+        return await run(work, *args)
 
     monkeypatch.setattr(api, "run", run_or_die)
