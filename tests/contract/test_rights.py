@@ -131,12 +131,14 @@ def list_unreached(cloud: lambdas.Cloud, name: str) -> set[Right]:
     """Return the rights of a function that no scenario needs.
 
     Packing that is retried after it stored parts drops them when it plans again. The record of the index is made once,
-    before the scenarios follow the stream.
+    before the scenarios follow the stream. Uploads read the state that a driver shares between processes
+    unless they have it in memory.
     """
     staging, index = cloud.refs["Staging"], cloud.refs["IndexMachine"]
     unreached: dict[str, set[Right]] = {
         "CompressPlan": {("s3:ListBucket", staging), ("s3:AbortMultipartUpload", f"{staging}/*")},
         "TaskStreamFunction": {("states:StartExecution", index)},
+        "UploadsFunction": {("dynamodb:GetItem", cloud.refs["Storages"])},
     }
     return unreached.get(name, set())
 
