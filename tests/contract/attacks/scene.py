@@ -66,7 +66,7 @@ def operations() -> dict[str, dict[str, Any]]:
 
 
 def fields(name: str) -> set[Field]:
-    """Every text that an operation takes; a body of bytes is none, and api/test_request_keys.py has the bound of a key."""
+    """Every text that an operation takes, without bodies of bytes and the key of a request (api/test_request_keys)."""
     operation = operations()[name]
     names = {
         Field(parameter["in"], parameter["name"] + rest)
