@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.contract.api import fixtures
@@ -13,9 +15,17 @@ from tests.support.waiting import wait_until
 WATCHED = {"watch_disk": True}
 
 
-def wait_for_watch(service: Service, count: int) -> None:
-    log = service.data.parent / f"{service.data.name}.log"
-    wait_until(lambda: '"message":"disk is watched"' in log.read_text() and f'"storages":{count}' in log.read_text())
+def read_log(service: Service) -> str:
+    return (service.data.parent / f"{service.data.name}.log").read_text()
+
+
+@contextmanager
+def watched(service: Service, admin: Client, root: Path) -> Iterator[str]:
+    """A storage whose disk is watched."""
+    before = len(read_log(service))
+    with fixtures.local(admin, root, addition=WATCHED) as mount:
+        wait_until(lambda: '"message":"disk is watched"' in read_log(service)[before:])
+        yield mount
 
 
 def test_change_by_another_program_is_reported_within_a_second(tmp_path: Path) -> None:
@@ -23,8 +33,7 @@ def test_change_by_another_program_is_reported_within_a_second(tmp_path: Path) -
     (root / "sub").mkdir(parents=True)
     with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
         admin = service.client()
-        with fixtures.local(admin, root, addition=WATCHED) as mount:
-            wait_for_watch(service, 1)
+        with watched(service, admin, root) as mount:
             with follow(admin, mount) as events, follow(admin, f"{mount}/sub") as events_below:
                 (root / "a.txt").write_text("a")
                 assert events.wait_for("folder") == {"path": mount}
@@ -37,8 +46,7 @@ def test_change_by_another_program_is_reported_within_a_second(tmp_path: Path) -
 
 def test_file_changed_in_place_has_its_new_size(service: Service, admin: Client, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
-    with fixtures.local(admin, tmp_path, addition=WATCHED) as mount:
-        wait_for_watch(service, 1)
+    with watched(service, admin, tmp_path) as mount:
         time.sleep(0.1)  # the folder is old enough for its time to be trusted
         assert admin.ok("/api/fs/list", path=mount)["content"][0]["size"] == 1
         with (tmp_path / "a.txt").open("a") as file:
@@ -54,7 +62,7 @@ def test_search_finds_a_file_of_another_program(service: Service, admin: Client,
     (tmp_path / "first.txt").write_text("x")
     with (
         fixtures.settings(admin, search_index="database", auto_update_index="true"),
-        fixtures.local(admin, tmp_path, addition=WATCHED) as mount,
+        watched(service, admin, tmp_path) as mount,
     ):
 
         def find(name: str) -> bool:
@@ -62,7 +70,6 @@ def test_search_finds_a_file_of_another_program(service: Service, admin: Client,
             return answer["code"] == 200 and bool(answer["data"]["content"])
 
         wait_until(lambda: find("first"))
-        wait_for_watch(service, 1)
         (tmp_path / "second.txt").write_text("x")
         wait_until(lambda: find("second"))
         (tmp_path / "second.txt").unlink()
