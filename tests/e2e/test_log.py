@@ -33,7 +33,7 @@ def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folde
         assert [word for word in secret if word in text] == []
         facts = [json.loads(line)["facts"] for line in text.splitlines() if '"request"' in line]
         (latest,) = [fact for fact in facts if fact["path"] == last]
-        assert {"method", "path", "status", "code", "ms"} == set(latest)
+        assert {"method", "path", "status", "code", "ms", "request_id"} == set(latest)
         assert (latest["method"], latest["status"]) == ("GET", 404)
         (put,) = [fact for fact in facts if fact["method"] == "PUT"]
         assert (put["status"], put["code"]) == (200, 400)
