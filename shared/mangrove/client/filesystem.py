@@ -97,10 +97,12 @@ class MangroveFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
         return _describe(path, self.client.info(path))
 
     def modified(self, path: str) -> datetime:
-        return self.info(path)["modified"]  # type: ignore[no-any-return]
+        modified: datetime = self.info(path)["modified"]
+        return modified
 
     def created(self, path: str) -> datetime:
-        return self.info(path)["created"]  # type: ignore[no-any-return]
+        created: datetime = self.info(path)["created"]
+        return created
 
     @_with_os_errors
     def mkdir(self, path: str, create_parents: bool = True, **options: Any) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from mangrove import configuration
@@ -183,4 +184,4 @@ async def wait_for_copy(size: int) -> None:
         (throttles.server_upload, "sent"),
     )
     for bucket, stage in stages:
-        await bucket.take(size, lambda count, stage=stage: meter.add(count, stage))  # type: ignore[misc]
+        await bucket.take(size, partial(meter.add, stage=stage))

@@ -6,6 +6,7 @@ Every label has a bounded set of values; another value counts as the last one, O
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -46,7 +47,7 @@ TASK_KINDS = Label(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """A counter, or with `buckets` a histogram."""
 
@@ -130,21 +131,29 @@ class Metrics:
         self._column = column
         self._writing = threading.Lock()
         self._starts: dict[Series, int] = {}
+        self._places: dict[Series, dict[tuple[str, ...], int]] = {}
+        """The first place of each combination of labels."""
         start = 0
         for series in SERIES:
             self._starts[series] = start
+            combinations = product(*(label.values for label in series.labels))
+            self._places[series] = {labels: start + index * series.width for index, labels in enumerate(combinations)}
             start += series.places
 
     def count(self, series: Series, *labels: str, amount: int = 1) -> None:
         """Add to a counter; from any thread."""
-        self._add(self._starts[series] + series.find_offset(labels), amount)
+        place = self._find_place(series, labels) * self._processes + self._column
+        with self._writing:
+            self._numbers[place] += amount
 
     def observe(self, series: Series, value: float, *labels: str) -> None:
         """Add a value to a histogram; from any thread."""
-        start = self._starts[series] + series.find_offset(labels)
-        bucket = next((index for index, bound in enumerate(series.buckets) if value <= bound), len(series.buckets))
-        self._add(start + bucket, 1)
-        self._add(start + series.width - 1, max(round(value / series.scale), 0))
+        start = self._find_place(series, labels)
+        bucket = start + bisect_left(series.buckets, value)
+        total = start + series.width - 1
+        with self._writing:
+            self._numbers[bucket * self._processes + self._column] += 1
+            self._numbers[total * self._processes + self._column] += max(round(value / series.scale), 0)
 
     def set(self, series: Series, value: int) -> None:
         """Set the own number of a series without labels."""
@@ -156,19 +165,18 @@ class Metrics:
 
     def iterate(self, series: Series) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield the labels and the totals of a counter."""
-        for offset, labels in enumerate(product(*(label.values for label in series.labels))):
-            yield labels, sum(self._read(self._starts[series] + offset))
+        for labels, place in self._places[series].items():
+            yield labels, sum(self._read(place))
 
     def iterate_histograms(self, series: Series) -> Iterator[tuple[tuple[str, ...], Histogram]]:
         """Yield the labels and the values of a histogram."""
-        for number, labels in enumerate(product(*(label.values for label in series.labels))):
-            start = self._starts[series] + number * series.width
+        for labels, start in self._places[series].items():
             *counts, total = (sum(self._read(start + offset)) for offset in range(series.width))
             yield labels, Histogram(counts, total * series.scale)
 
-    def _add(self, place: int, amount: int) -> None:
-        with self._writing:
-            self._numbers[place * self._processes + self._column] += amount
+    def _find_place(self, series: Series, labels: tuple[str, ...]) -> int:
+        place = self._places[series].get(labels)
+        return self._starts[series] + series.find_offset(labels) if place is None else place
 
     def _read(self, place: int) -> list[int]:
         return self._numbers[place * self._processes : (place + 1) * self._processes].tolist()

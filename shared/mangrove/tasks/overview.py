@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from mangrove import configuration
+from mangrove.core.concurrency import gather_bounded
 from mangrove.core.platform import platform
 from mangrove.core.problems import RecordNotFound
 from mangrove.records import index_changes, storages
@@ -28,6 +30,7 @@ MAX_READ_TASKS = 1000  # of a kind, the oldest: running ones are among them
 MAX_READ_CHANGES = 1000  # of the log of the index
 MAX_READ_ENDED_TASKS = 100  # of a kind, the last ones
 MAX_FAILURES = 20
+SPACE_CONCURRENCY = 16  # storages that are asked for their space
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ async def read_overview(*, with_space: bool = False) -> Overview:
         asyncio.to_thread(_read_failures),
     )
     if with_space and platform().has_disk and not settings.hide_storage_details_in_manage_page:
-        states = list(await asyncio.gather(*map(_add_space, states)))
+        states = await gather_bounded([partial(_add_space, state) for state in states], SPACE_CONCURRENCY)
     return Overview([state for _, state in states], tasks, index, failures)
 
 
@@ -122,7 +125,7 @@ async def _add_space(row: StorageRow) -> StorageRow:
     space = await mounts.get_capacity(mount) if mount is not None else None
     if space is None:
         return row
-    return id, StorageState(state.mount_path, state.driver, state.status, state.is_enabled, space.total, space.free)
+    return id, replace(state, total_bytes=space.total, free_bytes=space.free)
 
 
 def _read_kind(kind: str) -> KindState:

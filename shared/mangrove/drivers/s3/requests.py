@@ -254,7 +254,7 @@ def _read_error(request: Request, answer: Answer) -> ClientError:
 def parse_error(body: bytes) -> tuple[str, str, str]:
     """Return code, message and region of an error document; empty if it is none."""
     try:
-        root = ElementTree.fromstring(body)  # noqa: S314
+        root = ElementTree.fromstring(body)  # noqa: S314 - see the import
     except ElementTree.ParseError:
         return "", "", ""
     namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""

@@ -15,7 +15,15 @@ from contextlib import asynccontextmanager, suppress
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel, gather_all
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageFull, StorageProblem
+from mangrove.core.problems import (
+    EntryExists,
+    EntryNotFound,
+    NotAFolder,
+    Problem,
+    StorageForbidden,
+    StorageFull,
+    StorageProblem,
+)
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.wrapping import WrappingDriver
 from mangrove.records import trash
@@ -117,10 +125,13 @@ class TrashDriver(WrappingDriver):
             await finish_despite_cancel(self._finish_replacement(record))
 
     async def find_replaced(self, path: TreePath) -> TrashEntry | None:
-        """Return the record of the file that will be replaced, None if there is no file or an empty one."""
+        """Return the record of the file that will be replaced, None if there is no file or an empty one.
+
+        Raise StorageProblem if the storage cannot tell: nothing is replaced that might have to be kept.
+        """
         try:
             entry = await self.driver.stat(path)
-        except StorageProblem:
+        except (EntryNotFound, NotAFolder):
             return None
         if entry.is_dir or entry.size == 0:
             return None
