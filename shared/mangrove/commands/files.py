@@ -79,7 +79,10 @@ def remove(context: Context) -> int:
             raise ClientError(f"{entry.path} is a folder: --recursive removes it")
     for folder, names in _group(entries):
         context.client.fs_remove(dir=folder, names=names)
-    context.output.print_result(f"removed: {len(entries)}", removed=[entry.path for entry in entries])
+    unfinished = [entry.path for entry in entries if entry.is_dir and context.client.exists(entry.path)]
+    removed = [entry.path for entry in entries if entry.path not in unfinished]
+    text = f"removed: {len(removed)}" + (f", a task removes the rest of: {len(unfinished)}" if unfinished else "")
+    context.output.print_result(text, removed=removed, unfinished=unfinished)
     return Status.DONE
 
 
