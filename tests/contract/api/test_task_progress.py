@@ -27,6 +27,6 @@ def test_copy_shows_its_bytes_while_it_runs(transfers: TransferClient) -> None:
     times = [*seen.values(), time.monotonic()]
     print(f"longest time between two values: {max(later - earlier for earlier, later in pairwise(times)):.1f} s")
     assert sorted(seen) == list(seen)  # it only grows
-    assert len(seen) >= 4
+    assert any(0 < done_bytes < SIZE for done_bytes in seen)
     assert (row["done_bytes"], row["total_bytes"], row["done_items"], row["total_items"]) == (SIZE, SIZE, 1, 1)
     assert row["current_item"] == "large"
