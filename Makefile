@@ -86,15 +86,17 @@ bench: export PEER ?=
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
 
+LONG_TESTS = .venv/bin/python -m pytest --timeout 3600
+
 # SEEDS: how many (4 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
 # KILLS: of processes of one service (6 in `test`).
 crash: export SOAK_SECONDS ?= 20
 crash: export KILLS ?= 200
 crash: .venv/test .venv/long-tools node_modules/engine $(AZURITE)
-	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)
-	.venv/bin/python -m pytest -m long tests/unit tests/contract tests/protocol tests/e2e
+	$(LONG_TESTS) -s tests/crash tests/soak $(ARGS)
+	$(LONG_TESTS) -m long tests/unit tests/contract tests/protocol tests/e2e
 	$(MAKE) build
-	.venv/bin/python -m pytest -rs tests/lambda
+	$(LONG_TESTS) -rs tests/lambda
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Mangrove needs Python 3.11 or newer"; exit 1; }

@@ -44,7 +44,7 @@ def list_odd_bodies(schema: Any) -> Iterator[Any]:
 
 
 def send(client: httpx.Client, method: str, target: str, **options: Any) -> None:
-    """Send a request and check its answer; of a stream of events, which has no end, only the head."""
+    """Send a request and check its answer. Of a stream of events, which has no end, only the status is checked."""
     with client.stream(method, target, **options) as answer:
         if answer.headers.get("content-type", "").startswith("text/event-stream"):
             assert answer.status_code == 200
