@@ -21,6 +21,7 @@ RULES: tuple[Rule, ...] = (
     journal.storage_changes_are_logged,
     journal.listings_are_dropped_by_few_modules,
     modules.modules_are_short,
+    modules.class_names_have_one_meaning,
     modules.tests_replace_no_private_names,
     declarations.settings_have_an_effect,
     declarations.driver_options_have_an_effect,

@@ -1,4 +1,4 @@
-"""Modules stay short, and tests leave private names alone."""
+"""Modules stay short, a class name has one meaning, and tests leave private names alone."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def modules_are_short(project: Project) -> Iterator[Violation]:
         lines = source.text.count("\n")
         if lines > MAX_LINES and not source.text.startswith(DERIVED):
             yield Violation(f"{source.path}:{lines}", f"{lines} lines, at most {MAX_LINES}")
+
+
+def class_names_have_one_meaning(project: Project) -> Iterator[Violation]:
+    """No two modules of a service define classes with one name. The client of the API has its models anew."""
+    modules: dict[str, str] = {}
+    for source in project.product:
+        if source.text.startswith(DERIVED):
+            continue
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and modules.setdefault(node.name, source.module) != source.module:
+                yield source.report(node, f"{modules[node.name]} has another class {node.name}")
 
 
 def tests_replace_no_private_names(project: Project) -> Iterator[Violation]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deployment.generate import Files
-from mangrove.configuration.setting import Flag, Group
+from mangrove.configuration.setting import Flag, SettingCategory
 from mangrove.configuration.values import DECLARED
 from mangrove.identity import rights
 from mangrove.identity.rights import Right
@@ -26,7 +26,7 @@ def generate_enums() -> Files:
     numbers: list[tuple[str, str, Mapping[str, int]]] = [
         ("RIGHTS", "The bits of a user's `permission`.", _read(right for right in Right if right)),
         ("ROLES", "The roles of users.", {"normal": rights.NORMAL, "guest": rights.GUEST, "admin": rights.ADMIN}),
-        ("SETTING_GROUPS", "Groups of settings.", _read(Group)),
+        ("SETTING_GROUPS", "Groups of settings.", _read(SettingCategory)),
         ("SETTING_FLAGS", "The visibility of a setting.", _read(Flag)),
     ]
     kinds = [kind.name for kind in KINDS.values() if kind.is_listed]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.standalone.machines import MAX_PAYLOAD_BYTES, DataLimitExceeded, Machine
+from mangrove.standalone.machines import MAX_PAYLOAD_BYTES, DataLimitExceeded, MachineDefinition
 from tests.contract.test_machines import DEFINITIONS, DONE, SHARED, TASK_INPUT, TRANSFER
 
 MAX_HISTORY_EVENTS = 25_000  # of an execution
@@ -32,12 +32,12 @@ def test_lost_parts_do_not_exceed_the_payload_of_a_map() -> None:
     async def work_async(name: str, value: dict[str, Any]) -> dict[str, Any]:
         return work(name, value)
 
-    machine = Machine(SHARED)
+    machine = MachineDefinition(SHARED)
     assert asyncio.run(machine.run(TASK_INPUT | {"parts": parts}, work_async)) == DONE
     whole = copy.deepcopy(SHARED)
     whole["States"]["Share"]["ItemProcessor"]["States"]["Lost"] = {"Type": "Succeed"}
     with pytest.raises(DataLimitExceeded, match="the results of a Map"):
-        asyncio.run(Machine(whole).run(TASK_INPUT | {"parts": parts}, work_async))
+        asyncio.run(MachineDefinition(whole).run(TASK_INPUT | {"parts": parts}, work_async))
 
 
 @pytest.mark.parametrize("name", ["transfer", "index"])
@@ -56,9 +56,9 @@ def test_payload_over_the_limit_fails_and_is_not_caught() -> None:
         return DONE | {"text": large}
 
     with pytest.raises(DataLimitExceeded, match="the output of Plan"):
-        asyncio.run(Machine(TRANSFER).run(TASK_INPUT, work))
+        asyncio.run(MachineDefinition(TRANSFER).run(TASK_INPUT, work))
     with pytest.raises(DataLimitExceeded, match="the input of the execution"):
-        asyncio.run(Machine(TRANSFER).run(TASK_INPUT | {"text": large}, work))
+        asyncio.run(MachineDefinition(TRANSFER).run(TASK_INPUT | {"text": large}, work))
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)

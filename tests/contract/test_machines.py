@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import AccessDenied, StorageProblem, Unreachable
-from mangrove.standalone.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
+from mangrove.standalone.machines import ExecutionFailed, MachineDefinition, UnsupportedDefinition, load_machine
 from mangrove.standalone.template import ROOT, iter_resources
 from mangrove.tasks.core.leases import Busy, Superseded
 from mangrove.tasks.core.steps import Cancelled
@@ -255,7 +255,7 @@ def test_a_failure_that_nothing_catches_names_itself() -> None:
         raise AccessDenied("not for you")
 
     with pytest.raises(ExecutionFailed, match="Denied: not for you"):
-        asyncio.run(Machine(CHOICE).run(TASK_INPUT, work))
+        asyncio.run(MachineDefinition(CHOICE).run(TASK_INPUT, work))
 
 
 SHARED = {
@@ -378,7 +378,7 @@ def change(machine: dict[str, Any] | None = None, **of: Any) -> dict[str, Any]:
 )
 def test_unsupported_definition_is_refused_when_loaded(definition: dict[str, Any], named: str) -> None:
     with pytest.raises(UnsupportedDefinition, match=named):
-        Machine(definition)
+        MachineDefinition(definition)
 
 
 def test_every_machine_loads_with_its_workers() -> None:

@@ -21,7 +21,7 @@ from mangrove.core.problems import Problem, Unreachable
 from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools.aria2 import Aria2
-from mangrove.tools.base import Status
+from mangrove.tools.base import DownloadStatus
 from tests import servers
 from tests.support import origin, torrents
 from tests.support.origin import Origin, Request
@@ -58,7 +58,7 @@ def web() -> Iterator[Origin]:
         yield web
 
 
-async def wait_until_ended(tool: Aria2, token: str) -> Status:
+async def wait_until_ended(tool: Aria2, token: str) -> DownloadStatus:
     """The status in which a download stays."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
@@ -70,7 +70,7 @@ async def wait_until_ended(tool: Aria2, token: str) -> Status:
         await asyncio.sleep(0.05)
 
 
-async def download(tool: Aria2, url: str, folder: Path) -> Status:
+async def download(tool: Aria2, url: str, folder: Path) -> DownloadStatus:
     status = await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
     await tool.remove_completed(status.token)
     return status
@@ -121,7 +121,7 @@ def test_a_file_is_saved_whole_into_the_folder_and_forgotten(
 def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tmp_path: Path) -> None:
     url, key = web.at("/once.bin", origin.file(CONTENT)), uuid4().hex
 
-    async def twice() -> Status:
+    async def twice() -> DownloadStatus:
         tokens = {await tool.add(url, str(tmp_path), key) for _ in range(3)}
         assert len(tokens) == 1
         status = await wait_until_ended(tool, tokens.pop())
@@ -136,7 +136,7 @@ def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tm
 def test_a_download_that_failed_starts_over_with_the_same_key(tool: Aria2, web: Origin, tmp_path: Path) -> None:
     url, key = f"{web.address}/later.bin", uuid4().hex
 
-    async def twice() -> tuple[Status, Status]:
+    async def twice() -> tuple[DownloadStatus, DownloadStatus]:
         first = await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
         web.at("/later.bin", origin.file(CONTENT))
         return first, await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
@@ -237,7 +237,7 @@ def test_a_download_goes_on_through_the_proxy_of_the_next_process(
     web.at("/long.bin", send_range)
     cut.set()
 
-    async def go_on() -> Status:
+    async def go_on() -> DownloadStatus:
         return await wait_until_ended(tool, await tool.resume(token, url, str(tmp_path), key))
 
     assert asyncio.run(go_on()).done
@@ -292,7 +292,7 @@ def test_every_protocol_goes_through_the_guard(
     port = servers.free_port()
     with socket.create_server(("127.0.0.2", port)) as public, socket.create_server(("127.0.0.1", port)) as private:
 
-        async def go() -> Status:
+        async def go() -> DownloadStatus:
             token = await tool.add(f"{scheme}://only-here.example:{port}/f", str(tmp_path), uuid4().hex)
             public.settimeout(WAIT_SECONDS)
             (await asyncio.to_thread(public.accept))[0].close()

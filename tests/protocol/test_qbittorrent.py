@@ -18,7 +18,7 @@ import pytest
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools import urls
-from mangrove.tools.base import Status
+from mangrove.tools.base import DownloadStatus
 from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
 from tests import servers
 from tests.support import origin, torrents
@@ -67,7 +67,7 @@ def call_api(running: str, path: str, **form: str) -> httpx.Response:
         return client.post(path, data=form)
 
 
-async def wait_until_ended(tool: QBittorrent, token: str) -> Status:
+async def wait_until_ended(tool: QBittorrent, token: str) -> DownloadStatus:
     """The status in which a download stays."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
@@ -78,7 +78,7 @@ async def wait_until_ended(tool: QBittorrent, token: str) -> Status:
         await asyncio.sleep(0.1)
 
 
-async def download_torrent(tool: QBittorrent, url: str, folder: Path) -> Status:
+async def download_torrent(tool: QBittorrent, url: str, folder: Path) -> DownloadStatus:
     return await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
 
 
@@ -115,7 +115,7 @@ def test_torrent_is_stored_once_and_removed_without_files(
 ) -> None:
     tool, (url, name, content), key = QBittorrent(running, 0, LOOPBACK_POLICY), torrent, uuid4().hex
 
-    async def download() -> Status:
+    async def download() -> DownloadStatus:
         tokens = {await tool.add(url, str(tmp_path), key) for _ in range(2)}
         assert len(tokens) == 1
         status = await wait_until_ended(tool, tokens.pop())
@@ -166,7 +166,7 @@ def test_without_an_end_it_seeds_for_ever_and_is_never_removed(
 def test_a_magnet_link_waits_for_its_description_and_can_be_stopped(running: str, tmp_path: Path) -> None:
     tool, number = QBittorrent(running, 0, LOOPBACK_POLICY), uuid4().hex + "00000000"
 
-    async def download() -> tuple[Status, str]:
+    async def download() -> tuple[DownloadStatus, str]:
         token = await tool.add(f"magnet:?xt=urn:btih:{number}&dn=nothing", str(tmp_path), uuid4().hex)
         status = await tool.get_status(token)
         for _ in range(2):

@@ -24,7 +24,7 @@ from mangrove.drivers import connections, threads
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.drivers.smb.client import Share
 from mangrove.drivers.smb.driver import SMB
-from mangrove.drivers.smb.files import FileReader, FolderScan
+from mangrove.drivers.smb.files import FileReader, FolderQuery
 from mangrove.drivers.smb.messages import Access, Sharing, SmbMessage
 from mangrove.drivers.smb.options import ShareAddress, SMBOptions, parse_share_address
 from mangrove.drivers.threads import StorageThreads
@@ -364,8 +364,8 @@ class SlowShare(Share):
         return super().send(message)
 
 
-def open_scan(share: Share, root: str, pool: StorageThreads) -> tuple[FolderScan, Callable[[], object]]:
-    scan = FolderScan(share, root, pool)
+def open_scan(share: Share, root: str, pool: StorageThreads) -> tuple[FolderQuery, Callable[[], object]]:
+    scan = FolderQuery(share, root, pool)
     return scan, lambda: scan.read_batch(share)
 
 
@@ -376,7 +376,7 @@ def open_reader(share: Share, root: str, pool: StorageThreads) -> tuple[FileRead
 
 @pytest.mark.parametrize("start", [open_scan, open_reader])
 def test_closing_during_a_cancelled_call_keeps_the_connection(
-    samba: smb.Samba, root: Path, start: Callable[[Share, str, StorageThreads], tuple[FolderScan | FileReader, Any]]
+    samba: smb.Samba, root: Path, start: Callable[[Share, str, StorageThreads], tuple[FolderQuery | FileReader, Any]]
 ) -> None:
     (root / "f").write_bytes(b"written")
     share = SlowShare(parse_share_address(SMBOptions(**samba.options(root.name))))

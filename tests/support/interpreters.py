@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.standalone.machines import ExecutionFailed, Machine
+from mangrove.standalone.machines import ExecutionFailed, MachineDefinition
 from tests.support.task_env import Work
 
 EXECUTION_SECONDS = 120.0  # that an execution may take
@@ -58,7 +58,9 @@ def run_here(definition: dict[str, Any], input: dict[str, Any], work: Work) -> E
 
     async def run() -> None:
         async with asyncio.timeout(EXECUTION_SECONDS):
-            execution.output = await Machine(definition).run(input, run_in_thread, execution.visited, note_wait)
+            execution.output = await MachineDefinition(definition).run(
+                input, run_in_thread, execution.visited, note_wait
+            )
 
     with suppress(ExecutionFailed):
         asyncio.run(run())

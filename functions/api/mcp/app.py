@@ -78,7 +78,7 @@ async def refuse_end(who: Anyone) -> Response:
     return Response(status_code=405, headers={"allow": "POST"})
 
 
-def _respond(answer: messages.Answer) -> Response:
+def _respond(answer: messages.RpcAnswer) -> Response:
     if answer.message is None:
         return Response(status_code=answer.status)
     return Response(orjson.dumps(answer.message), answer.status, media_type="application/json")

@@ -8,7 +8,7 @@ are validated, declared sizes are enforced while unpacking, and a member that mu
 from __future__ import annotations
 
 from mangrove.archives.base import Archive as Archive
-from mangrove.archives.base import Limits as Limits
+from mangrove.archives.base import ArchiveLimits as ArchiveLimits
 from mangrove.archives.base import Member as Member
 from mangrove.archives.base import Source as Source
 from mangrove.archives.opening import EXTENSIONS as EXTENSIONS

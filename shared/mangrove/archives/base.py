@@ -22,7 +22,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """Limits of one archive; 0 means no limit. `size`: total unpacked bytes.
 
     `ratio`: unpacked to packed bytes, of each member and of the whole.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from mangrove.archives.base import Limits, Member, MemberFilter, MemberStreams, Source
+from mangrove.archives.base import ArchiveLimits, Member, MemberFilter, MemberStreams, Source
 from mangrove.archives.codecs import Decompressor
 from mangrove.archives.readers import Budget, DecompressReader, LimitReader, RangeReader, ReadAhead, read_verified
 from mangrove.archives.validation import EntryValidator
@@ -18,7 +18,9 @@ class CompressedFile:
     encrypted = False
     sequential = False
 
-    def __init__(self, source: Source, make_codec: Callable[[], Decompressor], name: str, limits: Limits) -> None:
+    def __init__(
+        self, source: Source, make_codec: Callable[[], Decompressor], name: str, limits: ArchiveLimits
+    ) -> None:
         self._source = source
         self._make_codec = make_codec
         self._name = name

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from mangrove.archives import codecs
-from mangrove.archives.base import DEFAULT_ENCODING, Archive, Limits, Source
+from mangrove.archives.base import DEFAULT_ENCODING, Archive, ArchiveLimits, Source
 from mangrove.archives.codecs import Decompressor
 from mangrove.core.problems import BrokenArchive
 
@@ -55,19 +55,19 @@ def base_name(name: str) -> str:
 
 @asynccontextmanager
 async def open_archive(
-    name: str, source: Source, password: str = "", encoding: str = DEFAULT_ENCODING, limits: Limits | None = None
+    name: str, source: Source, password: str = "", encoding: str = DEFAULT_ENCODING, limits: ArchiveLimits | None = None
 ) -> AsyncIterator[Archive]:
     """Open the archive in `source`; the extension of `name` determines its format.
 
     `encoding` (an IANA name) is for member names that do not declare their own. Raise WrongArchivePassword if one is
     needed and `password` is not it, BrokenArchive if the source is not such an archive.
     """
-    archive = _make_archive(name, source, password, encoding, limits or Limits())
+    archive = _make_archive(name, source, password, encoding, limits or ArchiveLimits())
     await archive.open()
     yield archive
 
 
-def _make_archive(name: str, source: Source, password: str, encoding: str, limits: Limits) -> _OpensArchive:
+def _make_archive(name: str, source: Source, password: str, encoding: str, limits: ArchiveLimits) -> _OpensArchive:
     """Return the module of a format, imported for the first archive of it."""
     extension = _find_extension(name)
     if extension == ".zip":

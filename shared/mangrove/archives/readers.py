@@ -7,7 +7,7 @@ import zlib
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
-from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, Limits, Source
+from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, ArchiveLimits, Source
 from mangrove.archives.codecs import Decompressor
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, Problem
 
@@ -217,7 +217,7 @@ async def _decompress(codec: Decompressor, packed: bytes, max_length: int, work:
 class LimitReader:
     """A counter that raises ArchiveTooLarge once more was unpacked than the limits allow, including skipped bytes."""
 
-    def __init__(self, reader: Reader, packed: RangeReader, limits: Limits) -> None:
+    def __init__(self, reader: Reader, packed: RangeReader, limits: ArchiveLimits) -> None:
         self._reader = reader
         self._packed = packed
         self._start = packed.position
@@ -239,7 +239,7 @@ class LimitReader:
 class Budget:
     """The bytes that all streams of an iteration may yield together."""
 
-    def __init__(self, limits: Limits, packed: int) -> None:
+    def __init__(self, limits: ArchiveLimits, packed: int) -> None:
         bounds = [limits.size] if limits.size else []
         if limits.ratio:
             bounds.append(max(RATIO_EXEMPT, limits.ratio * packed))
@@ -247,7 +247,7 @@ class Budget:
 
     @classmethod
     def make_unlimited(cls) -> Budget:
-        return cls(Limits(size=0, ratio=0), 0)
+        return cls(ArchiveLimits(size=0, ratio=0), 0)
 
     def consume(self, length: int) -> None:
         """Count `length` bytes. Raise ArchiveTooLarge if there are too many."""

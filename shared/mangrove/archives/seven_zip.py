@@ -11,7 +11,7 @@ from contextlib import aclosing
 from functools import partial
 
 from mangrove.archives import codecs, seven_zip_header
-from mangrove.archives.base import Limits, Member, MemberFilter, MemberStreams, Source
+from mangrove.archives.base import ArchiveLimits, Member, MemberFilter, MemberStreams, Source
 from mangrove.archives.readers import (
     TRUNCATED,
     Budget,
@@ -25,7 +25,7 @@ from mangrove.archives.readers import (
     read_verified,
 )
 from mangrove.archives.seven_zip_crypto import AesReader, derive_key, parse_aes_properties
-from mangrove.archives.seven_zip_header import File, Folder, HeaderReader
+from mangrove.archives.seven_zip_header import HeaderReader, PackedFile, PackedFolder
 from mangrove.archives.validation import EntryValidator
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
 
@@ -79,13 +79,13 @@ class SevenZipArchive:
 
     comment = ""
 
-    def __init__(self, source: Source, password: str, limits: Limits) -> None:
+    def __init__(self, source: Source, password: str, limits: ArchiveLimits) -> None:
         self._read_ahead = ReadAhead(source)
         self._password = password
         self._limits = limits
         self._keys: dict[tuple[bytes, int], bytes] = {}
-        self._folders: list[Folder] = []
-        self._files: list[File] = []
+        self._folders: list[PackedFolder] = []
+        self._files: list[PackedFile] = []
         self._header_unverified = False  # encrypted without a checksum: only parsing shows a wrong password
         self.encrypted = False
         self.sequential = False
@@ -157,7 +157,7 @@ class SevenZipArchive:
         self._header_unverified = self._header_unverified and crc is None
         return bytes(header)
 
-    async def _check_password(self, folder: Folder) -> None:
+    async def _check_password(self, folder: PackedFolder) -> None:
         reader = await self._open_folder(folder)
         size, crc = folder.parts[0] if folder.parts else (folder.size, folder.crc)
         if size > PASSWORD_CHECK_SIZE:
@@ -175,7 +175,7 @@ class SevenZipArchive:
             async for member, _ in entries:
                 yield member
 
-    async def _iter_entries(self) -> AsyncGenerator[tuple[Member, File], None]:
+    async def _iter_entries(self) -> AsyncGenerator[tuple[Member, PackedFile], None]:
         validator = EntryValidator(self._limits)
         for count, file in enumerate(self._files):
             if count % 256 == 255:
@@ -185,7 +185,7 @@ class SevenZipArchive:
             if member is not None:
                 yield member, file
 
-    def _find_refusal(self, file: File) -> str:
+    def _find_refusal(self, file: PackedFile) -> str:
         """Return the reason why a file is never unpacked, whatever its name; `""` if it may be."""
         mode = file.attributes >> 16 if file.attributes & _UNIX else 0
         if stat.S_ISLNK(mode) or file.attributes & _REPARSE:
@@ -214,7 +214,9 @@ class SevenZipArchive:
                 async with aclosing(self._read_file(file, reader, budget)) as stream:
                     yield index, member, stream
 
-    async def _read_file(self, file: File, reader: RecordReader | None, budget: Budget) -> AsyncGenerator[bytes, None]:
+    async def _read_file(
+        self, file: PackedFile, reader: RecordReader | None, budget: Budget
+    ) -> AsyncGenerator[bytes, None]:
         if not file.size or reader is None:
             return
         error_class = WrongArchivePassword if self._folders[file.folder].encrypted else BrokenArchive
@@ -223,7 +225,7 @@ class SevenZipArchive:
             async for block in blocks:
                 yield block
 
-    async def _open_folder(self, folder: Folder) -> Reader:
+    async def _open_folder(self, folder: PackedFolder) -> Reader:
         """The unpacked bytes of a folder: its files, one after the other."""
         if folder.start + folder.packed > self._read_ahead.size:
             raise BrokenArchive(TRUNCATED)
@@ -252,11 +254,11 @@ class SevenZipArchive:
         return RecordReader(AesReader(reader, self._keys[salt, power], vector))
 
 
-def _parse_header(reader: HeaderReader, max_entries: int) -> tuple[list[Folder], list[File]]:
+def _parse_header(reader: HeaderReader, max_entries: int) -> tuple[list[PackedFolder], list[PackedFile]]:
     if reader.read_byte() != seven_zip_header.HEADER:
         raise BrokenArchive(seven_zip_header.DAMAGED)
-    folders: list[Folder] = []
-    files: list[File] = []
+    folders: list[PackedFolder] = []
+    files: list[PackedFile] = []
     for kind in reader.iter_properties():
         if kind == 0x04:
             folders = seven_zip_header.parse_streams(reader, max_entries, 32)

@@ -25,7 +25,7 @@ class Coder:
 
 
 @dataclass(slots=True)
-class Folder:
+class PackedFolder:
     """Files that are packed together.
 
     `sizes`: the output of each coder in bytes; `chain`: the coders from the packed bytes to the files, empty if they
@@ -53,7 +53,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PackedFile:
     """One entry. `folder` is -1 if it has no bytes; otherwise they start at `start` in the unpacked folder."""
 
     name: str
@@ -134,10 +134,10 @@ class HeaderReader:
             yield kind
 
 
-def parse_streams(reader: HeaderReader, limit: int, base: int) -> list[Folder]:
+def parse_streams(reader: HeaderReader, limit: int, base: int) -> list[PackedFolder]:
     """Return the folders of a StreamsInfo; at most `limit` folders and files. `base`: the start of the packed bytes."""
     position, packed = base, list[int]()
-    folders: list[Folder] = []
+    folders: list[PackedFolder] = []
     has_substreams = False
     for kind in reader.iter_properties():
         if kind == 0x06:
@@ -172,7 +172,7 @@ def _parse_pack_info(reader: HeaderReader, base: int, limit: int) -> tuple[int, 
     return position, sizes
 
 
-def _parse_coders_info(reader: HeaderReader, limit: int) -> list[Folder]:
+def _parse_coders_info(reader: HeaderReader, limit: int) -> list[PackedFolder]:
     if reader.read_byte() != 0x0B:
         raise BrokenArchive(DAMAGED)
     count = reader.read_count(reader.remaining)
@@ -195,7 +195,7 @@ def _parse_coders_info(reader: HeaderReader, limit: int) -> list[Folder]:
     return folders
 
 
-def _parse_folder(reader: HeaderReader) -> Folder:
+def _parse_folder(reader: HeaderReader) -> PackedFolder:
     coders = []
     for _ in range(reader.read_count(MAX_CODERS)):
         flags = reader.read_byte()
@@ -215,7 +215,7 @@ def _parse_folder(reader: HeaderReader) -> Folder:
     if len(free) != 1:
         raise BrokenArchive(DAMAGED)
     main = free.pop()
-    return Folder(coders, _find_chain(coders, bindings, main), main, packed)
+    return PackedFolder(coders, _find_chain(coders, bindings, main), main, packed)
 
 
 def _find_chain(coders: list[Coder], bindings: dict[int, int], main: int) -> list[int]:
@@ -234,7 +234,7 @@ def _find_chain(coders: list[Coder], bindings: dict[int, int], main: int) -> lis
     return chain[::-1] if len(chain) == len(coders) else []
 
 
-def _parse_substreams(reader: HeaderReader, folders: list[Folder], limit: int) -> None:
+def _parse_substreams(reader: HeaderReader, folders: list[PackedFolder], limit: int) -> None:
     counts = [1] * len(folders)
     sizes: list[list[int]] = []
     digests: list[int | None] = []
@@ -265,7 +265,7 @@ def _parse_substreams(reader: HeaderReader, folders: list[Folder], limit: int) -
         folder.parts = [(size, folder.crc if known else next(crcs, None)) for size in parts]
 
 
-def _assign_positions(folders: list[Folder], position: int, packed: list[int]) -> None:
+def _assign_positions(folders: list[PackedFolder], position: int, packed: list[int]) -> None:
     starts = [position, *accumulate(packed, initial=position)][1:]
     index = 0
     for folder in folders:
@@ -275,7 +275,7 @@ def _assign_positions(folders: list[Folder], position: int, packed: list[int]) -
         index += folder.streams
 
 
-def parse_files(reader: HeaderReader, folders: list[Folder], limit: int) -> list[File]:
+def parse_files(reader: HeaderReader, folders: list[PackedFolder], limit: int) -> list[PackedFile]:
     """Yield the entries of a FilesInfo, each with its part of a folder."""
     count = reader.read_number()
     if limit and count > limit:
@@ -329,7 +329,7 @@ class _FileProperties:
         if reader.read_byte():
             raise BrokenArchive(DAMAGED)
 
-    def build_files(self, folders: list[Folder]) -> list[File]:
+    def build_files(self, folders: list[PackedFolder]) -> list[PackedFile]:
         parts = _list_parts(folders)
         empty = 0
         files = []
@@ -345,11 +345,11 @@ class _FileProperties:
                 size, crc, folder, start = parts.pop()
             modified = max((self.times[index] - _EPOCH) / 1e7, 0.0) if self.times[index] else 0.0
             attributes = self.attributes[index]
-            files.append(File(self.names[index], size, modified, attributes, is_dir, anti, crc, folder, start))
+            files.append(PackedFile(self.names[index], size, modified, attributes, is_dir, anti, crc, folder, start))
         return files
 
 
-def _list_parts(folders: list[Folder]) -> list[tuple[int, int | None, int, int]]:
+def _list_parts(folders: list[PackedFolder]) -> list[tuple[int, int | None, int, int]]:
     """Return size, checksum, folder and start of each stream, the last first."""
     parts = []
     for number, folder in enumerate(folders):

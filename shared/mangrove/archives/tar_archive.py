@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from mangrove.archives.base import Limits, Member, MemberFilter, MemberStreams, Source
+from mangrove.archives.base import ArchiveLimits, Member, MemberFilter, MemberStreams, Source
 from mangrove.archives.codecs import Decompressor
 from mangrove.archives.readers import (
     Budget,
@@ -27,7 +27,7 @@ class TarArchive:
     encrypted = False
 
     def __init__(
-        self, source: Source, make_codec: Callable[[], Decompressor] | None, encoding: str, limits: Limits
+        self, source: Source, make_codec: Callable[[], Decompressor] | None, encoding: str, limits: ArchiveLimits
     ) -> None:
         self._source = source
         self._make_codec = make_codec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mangrove.archives.base import DEFAULT_ENCODING, RATIO_EXEMPT, Limits, Member
+from mangrove.archives.base import DEFAULT_ENCODING, RATIO_EXEMPT, ArchiveLimits, Member
 from mangrove.core.paths import MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH
 from mangrove.core.problems import ArchiveTooLarge
 
@@ -64,7 +64,7 @@ def _is_text_encoding(encoding: str) -> bool:
 class EntryValidator:
     """A validator of the entries of one iteration over an archive, in order. It keeps a hash of each path."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ArchiveLimits) -> None:
         self._limits = limits
         self._count = 0
         self._files: set[int] = set()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from mangrove.archives import codecs
-from mangrove.archives.base import Limits, Member, MemberFilter, MemberStreams, Source
+from mangrove.archives.base import ArchiveLimits, Member, MemberFilter, MemberStreams, Source
 from mangrove.archives.readers import (
     MAX_READ_AHEAD,
     Budget,
@@ -25,7 +25,7 @@ from mangrove.archives.zip_directory import (
     AES_FIELD,
     AES_METHOD,
     Directory,
-    Record,
+    DirectoryRecord,
     decode_record_name,
     find_directory,
     find_extra_field,
@@ -57,7 +57,7 @@ class ZipArchive:
 
     sequential = False
 
-    def __init__(self, source: Source, password: str, encoding: str, limits: Limits) -> None:
+    def __init__(self, source: Source, password: str, encoding: str, limits: ArchiveLimits) -> None:
         self._read_ahead = ReadAhead(source)
         self._data = ReadAhead(source)
         self._password = password
@@ -87,7 +87,7 @@ class ZipArchive:
                     await self._check_password(record)
                     break
 
-    async def _check_password(self, record: Record) -> None:
+    async def _check_password(self, record: DirectoryRecord) -> None:
         try:
             reader = await self._open_member(record)
             size = min(record.size, PASSWORD_CHECK_SIZE)
@@ -99,7 +99,7 @@ class ZipArchive:
             if record.method != AES_METHOD:  # AES has verified the password before
                 raise WrongArchivePassword from None
 
-    async def _iter_entries(self) -> AsyncGenerator[tuple[Member, Record], None]:
+    async def _iter_entries(self) -> AsyncGenerator[tuple[Member, DirectoryRecord], None]:
         validator = EntryValidator(self._limits)
         overlaps = _OverlapDetector()
         async with aclosing(iter_records(self._read_ahead, self._directory, self._limits.members)) as raw_records:
@@ -128,7 +128,7 @@ class ZipArchive:
                 async with aclosing(self._read_member(record, budget)) as stream:
                     yield index, member, stream
 
-    async def _read_member(self, record: Record, budget: Budget) -> AsyncGenerator[bytes, None]:
+    async def _read_member(self, record: DirectoryRecord, budget: Budget) -> AsyncGenerator[bytes, None]:
         reader = await self._open_member(record)
         error_class = WrongArchivePassword if record.encrypted and record.method != AES_METHOD else BrokenArchive
         exclusive = get_method(record) not in (STORED, LZMA)  # those two do not mark their own end
@@ -137,7 +137,7 @@ class ZipArchive:
             async for block in blocks:
                 yield block
 
-    async def _open_member(self, record: Record) -> Reader:
+    async def _open_member(self, record: DirectoryRecord) -> Reader:
         """Yield the unpacked bytes of a member. Raise WrongArchivePassword."""
         local_reader = RecordReader(RangeReader(self._data, record.offset, self._directory.start))
         local = _LOCAL.unpack(await local_reader.read_exactly(_LOCAL.size))
@@ -156,7 +156,7 @@ class ZipArchive:
         return reader if method == STORED else DecompressReader(reader, METHODS[method])
 
 
-async def _decrypt(record: Record, reader: Reader, password: str) -> Reader:
+async def _decrypt(record: DirectoryRecord, reader: Reader, password: str) -> Reader:
     if not password:
         raise WrongArchivePassword
     if record.method == AES_METHOD:
@@ -173,7 +173,7 @@ async def _open_lzma(reader: Reader) -> Reader:
     return DecompressReader(records, lambda: codecs.make_lzma1(properties))
 
 
-def find_refusal(record: Record) -> str:
+def find_refusal(record: DirectoryRecord) -> str:
     """Return the reason why a member is never unpacked, whatever its name; `""` if it may be."""
     mode = record.external >> 16 if record.system in UNIX_SYSTEMS else 0
     if stat.S_ISLNK(mode):
@@ -197,7 +197,7 @@ class _OverlapDetector:
         self._starts: list[int] = []
         self._stops: list[int] = []
 
-    def check(self, record: Record) -> str:
+    def check(self, record: DirectoryRecord) -> str:
         """Return the reason why a member is refused; `""` if it shares no bytes."""
         start, stop = record.offset, record.offset + _LOCAL.size + len(record.name) + record.packed
         index = bisect_left(self._starts, start)

@@ -26,7 +26,7 @@ _LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQHHLLQQQQ")
 
 
-class Record(NamedTuple):
+class DirectoryRecord(NamedTuple):
     """One entry of the directory. `offset`: of its local header in the file; `external`: the file attributes."""
 
     name: bytes
@@ -119,7 +119,7 @@ async def _read_end64(read_ahead: ReadAhead, stop: int) -> tuple[int, int, int, 
     raise BrokenArchive(DAMAGED)
 
 
-def parse_record(raw: RawRecord, shift: int) -> Record:
+def parse_record(raw: RawRecord, shift: int) -> DirectoryRecord:
     """Return the entry with its 64-bit sizes if it has them."""
     (
         _,
@@ -151,7 +151,9 @@ def parse_record(raw: RawRecord, shift: int) -> Record:
     except StopIteration:
         raise BrokenArchive(DAMAGED) from None
     modified = _parse_modified(extra, date, time)
-    return Record(name, system, flags, method, modified, crc, packed, size, offset + shift, external, time, extra)
+    return DirectoryRecord(
+        name, system, flags, method, modified, crc, packed, size, offset + shift, external, time, extra
+    )
 
 
 def find_extra_field(extra: bytes, field_id: int) -> bytes:
@@ -202,7 +204,7 @@ async def iter_records(
             await asyncio.sleep(0)
 
 
-def decode_record_name(record: Record, encoding: str) -> str:
+def decode_record_name(record: DirectoryRecord, encoding: str) -> str:
     """Return the name as text: UTF-8 by its flag, the Unicode path field, or `encoding`."""
     if record.flags & 0x800:
         return record.name.decode(errors="replace")
@@ -216,14 +218,14 @@ def decode_record_name(record: Record, encoding: str) -> str:
     return decode_name(record.name, encoding)
 
 
-def get_method(record: Record) -> int:
+def get_method(record: DirectoryRecord) -> int:
     """Return the compression method, also of a member under AES."""
     if record.method != AES_METHOD:
         return record.method
     return int.from_bytes(find_extra_field(record.extra, AES_FIELD)[5:7].ljust(2, b"\xff"), "little")
 
 
-def get_crc(record: Record) -> int | None:
+def get_crc(record: DirectoryRecord) -> int | None:
     """Return the CRC-32 of a member; None for AE-2, which has an authentication code instead."""
     is_ae2 = record.method == AES_METHOD and find_extra_field(record.extra, AES_FIELD)[:2] == b"\2\0"
     return None if is_ae2 else record.crc

@@ -23,7 +23,7 @@ from mangrove.core.problems import AccessDenied, Problem, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.identity.rights import GUEST, Caller, Right
-from mangrove.protocols.sessions import Session, sign_in_with_password
+from mangrove.protocols.sessions import ProtocolSession, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
 from mangrove.records.credentials import ssh_keys
 from mangrove.tree import access as accesses
@@ -80,7 +80,7 @@ def _refuse(username: str, source: str, reason: str) -> dict[str, Any]:
     return dict(REFUSED)
 
 
-async def _sign_in(username: str, password: str, source: str) -> tuple[Session, Sequence[str]]:
+async def _sign_in(username: str, password: str, source: str) -> tuple[ProtocolSession, Sequence[str]]:
     """Return the session for a password; without one, that of the account, and the keys of which the client must
     have one.
     """

@@ -27,7 +27,7 @@ SWITCHED_OFF = ("false", "0", "")
 ABSENT_SWITCHES = {"ftp_enabled": "FTP server", "s3_enabled": "S3 server"}  # known to clients, not declared
 
 
-class Group(IntEnum):
+class SettingCategory(IntEnum):
     """The numbers of the groups, as clients send them."""
 
     SINGLE = 0
@@ -56,7 +56,7 @@ class Flag(IntEnum):
 class SettingGroup(Mapping[str, str]):
     """A group of declarations; `values.Settings` inherits from all of them."""
 
-    group: ClassVar[Group]
+    group: ClassVar[SettingCategory]
 
 
 class Setting(Generic[Value]):
@@ -75,7 +75,7 @@ class Setting(Generic[Value]):
         options: str = "",
         bounds: str = "",
         absent: str = "",
-        group: Group | None = None,
+        group: SettingCategory | None = None,
     ) -> None:
         self.key = ""
         self.type = type
@@ -84,7 +84,7 @@ class Setting(Generic[Value]):
         self.options = options  # of a select, comma-separated
         self.bounds = bounds  # accepted values, for the reference page
         self.label_zh = zh  # the Chinese label of the form
-        self.group = group or Group.SINGLE  # None: the group of its class
+        self.group = group or SettingCategory.SINGLE  # None: the group of its class
         self.absent = absent  # the feature that it would switch on, if this version does not have it
         self.help = f"{help} This version has no {absent}." if absent else help
         self._parse = parse

@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mangrove.configuration.declared.access import S3, Ftp, Global, Ldap, Protocols, Sso
+from mangrove.configuration.declared.access import Ftp, Global, Ldap, Protocols, S3Server, Sso
 from mangrove.configuration.declared.site import Preview, Site, Style
 from mangrove.configuration.declared.work import Index, Offline, Traffic
-from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag, Group, Setting, SettingGroup
+from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag, Setting, SettingCategory, SettingGroup
 from mangrove.core.problems import BadRequest
 
 GROUPS: tuple[type[SettingGroup], ...] = (
-    Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic, Offline, Protocols,
+    Site, Style, Preview, Global, Index, Sso, Ldap, S3Server, Ftp, Traffic, Offline, Protocols,
 )  # fmt: skip
 DECLARED: Mapping[str, Setting[Any]] = {
     key: value for group in GROUPS for key, value in vars(group).items() if isinstance(value, Setting)
@@ -33,7 +33,7 @@ def _requests_absent(key: str, value: str) -> bool:
     return setting.requests_absent(value)
 
 
-class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic, Offline, Protocols):
+class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3Server, Ftp, Traffic, Offline, Protocols):
     """All values of one snapshot, with defaults: as text by key, and typed as attributes.
 
     A value of an older version that switches on a feature which is absent here counts as not stored.
@@ -112,8 +112,8 @@ def make_record(key: str, value: str) -> dict[str, Any]:
     setting = DECLARED.get(key)
     if setting is None:
         return {
-            "key": key, "value": value, "help": "", "type": "string", "options": "", "group": Group.SINGLE.value,
-            "flag": Flag.DEPRECATED.value, "index": 0,
+            "key": key, "value": value, "help": "", "type": "string", "options": "",
+            "group": SettingCategory.SINGLE.value, "flag": Flag.DEPRECATED.value, "index": 0,
         }  # fmt: skip
     return {
         "key": key, "value": value, "help": setting.help, "type": setting.type, "options": setting.options,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, StorageProblem
-from mangrove.drivers.capabilities import Capabilities, DriverConfig
+from mangrove.drivers.capabilities import Capabilities, DriverProperties
 from mangrove.drivers.context import ROOT, DriverContext, Redirects, Resolver, SharedState
 from mangrove.drivers.values import (
     Capacity,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # modules that only handle files need no models of options, w
     from mangrove.drivers.options import Options
 
 __all__ = [
-    "BLOCK", "ROOT", "Capabilities", "Capacity", "CopyRequest", "Driver", "DriverConfig", "DriverContext",
+    "BLOCK", "ROOT", "Capabilities", "Capacity", "CopyRequest", "Driver", "DriverContext", "DriverProperties",
     "EntriesPage", "Entry", "FolderBatch", "Link", "PageSource", "Redirects", "Resolver", "SendableFile",
     "SharedState", "SignedRequest", "StagedFile", "StoredPart", "StoredVersion", "Upload", "WholeFile",
     "get_sort_key", "list_all", "make_parts_key",
@@ -52,7 +52,7 @@ class Driver(ABC):
 
     name: ClassVar[str]
     Options: ClassVar[type[Options]]
-    config: ClassVar[DriverConfig]
+    config: ClassVar[DriverProperties]
     capabilities: Capabilities = Capabilities()
     maps_names: ClassVar[bool] = False
     """True if it shows names as `DriverContext.char_mapping` says, or as other storages do."""

@@ -50,7 +50,7 @@ NO_TRASH = "info|This storage has no trash: removals are final."
 
 
 @dataclass(frozen=True, slots=True)
-class DriverConfig:
+class DriverProperties:
     """The configuration of a kind of storage: facts that the service and clients need before a storage is started."""
 
     local_sort: bool = True

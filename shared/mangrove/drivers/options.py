@@ -11,7 +11,7 @@ import orjson
 
 from mangrove.core.codec import DecodeError, dump, find_hints, structure
 from mangrove.core.problems import BadRequest
-from mangrove.drivers.capabilities import DriverConfig
+from mangrove.drivers.capabilities import DriverProperties
 from mangrove.drivers.context import Redirects
 
 Default = bool | int | str | None
@@ -151,7 +151,7 @@ def _format_default(default: Default) -> str:
     return json.dumps(default) if isinstance(default, bool | int) else default
 
 
-def list_common_items(config: DriverConfig) -> list[FormItem]:
+def list_common_items(config: DriverProperties) -> list[FormItem]:
     """Return the options that every driver shares, adapted to its `config`."""
     items = [
         FormItem(
@@ -196,7 +196,7 @@ def list_common_items(config: DriverConfig) -> list[FormItem]:
     ]
 
 
-def _list_proxy_items(config: DriverConfig) -> list[FormItem]:
+def _list_proxy_items(config: DriverProperties) -> list[FormItem]:
     """Return the choices of how clients get bytes: through the service, or directly from the storage if it can."""
     if config.only_proxy:
         return [FormItem("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", required=True)]

@@ -57,7 +57,7 @@ _NOTE_USE = {ssh_keys.name: _note_use_of_key, app_passwords.name: tokens.note_us
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ProtocolSession:
     """A connection of a user who signed in.
 
     `source`: the client's address; `reading`, `writing`: the rights that the protocol requires; `credential`: None for
@@ -131,13 +131,13 @@ class ProtocolAccess:
     writing: Right
     token_protocol: TokenProtocol
 
-    def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
+    def open_session(self, user: User, source: str, credential: Credential | None = None) -> ProtocolSession:
         """Return the session of a user who has signed in. Raise AccessDenied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
         if not callers.make_caller(user).has(self.reading):
             raise AccessDenied(f"the permission to use {self.name} is missing")
-        return Session(
+        return ProtocolSession(
             self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
         )  # fmt: skip
 
@@ -164,7 +164,7 @@ class ProtocolAccess:
 
 async def sign_in_with_password(
     username: str, password: str, access: ProtocolAccess, source: str, code: str = ""
-) -> Session:
+) -> ProtocolSession:
     """Return the session for a name and a password: an application password, or the account's own, with the one-time
     code if the account requires one.
 
@@ -190,9 +190,9 @@ async def _find_user(username: str) -> User | None:
     return await users.find_by_name(username)
 
 
-async def find_ended(sessions: Iterable[Session]) -> list[Session]:
+async def find_ended(sessions: Iterable[ProtocolSession]) -> list[ProtocolSession]:
     """Return the sessions that have ended. If nothing has changed since the last call, it reads no record."""
-    ended: list[Session] = []
+    ended: list[ProtocolSession] = []
     for session in sessions:
         try:
             await session.find_caller()

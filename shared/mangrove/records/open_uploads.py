@@ -29,7 +29,7 @@ FindOpen = Callable[[Collection[str]], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _OpenUploadsRecord:
     """The open uploads of a share link as they are stored."""
 
     uploads: Mapping[str, Any]
@@ -49,15 +49,17 @@ def _make_key(number: int) -> str:
     return f"{ALL_KEY}#{number}"
 
 
-def _read(number: int) -> _State:
+def _read(number: int) -> _OpenUploadsRecord:
     with translate_errors():
         keys = [_make_key(number), ALL_KEY]
         stored = {counter.key: counter for counter in Counter.batch_get(keys, consistent_read=True)}
     own, total = stored.get(keys[0]), stored.get(ALL_KEY)
-    return _State((own.changes or {}) if own else {}, int(own.value) if own else 0, int(total.value) if total else 0)
+    return _OpenUploadsRecord(
+        (own.changes or {}) if own else {}, int(own.value) if own else 0, int(total.value) if total else 0
+    )
 
 
-def _write(number: int, state: _State, uploads: Mapping[str, Any]) -> None:
+def _write(number: int, state: _OpenUploadsRecord, uploads: Mapping[str, Any]) -> None:
     """Replace the uploads of a share link. Raise RecordConflict if they were changed, or if there are too many."""
     own, all_uploads = Counter(_make_key(number)), Counter(ALL_KEY)
     difference = len(uploads) - len(state.uploads)
@@ -82,10 +84,10 @@ def begin(number: int, sender: str, id: str, seconds: float, find_open: FindOpen
     for _ in range(MAX_ATTEMPTS):
         state, now = _read(number), time.time()
         uploads = {key: upload for key, upload in state.uploads.items() if upload[1] > now - seconds}
-        if not _State(uploads, 0, 0).has_room(sender):
+        if not _OpenUploadsRecord(uploads, 0, 0).has_room(sender):
             uploads = _drop_ended(uploads, now, find_open)
         is_full = state.total + len(uploads) - len(state.uploads) >= MAX_OPEN_SHARED_UPLOADS
-        if is_full or not _State(uploads, 0, 0).has_room(sender):
+        if is_full or not _OpenUploadsRecord(uploads, 0, 0).has_room(sender):
             return False
         try:
             _write(number, state, uploads | {id: [sender, now]})

@@ -21,7 +21,7 @@ _Named: TypeAlias = Entry | IndexedName
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class IndexColumns:
     """Entries as columns of the index."""
 
     names: list[str | None]
@@ -31,7 +31,7 @@ class Columns:
     modified: list[float]
 
 
-def make_columns(entries: Sequence[_Named]) -> Columns:
+def make_columns(entries: Sequence[_Named]) -> IndexColumns:
     """Return the columns of entries. Pass some thousands at a time, since each takes a microsecond."""
     names = [entry.name for entry in entries]
     joined = "\n".join(names)
@@ -39,7 +39,7 @@ def make_columns(entries: Sequence[_Named]) -> Columns:
     if len(folded) != len(names):
         folded = [make_legible(fold(name)) for name in names]
     stored = names if encode_name(joined) == joined else map(encode_name, names)
-    return Columns(
+    return IndexColumns(
         [None if name == other else name for name, other in zip(stored, folded, strict=True)],
         folded,
         [entry.is_dir for entry in entries],

@@ -69,7 +69,7 @@ class Database:
         self._folder = folder
         self._shared: DuckDBPyConnection | None = None
         self._opening = threading.Lock()
-        self._running: set[_Call] = set()
+        self._running: set[_StatementCall] = set()
         self._searching = ThreadPoolExecutor(SEARCH_THREADS, "search")
         self._changing = ThreadPoolExecutor(1, "search tables")
         self._writing = ThreadPoolExecutor(1, "index")
@@ -81,7 +81,7 @@ class Database:
         Raise SearchTooSlow if it takes more than `seconds`, including the wait for a thread, or needs too much memory.
         Cancelling the caller interrupts it.
         """
-        return (await self._execute(_Call(self, [(statement, parameters)]), self._searching, seconds))[-1]
+        return (await self._execute(_StatementCall(self, [(statement, parameters)]), self._searching, seconds))[-1]
 
     async def accepts(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> bool:
         """True if a statement without files can be run. A pattern that an administrator wrote may be invalid here."""
@@ -98,7 +98,7 @@ class Database:
 
         Calls are serialised, so none conflicts with another. After SearchTooSlow nothing was changed.
         """
-        await self._execute(_Call(self, statements, is_change=True), self._changing, seconds)
+        await self._execute(_StatementCall(self, statements, is_change=True), self._changing, seconds)
 
     async def write(self, statements: Sequence[Statement], *, seconds: float = WRITE_SECONDS) -> list[Rows]:
         """Return the rows of each statement, in serialised calls.
@@ -107,7 +107,7 @@ class Database:
         """
         return await self._execute(_WriteCall(self, statements), self._writing, seconds)
 
-    async def _execute(self, call: _Call, threads: ThreadPoolExecutor, seconds: float) -> list[Rows]:
+    async def _execute(self, call: _StatementCall, threads: ThreadPoolExecutor, seconds: float) -> list[Rows]:
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(threads, call.run)
         try:
@@ -157,7 +157,7 @@ class Database:
             self.generation += 1
         log_warning("search database replaced")
 
-    def note(self, call: _Call, *, is_running: bool) -> None:
+    def note(self, call: _StatementCall, *, is_running: bool) -> None:
         """Count a call that has started or ended."""
         (self._running.add if is_running else self._running.discard)(call)
 
@@ -177,7 +177,7 @@ class Database:
             self._shared = None
 
 
-def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]], call: _Call) -> None:
+def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]], call: _StatementCall) -> None:
     """End a call soon for which no caller waits any more."""
     call.is_abandoned = True
     call.interrupt()
@@ -188,7 +188,7 @@ def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]]
         loop.call_later(INTERRUPT_INTERVAL_SECONDS, _give_up, loop, future, call)
 
 
-class _Call:
+class _StatementCall:
     """Statements that run in a thread, one connection for all of them."""
 
     def __init__(self, owner: Database, statements: Sequence[Statement], is_change: bool = False) -> None:
@@ -278,7 +278,7 @@ class _Call:
                     raise DamagedSegment(f"{DamagedSegment.text}: {name}", data=name) from error
 
 
-class _WriteCall(_Call):
+class _WriteCall(_StatementCall):
     """A call with a database of its own, which ends with the call."""
 
     def open(self) -> DuckDBPyConnection:

@@ -22,7 +22,7 @@ from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.statements import SegmentsPart, TablesPart, unite
 from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
-from mangrove.search.words import Condition
+from mangrove.search.words import SqlCondition
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import WORKING, Mount
 
@@ -31,7 +31,7 @@ ATTEMPTS = 2  # the second attempt is without the index that was found damaged
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HitPage:
     """A page of hits, and the total number of hits.
 
     `behind`, `missing`: ids of storages whose index should be updated, or is missing. `is_partial`: an index is being
@@ -51,7 +51,7 @@ def require_search(settings: Settings) -> None:
         raise SearchUnavailable
 
 
-async def find(access: PathAccess, filters: Filters, start: int, count: int) -> Found:
+async def find(access: PathAccess, filters: Filters, start: int, count: int) -> HitPage:
     """Return at most `count` hits from `start` on, at and below a folder of the tree or of a share link.
 
     Raise the problems of its listing, SearchUnavailable or SearchTooSlow.
@@ -72,7 +72,7 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
                 raise
     assert opened is not None
     is_partial = bool(opened.missing or opened.partial)
-    return Found([area.show(hit) for hit in hits], total, opened.behind, opened.missing, is_partial)
+    return HitPage([area.show(hit) for hit in hits], total, opened.behind, opened.missing, is_partial)
 
 
 async def _find_storages(folders: Sequence[PathAccess]) -> list[SearchedStorage]:
@@ -181,7 +181,7 @@ async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[st
     """Return the names that a storage has, with the tree paths of their folders."""
     place = replace(place, roots=(ROOT,))
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
-    named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
+    named = SqlCondition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
     rows = unite(part.select(named) for part in parts)
     known_rows = await runtime.get(Database).run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
     return {(decode_name(parent), decode_name(name)) for parent, name in known_rows}

@@ -122,7 +122,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The future index. `fresh`: new files that have to be stored; the rest as in Manifest."""
+    """The future index. `fresh`: new files that have to be stored; the rest as in IndexManifest."""
 
     fresh: tuple[Path, ...]
     names: list[str]

@@ -31,16 +31,16 @@ from mangrove.search.statements import (
     ALL,
     ORDER,
     HiddenRows,
+    HitShare,
     Part,
     SegmentsPart,
-    Share,
     TablesPart,
     find_hidable,
     unite,
 )
 from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import SearchSource as SearchSource
-from mangrove.search.words import Condition, join_conditions
+from mangrove.search.words import SqlCondition, join_conditions
 
 MAX_HITS_FETCHED = 2000  # read together, before their number is known
 FOLDERS_PER_COUNT = 25_000  # counted together: rows are made into objects while nothing else runs
@@ -148,7 +148,7 @@ class _Search:
             raise SearchTooSlow
         return left
 
-    async def run(self, statement: Condition) -> list[tuple[Any, ...]]:
+    async def run(self, statement: SqlCondition) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
         return await self._database.run(statement.text, statement.parameters, seconds=self.check_time())
 
@@ -159,7 +159,7 @@ class _Search:
             return
         where = self.filters.condition
         text = f"SELECT DISTINCT filename FROM read_parquet(?, filename = true) WHERE {where.text}"
-        rows = await self.run(Condition(text, ([*chain.from_iterable(files.values())], *where.parameters)))
+        rows = await self.run(SqlCondition(text, ([*chain.from_iterable(files.values())], *where.parameters)))
         matching = {file for (file,) in rows}
         numbers = (number for number, own in files.items() if not matching.isdisjoint(own))
         self._matching = frozenset({0, *numbers})
@@ -177,12 +177,12 @@ class _Search:
         limit = MAX_HITS_FETCHED + 1
         for batch in self._batches:
             hits = unite(part.select_few(self.filters, limit) for part in batch)
-            rows += await self.run(Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters))
+            rows += await self.run(SqlCondition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters))
             if len(rows) >= limit:
                 return None
         return [_Row(*row) for row in rows if row[1] is not None]
 
-    def _select_hits(self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows]) -> Condition:
+    def _select_hits(self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows]) -> SqlCondition:
         return unite(part.select_hits(self.filters, hidden.get(part.number)) for part in batch)
 
     async def fetch_page(self, hidden: Mapping[int, HiddenRows], start: int, count: int) -> list[_Row]:
@@ -202,7 +202,7 @@ class _Search:
     ) -> list[_Row]:
         hits = self._select_hits(batch, hidden)
         page = f"SELECT * FROM ({hits.text}) ORDER BY {ORDER} LIMIT ? OFFSET ?"
-        return _sort(_Row(*row) for row in await self.run(Condition(page, (*hits.parameters, count, start))))
+        return _sort(_Row(*row) for row in await self.run(SqlCondition(page, (*hits.parameters, count, start))))
 
     async def fetch_counted_page(self, start: int, count: int) -> tuple[list[Hit], int]:
         """Return the page and the total, in one statement if that keeps no more than MAX_HITS_KEPT hits in memory."""
@@ -226,7 +226,7 @@ class _Search:
         """
         hits = self._select_hits(batch, {})
         rows = await self.run(
-            Condition(
+            SqlCondition(
                 f"WITH hits AS MATERIALIZED (SELECT * FROM ({hits.text}) LIMIT {MAX_HITS_KEPT + 1}), "
                 "counted AS MATERIALIZED (SELECT count(*) AS total FROM hits), "
                 f"page AS (FROM hits WHERE (FROM counted) <= {MAX_HITS_KEPT} ORDER BY {ORDER} LIMIT ? OFFSET ?) "
@@ -239,7 +239,7 @@ class _Search:
     async def _count(self, batch: Sequence[Part]) -> int:
         """Return the number of hits."""
         hits = self._select_hits(batch, {})
-        [(total,)] = await self.run(Condition(f"SELECT count(*) FROM ({hits.text})", hits.parameters))
+        [(total,)] = await self.run(SqlCondition(f"SELECT count(*) FROM ({hits.text})", hits.parameters))
         return int(total)
 
     async def find_hidable(self, rows: HidableRows | None) -> None:
@@ -252,13 +252,13 @@ class _Search:
 
     async def count_by_folder(self) -> AsyncIterator[list[tuple[Any, ...]]]:
         """Yield the number of hits in each folder, some folders at a time: fields of _Group, in file order."""
-        [(folders,)] = await self.run(Condition("SELECT count(*) FROM folders"))
+        [(folders,)] = await self.run(SqlCondition("SELECT count(*) FROM folders"))
         for part in chain.from_iterable(self._batches):
             for chosen in part.make_ranges(folders, FOLDERS_PER_COUNT):
                 groups = part.count_by_folder(self.filters, chosen, self._hidable)
-                yield await self.run(Condition(f"SELECT * FROM ({groups.text}) ORDER BY 2", groups.parameters))
+                yield await self.run(SqlCondition(f"SELECT * FROM ({groups.text}) ORDER BY 2", groups.parameters))
 
-    async def fetch_tested(self, tests: Sequence[_Test], share: Share) -> list[tuple[Any, ...]]:
+    async def fetch_tested(self, tests: Sequence[_Test], share: HitShare) -> list[tuple[Any, ...]]:
         """Return the hits to test in folders of one part, each with the number of its folder."""
         part, numbers = self.parts[tests[0].group.part], [test.group.folder for test in tests]
         more = join_conditions((share.condition, self._hidable))
@@ -327,7 +327,7 @@ class _Visibility:
     async def _test(self, batch: Sequence[_Test]) -> None:
         shares = sum(test.group.hidable for test in batch) // HITS_PER_TEST + 1
         for number in range(shares):
-            rows = await self._search.fetch_tested(batch, Share(number, shares))
+            rows = await self._search.fetch_tested(batch, HitShare(number, shares))
             for group, names in await run_chunked(self._find_hidden(batch, rows)):
                 self._hide_rows(group, names)
 

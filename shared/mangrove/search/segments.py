@@ -42,7 +42,7 @@ OPEN_ATTEMPTS = 3  # to open an index that is replaced meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class IndexManifest:
     """The present index of a storage: its files and the number of rows in them.
 
     `began`: the start of the walk in seconds since the epoch; `finished`: its end, ISO 8601; `checksums`: CRC-32 by
@@ -76,13 +76,13 @@ class Segments:
     """An index with files on this machine."""
 
     storage_id: int
-    manifest: Manifest
+    manifest: IndexManifest
     names: tuple[Path, ...]
     folders: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenedIndex:
     """An opened index, the entry of its manifest, and the state of its files."""
 
     entry: Entry
@@ -104,7 +104,7 @@ class SegmentStore:
         self._driver = driver
         self._folder = folder or platform().index_folder
         self._starting = asyncio.Lock()
-        self._opened: dict[int, _Opened] = {}
+        self._opened: dict[int, _OpenedIndex] = {}
 
     async def _get_driver(self) -> Driver:
         async with self._starting:
@@ -115,7 +115,7 @@ class SegmentStore:
     def _get_local_folder(self, storage_id: int) -> Path:
         return self._folder / str(storage_id)
 
-    async def read_manifest(self, storage_id: int) -> Manifest | None:
+    async def read_manifest(self, storage_id: int) -> IndexManifest | None:
         """Return the manifest of the present index without reading its files.
 
         Return None in the same cases as `open`.
@@ -166,7 +166,7 @@ class SegmentStore:
         await asyncio.to_thread(_verify, segments)
         if self._fetches:
             await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), manifest.files)
-        self._opened[storage_id] = _Opened(entry, segments, looks)
+        self._opened[storage_id] = _OpenedIndex(entry, segments, looks)
         return segments
 
     def make_work_folder(self, storage_id: int) -> Path:
@@ -211,7 +211,7 @@ class SegmentStore:
             shutil.rmtree(part.parent, ignore_errors=True)
         return path
 
-    async def commit(self, storage_id: int, manifest: Manifest) -> None:
+    async def commit(self, storage_id: int, manifest: IndexManifest) -> None:
         """Make this the present index, then remove files that it does not name, unless it is partial."""
         storage = await self._get_driver()
         last = await self.read_manifest(storage_id)
@@ -293,10 +293,10 @@ async def _list(storage: Driver, path: TreePath) -> list[Entry]:
         return []
 
 
-async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
+async def _read_manifest(storage: Driver, storage_id: int) -> IndexManifest:
     """Return the manifest. Raise EntryNotFound, or DecodeError for an invalid one or one of another version."""
     body = await storage.read(_get_path(storage_id, MANIFEST))
-    return parse(Manifest, b"".join([block async for block in body]))
+    return parse(IndexManifest, b"".join([block async for block in body]))
 
 
 async def _read_blocks(file: Path) -> AsyncIterator[bytes]:

@@ -16,11 +16,11 @@ from mangrove.drivers.base import ROOT
 from mangrove.search.hits import HidableRows
 from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.words import Condition, Keywords, join_conditions
+from mangrove.search.words import Keywords, SqlCondition, join_conditions
 
 HIT = "place, parent, name, folded, is_dir, size, modified, rank"
 ORDER = "rank, folded, parent, name"
-ALL = Condition("TRUE")
+ALL = SqlCondition("TRUE")
 _SHOWN = "name, folded, is_dir, size, modified"
 _TESTED = "name, is_dir, size, modified"
 
@@ -49,28 +49,28 @@ class Filters:
     until: float | None = None
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> SqlCondition:
         """Return all filters as a condition on the columns of the index."""
         return join_conditions((*self._make_parts(), self.keywords.condition))
 
-    def _make_parts(self) -> Iterator[Condition]:
+    def _make_parts(self) -> Iterator[SqlCondition]:
         if self.scope:
-            yield Condition("is_dir" if self.scope == 1 else "NOT is_dir")
+            yield SqlCondition("is_dir" if self.scope == 1 else "NOT is_dir")
         elif self.extensions or self.min_size is not None or self.max_size is not None:
-            yield Condition("NOT is_dir")
+            yield SqlCondition("NOT is_dir")
         if self.min_size is not None:
-            yield Condition("size >= ?", (self.min_size,))
+            yield SqlCondition("size >= ?", (self.min_size,))
         if self.max_size is not None:
-            yield Condition("size <= ?", (self.max_size,))
+            yield SqlCondition("size <= ?", (self.max_size,))
         if self.since is not None or self.until is not None:
-            yield Condition("modified <> 0")
+            yield SqlCondition("modified <> 0")
         if self.since is not None:
-            yield Condition("modified >= ?", (self.since,))
+            yield SqlCondition("modified >= ?", (self.since,))
         if self.until is not None:
-            yield Condition("modified <= ?", (self.until,))
+            yield SqlCondition("modified <= ?", (self.until,))
         if self.extensions:
             text = " OR ".join("ends_with(folded, ?)" for _ in self.extensions)
-            yield Condition(f"({text})", tuple(f".{extension}" for extension in self.extensions))
+            yield SqlCondition(f"({text})", tuple(f".{extension}" for extension in self.extensions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,48 +107,48 @@ class HiddenRows:
         self.bits[number >> 3] |= 128 >> (number & 7)
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> SqlCondition:
         """Return the remaining rows, with the columns `folder` and `name`."""
         return join_conditions(self._make_parts())
 
-    def _make_parts(self) -> Iterator[Condition]:
+    def _make_parts(self) -> Iterator[SqlCondition]:
         if self.bits:
             shown = "CASE WHEN folder < ? THEN get_bit(?::BLOB::BIT, folder::INTEGER) = 0 ELSE TRUE END"
-            yield Condition(shown, (len(self.bits) * 8, bytes(self.bits)))
+            yield SqlCondition(shown, (len(self.bits) * 8, bytes(self.bits)))
         if self.folders:
-            yield Condition("folder NOT IN (SELECT unnest(?::UINTEGER[]))", (self.folders,))
+            yield SqlCondition("folder NOT IN (SELECT unnest(?::UINTEGER[]))", (self.folders,))
         if self.rows:
             hidden = "SELECT unnest(?::UINTEGER[]), unnest(?::VARCHAR[])"
             values = [row[0] for row in self.rows], [row[1] for row in self.rows]
-            yield Condition(f"(folder, name) NOT IN ({hidden})", values)
+            yield SqlCondition(f"(folder, name) NOT IN ({hidden})", values)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HitShare:
     """One of `count` parts of about the same size into which hits are divided."""
 
     number: int
     count: int
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> SqlCondition:
         """Return the condition for the hits in this share."""
-        return ALL if self.count == 1 else Condition("hash(folded) % ? = ?", (self.count, self.number))
+        return ALL if self.count == 1 else SqlCondition("hash(folded) % ? = ?", (self.count, self.number))
 
 
-def find_hidable(hidable: HidableRows) -> Condition:
+def find_hidable(hidable: HidableRows) -> SqlCondition:
     """Return the condition for hits that may be hidden.
 
     The database and Python both use RE2, but its tables of scripts and letter cases differ between versions. If a
     pattern uses them, every name that is not ASCII is tested, and every name that is stored in another form.
     """
-    parts = [Condition("regexp_matches(name, ?)", (pattern,)) for pattern in hidable.patterns]
-    parts.append(Condition("contains(name, ?)", (MARK,)))
+    parts = [SqlCondition("regexp_matches(name, ?)", (pattern,)) for pattern in hidable.patterns]
+    parts.append(SqlCondition("contains(name, ?)", (MARK,)))
     if any(_ASKS_TABLES.search(pattern) for pattern in hidable.patterns):
-        parts.append(Condition("strlen(name) <> length(name)"))
+        parts.append(SqlCondition("strlen(name) <> length(name)"))
     if hidable.folders:
-        parts.append(Condition("is_dir"))
-    return Condition(
+        parts.append(SqlCondition("is_dir"))
+    return SqlCondition(
         f"({' OR '.join(part.text for part in parts)})", tuple(value for part in parts for value in part.parameters)
     )
 
@@ -161,47 +161,49 @@ class Part(ABC):
 
     @abstractmethod
     def select(
-        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
-    ) -> Condition:
+        self, where: SqlCondition, chosen: SqlCondition = ALL, more: SqlCondition = ALL, *, dense: bool = False
+    ) -> SqlCondition:
         """Return the names that match `where` and `more`, conditions on names, and `chosen`, a condition on `folder`.
 
         The columns are `folder`, `path`, `parent` and those of a name. `dense`: all chosen numbers are below the limit.
         """
 
     @abstractmethod
-    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[SqlCondition, bool]]:
         """Return conditions on `folder` that divide all folders into ranges of about `size`, each with True if all its
         numbers are below the limit. `table_count`: folders of the tables.
         """
 
-    def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> Condition:
+    def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> SqlCondition:
         """Return the hits that are not hidden."""
         chosen = hidden.condition if hidden is not None else ALL
         return self._rank(filters, self.select(filters.condition, chosen))
 
-    def select_few(self, filters: Filters, limit: int) -> Condition:
+    def select_few(self, filters: Filters, limit: int) -> SqlCondition:
         """Return at most `limit` hits. `parent` is NULL for a row that is hidden."""
         hits = self.select_hits(filters)
-        return Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
+        return SqlCondition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
 
-    def _rank(self, filters: Filters, source: Condition) -> Condition:
+    def _rank(self, filters: Filters, source: SqlCondition) -> SqlCondition:
         rank = filters.keywords.rank_expression
         text = f"SELECT {self.number} AS place, parent, {_SHOWN}, {rank.text} AS rank FROM ({source.text})"
-        return Condition(text, (*rank.parameters, *source.parameters))
+        return SqlCondition(text, (*rank.parameters, *source.parameters))
 
-    def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], hidable: Condition) -> Condition:
+    def count_by_folder(
+        self, filters: Filters, chosen: tuple[SqlCondition, bool], hidable: SqlCondition
+    ) -> SqlCondition:
         """Return `place`, `folder`, `parent`, the number of hits and that of hits to test in each chosen folder."""
         source = self.select(filters.condition, chosen[0], dense=chosen[1])
         counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {hidable.text})"
         text = f"SELECT {self.number}, folder, {counts} FROM ({source.text}) GROUP BY folder"
-        return Condition(text, (*hidable.parameters, *source.parameters))
+        return SqlCondition(text, (*hidable.parameters, *source.parameters))
 
-    def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: Condition) -> Condition:
+    def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: SqlCondition) -> SqlCondition:
         """Return the columns that `more` and the tests need of hits that match `more`, in visible numbered folders."""
         bounds = "folder BETWEEN ? AND ? AND folder IN (SELECT unnest(?::UINTEGER[]))"
-        chosen = Condition(bounds, (min(numbers), max(numbers), list(numbers)))
+        chosen = SqlCondition(bounds, (min(numbers), max(numbers), list(numbers)))
         source = self.select(filters.condition, chosen, more, dense=max(numbers) < self.limit)
-        return Condition(f"SELECT folder, {_TESTED} FROM ({source.text})", source.parameters)
+        return SqlCondition(f"SELECT folder, {_TESTED} FROM ({source.text})", source.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,8 @@ class TablesPart(Part):
     limit: int = 0
 
     def select(
-        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
-    ) -> Condition:
+        self, where: SqlCondition, chosen: SqlCondition = ALL, more: SqlCondition = ALL, *, dense: bool = False
+    ) -> SqlCondition:
         names = _select_names("names", where, join_conditions((more, chosen)))
         folders = self._select_folders()
         others = self._find_others("path = folder_path AND name = last")
@@ -222,11 +224,11 @@ class TablesPart(Part):
             "SELECT number AS folder, path, parent, n.name AS name, n.folded, n.is_dir, n.size, n.modified "
             f"FROM ({names.text}) AS n JOIN ({folders.text}) AS f ON number = folder WHERE {others.text}"
         )
-        return Condition(text, (*names.parameters, *folders.parameters, *others.parameters))
+        return SqlCondition(text, (*names.parameters, *folders.parameters, *others.parameters))
 
-    def _select_folders(self) -> Condition:
+    def _select_folders(self) -> SqlCondition:
         """Return `number`, `base`, `path`, `parent` of the folders at and below the roots."""
-        places = Condition(
+        places = SqlCondition(
             "SELECT unnest(?::UINTEGER[]) AS base, unnest(?::VARCHAR[]) AS prefix",
             (
                 [place.base for place in self.places],
@@ -234,7 +236,7 @@ class TablesPart(Part):
             ),
         )
         conditions = [
-            Condition(f"(base <> ? OR {below.text})", (place.base, *below.parameters))
+            SqlCondition(f"(base <> ? OR {below.text})", (place.base, *below.parameters))
             for place in self.places
             if ROOT not in place.roots and (below := _make_below(place.roots))
         ]
@@ -242,9 +244,9 @@ class TablesPart(Part):
         where = join_conditions(conditions)
         parent = "CASE WHEN path <> '/' THEN prefix || path WHEN prefix = '' THEN '/' ELSE prefix END AS parent"
         text = f"SELECT number, base, path, {parent} FROM folders JOIN ({places.text}) USING (base) WHERE {where.text}"
-        return Condition(text, (*places.parameters, *where.parameters))
+        return SqlCondition(text, (*places.parameters, *where.parameters))
 
-    def _find_others(self, match: str) -> Condition:
+    def _find_others(self, match: str) -> SqlCondition:
         """Return the condition that leaves out places of other storages."""
         others = [(place.base, other) for place in self.places for other in place.others]
         if not others:
@@ -256,14 +258,14 @@ class TablesPart(Part):
             [encode_name(path.name) for _, path in others],
         )
         names = "unnest(?::UINTEGER[]) AS b, unnest(?::VARCHAR[]) AS other, unnest(?::VARCHAR[]) AS folder_path"
-        return Condition(
+        return SqlCondition(
             f"NOT EXISTS (FROM (SELECT {names}, unnest(?::VARCHAR[]) AS last) WHERE b = base AND {match})", columns
         )
 
-    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[SqlCondition, bool]]:
         count = table_count // size + 1
         for number in range(count):
-            yield Condition("folder % ? = ?", (count, number)) if count > 1 else ALL, False
+            yield SqlCondition("folder % ? = ?", (count, number)) if count > 1 else ALL, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,22 +285,24 @@ class SegmentsPart(Part):
         return self.place.segments
 
     def select(
-        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
-    ) -> Condition:
+        self, where: SqlCondition, chosen: SqlCondition = ALL, more: SqlCondition = ALL, *, dense: bool = False
+    ) -> SqlCondition:
         has_ids = dense or not self.place.has_delta  # the numbers of these folders are their ids in the segments
         names = _select_names("read_parquet(?)", where, join_conditions((more, chosen if has_ids else ALL)))
         folders = self._select_folders()
         counts = self._counts
-        source = Condition(
+        source = SqlCondition(
             "SELECT f.number AS folder, f.path, f.parent, n.name AS name, n.folded, n.is_dir, n.size, n.modified "
             f"FROM ({names.text}) AS n JOIN ({folders.text}) AS f ON f.id = n.folder WHERE {counts.text}",
             (self.name_files, *names.parameters, *folders.parameters, *counts.parameters),
         )
         if not self.place.has_delta or chosen == ALL:
             return source
-        return Condition(f"SELECT * FROM ({source.text}) WHERE {chosen.text}", (*source.parameters, *chosen.parameters))
+        return SqlCondition(
+            f"SELECT * FROM ({source.text}) WHERE {chosen.text}", (*source.parameters, *chosen.parameters)
+        )
 
-    def select_few(self, filters: Filters, limit: int) -> Condition:
+    def select_few(self, filters: Filters, limit: int) -> SqlCondition:
         """Return hits as in `Part`, without reading the other folders."""
         names = _select_names("read_parquet(?)", filters.condition, ALL)
         folders, counts = self._select_folders(), self._counts
@@ -307,7 +311,7 @@ class SegmentsPart(Part):
             f"n.is_dir, n.size, n.modified FROM ({names.text} LIMIT {limit}) AS n "
             f"LEFT JOIN ({folders.text}) AS f ON f.id = n.folder"
         )
-        source = Condition(rows, (*counts.parameters, self.name_files, *names.parameters, *folders.parameters))
+        source = SqlCondition(rows, (*counts.parameters, self.name_files, *names.parameters, *folders.parameters))
         return self._rank(filters, source)
 
     @property
@@ -320,58 +324,58 @@ class SegmentsPart(Part):
         return [str(file) for file in self.segments.folders]
 
     @property
-    def _counts(self) -> Condition:
+    def _counts(self) -> SqlCondition:
         """Return the condition that excludes the names of mounts of other storages, and hidden names."""
         names = ((encode_name(other.parent), encode_name(other.name)) for other in self.place.others)
-        conditions = [Condition("NOT (path = ? AND n.name = ?)", name) for name in names]
+        conditions = [SqlCondition("NOT (path = ? AND n.name = ?)", name) for name in names]
         if self.place.has_delta:
             hidden = "hidden_names AS h WHERE h.base = ? AND h.folder = f.path AND h.name = n.name"
-            conditions.append(Condition(f"NOT EXISTS (FROM {hidden})", (self.place.base,)))
+            conditions.append(SqlCondition(f"NOT EXISTS (FROM {hidden})", (self.place.base,)))
         return join_conditions(conditions)
 
-    def _select_folders(self) -> Condition:
+    def _select_folders(self) -> SqlCondition:
         """Return `id`, `number`, `path`, `parent` of the folders at and below the root."""
         parent, inside = self._parent, join_conditions(self._make_folder_conditions())
         unhidden = find_unhidden(self.place.base) if self.place.has_delta else ALL
         where = join_conditions((inside, unhidden))
-        stored = Condition(
+        stored = SqlCondition(
             f"SELECT id, id AS number, path, {parent.text} AS parent FROM read_parquet(?) AS folders "
             f"WHERE {where.text}",
             (*parent.parameters, self._folder_files, *where.parameters),
         )
         if not self.place.has_delta:
             return stored
-        moved = Condition(
+        moved = SqlCondition(
             f"SELECT id, (? + number)::UINTEGER AS number, path, {parent.text} AS parent FROM folders "
             f"WHERE base = ? AND id IS NOT NULL AND {inside.text}",
             (self.place.stride, *parent.parameters, self.place.base, *inside.parameters),
         )
         return unite((stored, moved))
 
-    def _make_folder_conditions(self) -> Iterator[Condition]:
+    def _make_folder_conditions(self) -> Iterator[SqlCondition]:
         """Yield the conditions for folders at and below the root that are not in another storage."""
         if ROOT not in self.place.roots:
             yield _make_below(self.place.roots)
         for other in self.place.others:
             below = _make_below((other,))
-            yield Condition(f"NOT {below.text}", below.parameters)
+            yield SqlCondition(f"NOT {below.text}", below.parameters)
 
     @property
-    def _parent(self) -> Condition:
+    def _parent(self) -> SqlCondition:
         """Return the tree path of the folder `path`."""
         if self.place.mount == "/":
-            return Condition("path")
+            return SqlCondition("path")
         mount = encode_name(self.place.mount)
-        return Condition("CASE path WHEN '/' THEN ? ELSE ? || path END", (mount, mount))
+        return SqlCondition("CASE path WHEN '/' THEN ? ELSE ? || path END", (mount, mount))
 
-    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[SqlCondition, bool]]:
         for first in range(0, self.place.stride, size):
-            yield Condition("folder BETWEEN ? AND ?", (first, min(first + size, self.place.stride) - 1)), True
+            yield SqlCondition("folder BETWEEN ? AND ?", (first, min(first + size, self.place.stride) - 1)), True
         if self.place.has_delta:
-            yield Condition("folder >= ?", (self.place.stride,)), False
+            yield SqlCondition("folder >= ?", (self.place.stride,)), False
 
 
-def _select_names(table: str, where: Condition, more: Condition) -> Condition:
+def _select_names(table: str, where: SqlCondition, more: SqlCondition) -> SqlCondition:
     """Return the names of a table that match and satisfy `more`, in any folder.
 
     The caller adds the parameter for the table.
@@ -379,24 +383,24 @@ def _select_names(table: str, where: Condition, more: Condition) -> Condition:
     columns = "folder, coalesce(name, folded) AS name, folded, is_dir, size, modified"
     text = f"SELECT {columns} FROM {table} WHERE {where.text}"
     if more == ALL:
-        return Condition(text, where.parameters)
-    return Condition(f"SELECT * FROM ({text}) WHERE {more.text}", (*where.parameters, *more.parameters))
+        return SqlCondition(text, where.parameters)
+    return SqlCondition(f"SELECT * FROM ({text}) WHERE {more.text}", (*where.parameters, *more.parameters))
 
 
-def find_unhidden(base: int) -> Condition:
+def find_unhidden(base: int) -> SqlCondition:
     """Return the condition under which rows of the segments for `folders` are valid."""
-    return Condition(_UNHIDDEN, (base, base))
+    return SqlCondition(_UNHIDDEN, (base, base))
 
 
-def _make_below(paths: Sequence[TreePath]) -> Condition:
+def _make_below(paths: Sequence[TreePath]) -> SqlCondition:
     """Return the condition for folders at or below one of the paths."""
     texts = [encode_name(path) for path in paths]
     condition = " OR ".join(["path = ? OR starts_with(path, ?)"] * len(texts))
-    return Condition(f"({condition})", tuple(value for text in texts for value in (text, f"{text}/")))
+    return SqlCondition(f"({condition})", tuple(value for text in texts for value in (text, f"{text}/")))
 
 
-def unite(parts: Iterable[Condition]) -> Condition:
+def unite(parts: Iterable[SqlCondition]) -> SqlCondition:
     """Combine the rows of all these statements; there is at least one."""
     statements = tuple(parts)
     text = " UNION ALL ".join(f"({part.text})" for part in statements)
-    return Condition(text, tuple(value for part in statements for value in part.parameters))
+    return SqlCondition(text, tuple(value for part in statements for value in part.parameters))

@@ -48,7 +48,7 @@ _FIND_STRIDE = "SELECT coalesce(max(id) + 1, 0) FROM read_parquet(?)"
 
 
 @dataclass(slots=True)
-class _State:
+class _TableState:
     """The state of a storage in the tables. `last`: the highest number of an applied change."""
 
     base: int
@@ -96,7 +96,7 @@ class IndexTables:
     """The indexes that this process has opened, and the changes since."""
 
     def __init__(self) -> None:
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, _TableState] = {}
         self._changes: dict[int, dict[str, IndexChange]] = {}  # changes that the segments do not have, by number
         self._outdated: set[int] = set()
         self._recent: set[str] = set()  # numbers that were read and may be read again
@@ -135,7 +135,7 @@ class IndexTables:
             state.has_delta,
         )  # fmt: skip
 
-    def _is_behind(self, id: int, state: _State) -> bool:
+    def _is_behind(self, id: int, state: _TableState) -> bool:
         changes = self._changes.get(id)
         if not changes or state.segments is None:
             return False
@@ -198,10 +198,10 @@ class IndexTables:
     async def _load(self, changed: Mapping[int, Segments | None]) -> None:
         """Replace the segments that the tables were made of."""
         small: dict[int, Segments] = {}
-        states: dict[int, _State] = {}
+        states: dict[int, _TableState] = {}
         for id, segments in changed.items():
             self._retire(id)
-            state = states[id] = _State(self._next_base, segments, checked=time.monotonic())
+            state = states[id] = _TableState(self._next_base, segments, checked=time.monotonic())
             self._next_base += 1
             if segments is None:
                 continue
@@ -247,7 +247,7 @@ class IndexTables:
                     state, new = self._states[id], [changes[number] for number in sorted(changes)]
                 await self._apply(id, state, new)
 
-    async def _apply(self, id: int, state: _State, changes: Sequence[IndexChange]) -> None:
+    async def _apply(self, id: int, state: _TableState, changes: Sequence[IndexChange]) -> None:
         applied = []
         for change in changes:
             state.name_count += len(change.entries) + len(change.removed)
@@ -317,7 +317,7 @@ def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:
     return statements
 
 
-def _is_late(change: IndexChange, state: _State) -> bool:
+def _is_late(change: IndexChange, state: _TableState) -> bool:
     """True if a change was written before changes that were applied already, and their order matters."""
     if change.number > state.last:
         return False

@@ -47,18 +47,18 @@ def _fold_typed(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class SqlCondition:
     """The text of a statement, and the values of its `?`. The text never has client input; that is a parameter."""
 
     text: str
     parameters: tuple[Any, ...] = ()
 
 
-def join_conditions(conditions: Iterable[Condition]) -> Condition:
+def join_conditions(conditions: Iterable[SqlCondition]) -> SqlCondition:
     """Combine them with AND; TRUE if there are none."""
     parts = tuple(conditions)
     text = " AND ".join(part.text for part in parts)
-    return Condition(text or "TRUE", tuple(value for part in parts for value in part.parameters))
+    return SqlCondition(text or "TRUE", tuple(value for part in parts for value in part.parameters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,17 @@ class Pattern:
         return "(?s)" + ".*".join(".".join(re.escape(text) for text in piece) for piece in self.pieces)
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> SqlCondition:
         """The pattern as a condition on `folded`: cheap conditions first, then the expression if it is needed."""
         texts = [text for piece in self.pieces for text in piece]
-        parts = [Condition("starts_with(folded, ?)", (texts[0],)), Condition("ends_with(folded, ?)", (texts[-1],))]
-        parts += [Condition("contains(folded, ?)", (text,)) for text in dict.fromkeys(texts[1:-1])]
+        parts = [
+            SqlCondition("starts_with(folded, ?)", (texts[0],)),
+            SqlCondition("ends_with(folded, ?)", (texts[-1],)),
+        ]
+        parts += [SqlCondition("contains(folded, ?)", (text,)) for text in dict.fromkeys(texts[1:-1])]
         parts = [part for part in parts if part.parameters != ("",)]
         if len(parts) > 1 or any(len(piece) > 1 for piece in self.pieces):
-            parts.append(Condition("regexp_full_match(folded, ?)", (self.expression,)))
+            parts.append(SqlCondition("regexp_full_match(folded, ?)", (self.expression,)))
         return join_conditions(parts)
 
 
@@ -123,18 +126,18 @@ class Keywords:
         return WORD_START if all(start.search(folded) for start in self._starts) else REST
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> SqlCondition:
         """The condition of `matches` on a column `folded`, the longest and likely rarest word first."""
-        words = (Condition("contains(folded, ?)", (word,)) for word in sorted(self.words, key=len, reverse=True))
+        words = (SqlCondition("contains(folded, ?)", (word,)) for word in sorted(self.words, key=len, reverse=True))
         return join_conditions((*words, *(pattern.condition for pattern in self.patterns)))
 
     @property
-    def rank_expression(self) -> Condition:
+    def rank_expression(self) -> SqlCondition:
         """The expression of `rank` on a column `folded`."""
         if not self.words:
-            return Condition(str(WHOLE))
-        starts = join_conditions(Condition("regexp_matches(folded, ?)", (_make_start(word),)) for word in self.words)
-        return Condition(
+            return SqlCondition(str(WHOLE))
+        starts = join_conditions(SqlCondition("regexp_matches(folded, ?)", (_make_start(word),)) for word in self.words)
+        return SqlCondition(
             f"CASE WHEN folded = ? THEN {WHOLE} WHEN starts_with(folded, ?) THEN {PREFIX} "
             f"WHEN {starts.text} THEN {WORD_START} ELSE {REST} END",
             (self.text, self.text, *starts.parameters),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mangrove.standalone.connections import ConnectionLimits
     from mangrove.standalone.leader import TaskLeader
-    from mangrove.web.page import Page
+    from mangrove.web.page import FrontEndFolder
 
 GRACE_SECONDS = 5  # for requests in progress when the service stops
 END_SECONDS = 5.0  # for everything that follows
@@ -148,7 +148,7 @@ def _exit() -> NoReturn:
     os._exit(0)
 
 
-def _open_page(choice: str) -> Page | None:
+def _open_page(choice: str) -> FrontEndFolder | None:
     from mangrove.standalone.docs import NONE, open_page
 
     try:
@@ -182,7 +182,7 @@ def _print_start(address: str, data: Path, password: str | None, short: str | No
     sys.stdout.flush()
 
 
-def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: Page | None) -> None:
+def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None) -> None:
     from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.processes import Processes
 
@@ -202,7 +202,7 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 
 
 def _run_server(
-    listener: socket.socket, limits: ConnectionLimits, page: Page | None, leader: TaskLeader | None = None
+    listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None, leader: TaskLeader | None = None
 ) -> None:
     """Answer requests until the process is asked to end. `leader` elects one of the processes that share `listener`."""
     import uvicorn

@@ -37,7 +37,7 @@ class BrokenBackup(StartupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """The last member of a backup.
 
     `format`: of the archive; `program`: the version that made it; `created`: ISO 8601; `data`: the directory that it is
@@ -109,7 +109,7 @@ def _write_archive(
         if with_files:  # after the records, because a task that finished meanwhile made files there
             _add_folder(archive, directory.data, FILES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = Manifest(FORMAT, __version__, now, str(directory.data), writer.sha256.hexdigest())
+        manifest = BackupManifest(FORMAT, __version__, now, str(directory.data), writer.sha256.hexdigest())
         content = json.dumps(asdict(manifest)).encode()
         member = tarfile.TarInfo(MANIFEST)
         member.size = len(content)
@@ -150,7 +150,7 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
         archive.members.clear()  # type: ignore[attr-defined]  # they would be as many as the files
 
 
-def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
+def restore(directory: DataDirectory, source: Path, *, force: bool) -> BackupManifest:
     """Restore a backup into a locked data directory, completely or not at all. Raise StartupError.
 
     With `force`, the directory may have content, and the entries of the backup replace it.
@@ -183,7 +183,7 @@ def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
     return manifest
 
 
-def _verify(file: IO[bytes], source: Path) -> Manifest:
+def _verify(file: IO[bytes], source: Path) -> BackupManifest:
     """Return the manifest of a backup after checking its checksum."""
     with _open_archive(file) as archive:
         member: tarfile.TarInfo | None = None
@@ -193,7 +193,7 @@ def _verify(file: IO[bytes], source: Path) -> Manifest:
         if member is None or member.name != MANIFEST or content is None:
             raise BrokenBackup(f"{source} is not a complete backup of Mangrove")
         try:
-            manifest = Manifest(**json.loads(content.read()))
+            manifest = BackupManifest(**json.loads(content.read()))
         except (ValueError, TypeError):
             raise BrokenBackup(f"{source} is a backup of another version of Mangrove") from None
     if manifest.format != FORMAT:

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from mangrove import __version__
 from mangrove.standalone.template import ROOT, read_routes
 from mangrove.web.application import Application
-from mangrove.web.page import Page
+from mangrove.web.page import FrontEndFolder
 
 ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
 FILES = {"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "text/javascript"}
@@ -111,11 +111,11 @@ BUILT = ROOT / "page" / "dist"
 NONE = "none"
 
 
-def open_page(choice: str) -> Page | None:
+def open_page(choice: str) -> FrontEndFolder | None:
     """Return the folder of the page for the option `--page`: a folder, "none", or "" for the built page if there is
     one. Raise ValueError for a folder without a front end.
     """
     if choice == NONE or not (choice or (BUILT / "index.html").exists()):
         return None
     folder = Path(choice).resolve() if choice else BUILT
-    return Page(folder, is_ours=folder == BUILT)
+    return FrontEndFolder(folder, is_ours=folder == BUILT)

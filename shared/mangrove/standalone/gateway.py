@@ -34,7 +34,7 @@ from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.standalone.tracing import RequestTracer
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
-from mangrove.web.page import FrontEnd, Page
+from mangrove.web.page import FrontEnd, FrontEndFolder
 
 THREADS = 32  # for blocking calls of drivers and records
 FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.5, 30.0  # between two attempts of work in the background
@@ -54,7 +54,7 @@ class Gateway:
     It prefers like API Gateway: the exact path, then one with parameters, the longest greedy one, the default.
     """
 
-    def __init__(self, page: Page | None = None, leader: TaskLeader | None = None) -> None:
+    def __init__(self, page: FrontEndFolder | None = None, leader: TaskLeader | None = None) -> None:
         runtime.get(FrontEnd).page = page
         specs = read_routes()
         self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}

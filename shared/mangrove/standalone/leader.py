@@ -35,7 +35,7 @@ class Queued(NamedTuple):
     id: str
 
 
-class Message(StrEnum):
+class TaskMessage(StrEnum):
     """The event of a task in a message."""
 
     START = "start"
@@ -50,7 +50,7 @@ class TaskRunner(Protocol):
         """Queue a task whose record is known. Any thread may call it."""
         ...
 
-    def receive(self, message: Message, task: Queued) -> None:
+    def receive(self, message: TaskMessage, task: Queued) -> None:
         """Queue, end or drop a task. Any thread may call it."""
         ...
 
@@ -110,23 +110,23 @@ class TaskLeader:
         if self._runner is not None:
             self._runner.add(task)
         else:
-            self._send(Message.START, task)
+            self._send(TaskMessage.START, task)
 
     def expedite(self, task: Task) -> None:
         """End a task soon that was cancelled while it waits for a worker."""
-        self._dispatch(Message.EXPEDITE, task)
+        self._dispatch(TaskMessage.EXPEDITE, task)
 
     def forget(self, task: Task) -> None:
         """Drop a task that was deleted before its first run."""
-        self._dispatch(Message.FORGET, task)
+        self._dispatch(TaskMessage.FORGET, task)
 
-    def _dispatch(self, message: Message, task: Task) -> None:
+    def _dispatch(self, message: TaskMessage, task: Task) -> None:
         if self._runner is not None:
             self._runner.receive(message, Queued(task.kind, task.owner, task.id))
         else:
             self._send(message, task)
 
-    def _send(self, message: Message, task: Task) -> None:
+    def _send(self, message: TaskMessage, task: Task) -> None:
         """Send a message to the leader. If the pipe is full, the leader finds the task in the records."""
         if self._writer < 0:
             return
@@ -149,7 +149,7 @@ class TaskLeader:
         for line in lines:
             try:
                 message, kind, owner, id = orjson.loads(line)
-                message = Message(message)
+                message = TaskMessage(message)
             except ValueError:
                 log_warning("truncated message about a task ignored")
                 continue

@@ -52,7 +52,7 @@ class DataLimitExceeded(ExecutionFailed):
     """The input or output of a state is too large. Nothing catches it, as at Step Functions."""
 
 
-class Machine:
+class MachineDefinition:
     """A definition, checked when it is constructed. `workers` are the resources by the name of their substitution."""
 
     def __init__(self, definition: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Machine:
                 if target not in self.states:
                     raise UnsupportedDefinition(f"{name} leads to {target}, which is not a state")
         self._processors = {
-            name: Machine({key: state["ItemProcessor"][key] for key in MACHINE & set(state["ItemProcessor"])})
+            name: MachineDefinition({key: state["ItemProcessor"][key] for key in MACHINE & set(state["ItemProcessor"])})
             for name, state in self.states.items()
             if state["Type"] == "Map"
         }
@@ -204,7 +204,7 @@ def _catch(
 
 
 async def _run_map(
-    state: dict[str, Any], processor: Machine, value: dict[str, Any], work: Worker, sleep: Sleep
+    state: dict[str, Any], processor: MachineDefinition, value: dict[str, Any], work: Worker, sleep: Sleep
 ) -> tuple[str | None, dict[str, Any]]:
     """Execute the processor for every item, several concurrently.
 
@@ -230,7 +230,7 @@ def _find_rule(rules: list[dict[str, Any]], error: str) -> int | None:
     return next((index for index, rule in enumerate(rules) if names & set(rule["ErrorEquals"])), None)
 
 
-LoadedMachine = tuple[Machine, dict[str, Callable[..., Any]]]
+LoadedMachine = tuple[MachineDefinition, dict[str, Callable[..., Any]]]
 """A machine, and the handlers of its states by the names of their substitutions."""
 
 
@@ -246,7 +246,7 @@ def load_machine(kind: str) -> LoadedMachine:
                 module, attribute = function["Handler"].split(".")
                 code = function["CodeUri"].rstrip("/").replace("/", ".")
                 handlers[name] = getattr(import_module(f"{code}.{module}"), attribute)
-            return Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text())), handlers
+            return MachineDefinition(json.loads((ROOT / properties["DefinitionUri"]).read_text())), handlers
     raise UnsupportedDefinition(f"there is no machine {kind} in the template")
 
 

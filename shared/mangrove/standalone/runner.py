@@ -25,7 +25,7 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.lists import UnfinishedPage, UnfinishedStart
 from mangrove.records.tasks.model import Task
-from mangrove.standalone.leader import Message, Queued
+from mangrove.standalone.leader import Queued, TaskMessage
 from mangrove.standalone.machines import LoadedMachine, load_machines
 from mangrove.tasks.core.leases import Superseded, find_task, get_held
 from mangrove.tasks.core.registry import KINDS, find_machine
@@ -92,14 +92,14 @@ class Runner:
         """Queue a task. Any thread may call it. Adding it twice is one run."""
         self._loop.call_soon_threadsafe(self._take_up, task)
 
-    def receive(self, message: Message, task: Queued) -> None:
+    def receive(self, message: TaskMessage, task: Queued) -> None:
         """Queue a task, end one that was cancelled while it waited, or drop one. Any thread may call it."""
         match message:
-            case Message.START:
+            case TaskMessage.START:
                 self._loop.call_soon_threadsafe(self._enqueue, task)
-            case Message.EXPEDITE:
+            case TaskMessage.EXPEDITE:
                 self._loop.call_soon_threadsafe(self._stop, task)
-            case Message.FORGET:
+            case TaskMessage.FORGET:
                 self._loop.call_soon_threadsafe(self._drop, task)
 
     async def run(self) -> None:

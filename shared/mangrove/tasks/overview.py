@@ -73,7 +73,7 @@ class IndexState:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedTask:
     """A task that failed."""
 
     kind: str
@@ -90,7 +90,7 @@ class Overview:
     storages: list[StorageState]
     tasks: list[KindState]
     index: IndexState
-    failures: list[Failure]
+    failures: list[FailedTask]
     """The last first."""
 
 
@@ -151,13 +151,13 @@ def _read_index(is_enabled: bool) -> IndexState:
     return IndexState(is_enabled, len(waiting), max(age, 0.0))
 
 
-def _read_failures() -> list[Failure]:
+def _read_failures() -> list[FailedTask]:
     failures = [failure for kind in KINDS for failure in _list_failures(kind)]
     return sorted(failures, key=lambda failure: parse_end(failure.end_time), reverse=True)[:MAX_FAILURES]
 
 
-def _list_failures(kind: str) -> Iterator[Failure]:
+def _list_failures(kind: str) -> Iterator[FailedTask]:
     rows = task_lists.list_rows(kind, True, page_size=MAX_READ_ENDED_TASKS)
     for row in islice(rows, MAX_READ_ENDED_TASKS):
         if row.view.state == State.FAILED:
-            yield Failure(kind, row.id, row.view.name, row.view.error, row.view.end_time)
+            yield FailedTask(kind, row.id, row.view.name, row.view.error, row.view.end_time)

@@ -133,7 +133,7 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
 
 async def restore(
     caller: Caller, ids: Sequence[str], overwrite: bool, password: str
-) -> tuple[trash_entries.Outcome, Task | None]:
+) -> tuple[trash_entries.TrashResult, Task | None]:
     """Restore entries of the trash. Return the outcome, and the task for the rest."""
     outcome = await restoring.restore(caller, ids, overwrite, password, TimeBudget())
     return outcome, await enqueue_restore(outcome.left, overwrite, password) if outcome.left else None

@@ -14,7 +14,7 @@ from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
 from mangrove.net.proxy import GuardedProxy
 from mangrove.tools import torrents, urls
-from mangrove.tools.base import Status, Tool
+from mangrove.tools.base import DownloadStatus, DownloadTool
 
 OPTIONS = {
     "allow-overwrite": "true",  # a retry overwrites the files of the previous attempt
@@ -72,7 +72,7 @@ class UnknownDownload(Aria2Error):
     """aria2 does not know a download with this GID."""
 
 
-class Aria2(Tool):
+class Aria2(DownloadTool):
     """The tool aria2. Its HTTP and FTP requests, including those to trackers and web seeds, pass the guarded proxy of
     this process.
 
@@ -140,11 +140,11 @@ class Aria2(Tool):
         if size + CALL_SIZE > most:
             raise Problem("the torrent file is larger than aria2's option rpc-max-request-size lets it take")
 
-    async def get_status(self, token: str) -> Status:
+    async def get_status(self, token: str) -> DownloadStatus:
         self._open_proxy()  # for the present settings
         download = await self._find_download(token)
         if download is None:
-            return Status(token, error="aria2 does not know this download any more")
+            return DownloadStatus(token, error="aria2 does not know this download any more")
         followers = download.get("followedBy") or []
         if download["status"] == "complete" and followers:
             return await self.get_status(str(followers[0]))
@@ -155,7 +155,7 @@ class Aria2(Tool):
             error = ERRORS.get(code, f"aria2 failed with its error {code}")
         elif state == "removed":
             error = "the download was removed from aria2"
-        return Status(
+        return DownloadStatus(
             token,
             done=state == "complete",
             downloaded=int(download.get("completedLength") or 0),

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class DownloadStatus:
     """The state of a download.
 
     `downloaded` and `total` in bytes, a total of 0 is unknown. `token`: the one to use from now on (a torrent's
@@ -29,7 +29,7 @@ class Status:
     seeds_forever: bool = False
 
 
-class Tool(ABC):
+class DownloadTool(ABC):
     """An external program that downloads.
 
     Every method raises Unreachable if it does not answer; the caller should retry.
@@ -54,7 +54,7 @@ class Tool(ABC):
         return token
 
     @abstractmethod
-    async def get_status(self, token: str) -> Status:
+    async def get_status(self, token: str) -> DownloadStatus:
         """Return the state of a download."""
 
     @abstractmethod

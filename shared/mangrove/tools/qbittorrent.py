@@ -19,7 +19,7 @@ from mangrove.core.runtime import CacheKind
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
 from mangrove.tools import torrents, urls
-from mangrove.tools.base import Status, Tool
+from mangrove.tools.base import DownloadStatus, DownloadTool
 
 ADD_TIMEOUT = 10.0  # seconds until an added torrent is listed
 _COMPLETE_STATES = frozenset({"uploading", "pausedUP", "stoppedUP", "queuedUP", "stalledUP", "forcedUP"})
@@ -32,7 +32,7 @@ SESSIONS: CacheKind[str, dict[str, str]] = CacheKind(
 )  # cookies by URL with user and password
 
 
-class QBittorrent(Tool):
+class QBittorrent(DownloadTool):
     name = "qBittorrent"
 
     def __init__(self, url: str, seedtime: int, policy: AddressPolicy) -> None:
@@ -78,16 +78,16 @@ class QBittorrent(Tool):
                 await asyncio.sleep(0.05)
         raise Problem("qBittorrent did not take the torrent")
 
-    async def get_status(self, token: str) -> Status:
+    async def get_status(self, token: str) -> DownloadStatus:
         async with make_client(LOCAL_POLICY) as client:
             torrent = await self._find_torrent(client, token)
         if torrent is None:
-            return Status(token, error="qBittorrent does not know this download any more")
+            return DownloadStatus(token, error="qBittorrent does not know this download any more")
         state = str(torrent["state"])
         total = max(int(torrent.get("size") or 0), 0)
         left = max(int(torrent.get("amount_left") or 0), 0)
         done = state in _COMPLETE_STATES and total > 0 and left == 0
-        return Status(
+        return DownloadStatus(
             token,
             done=done,
             downloaded=max(total - left, 0),

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
-from mangrove.tools.base import Tool
+from mangrove.tools.base import DownloadTool
 
 if TYPE_CHECKING:
     from mangrove.net.addresses import AddressPolicy
 
-SIMPLE_HTTP = "SimpleHttp"  # not a Tool: this service downloads itself, see `mangrove.tools.http`
+SIMPLE_HTTP = "SimpleHttp"  # not a DownloadTool: this service downloads itself, see `mangrove.tools.http`
 NAMES = (SIMPLE_HTTP, "aria2", "qBittorrent")  # as clients see them, the first one is preselected
 
 
@@ -54,7 +54,7 @@ def make_address_policy(settings: DownloadToolSettings) -> AddressPolicy:
     return AddressPolicy.parse(settings.offline_download_allowed_hosts)
 
 
-def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
+def make_tool(name: str, settings: DownloadToolSettings) -> DownloadTool:
     """Return the tool of this name without calling it. Raise Problem if there is none or it cannot be used here."""
     if check_tool_name(name) == SIMPLE_HTTP:
         raise Problem(f"{SIMPLE_HTTP} is not an external program")
@@ -87,7 +87,7 @@ def choose_tool(name: str, url: str, settings: DownloadToolSettings) -> str:
     return name
 
 
-async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
+async def connect_tool(name: str, settings: DownloadToolSettings) -> DownloadTool:
     """Return the tool of this name after it answered.
 
     Raise Problem `failed init offline download tool <name>: <why>`.

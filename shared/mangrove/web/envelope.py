@@ -21,7 +21,7 @@ from mangrove.core.http import make_retry_after
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.core.runtime import CacheKind
-from mangrove.tree.listing.rows import Rows
+from mangrove.tree.listing.rows import PendingRows
 from mangrove.web.flavours import ApiFlavour
 
 MIN_COMPRESSED_BYTES = 1024  # a shorter answer is sent as it is
@@ -110,11 +110,11 @@ def ok(data: Any = None, message: str = "success") -> Reply:
 
 
 def stream(data: Any) -> Response:
-    """Return a success whose `Rows`, if `data` has any, are encoded while the answer is sent."""
-    streamed: list[Rows] = []
+    """Return a success whose `PendingRows`, if `data` has any, are encoded while the answer is sent."""
+    streamed: list[PendingRows] = []
 
     def replace_rows(value: Any) -> orjson.Fragment:
-        if not isinstance(value, Rows):
+        if not isinstance(value, PendingRows):
             raise TypeError(f"{type(value).__name__} is not JSON")
         streamed.append(value)
         return orjson.Fragment(b"[" + _ROWS_MARK + b"]")

@@ -90,7 +90,7 @@ class FolderView:
         return self.has_changed() or self._shown != later._shown
 
 
-class TaskView:
+class KnownTasks:
     """The unfinished tasks of which the client knows, by kind and id."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class EventStream(Response):
         self._evaluate_rights = evaluate
         self._caller_name = caller_name
         self._is_ending = False
-        self._tasks = TaskView()
+        self._tasks = KnownTasks()
         self._storages = StorageView()
         self._rights_count = -1
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest
 from mangrove.drivers.base import SignedRequest, Upload
-from mangrove.tasks.upload.multipart import MAX_CHUNKS, NewUpload, Progress
+from mangrove.tasks.upload.multipart import MAX_CHUNKS, NewUpload, UploadProgress
 from mangrove.tasks.upload.sessions import SessionState
 from mangrove.web.file_models import CreatedTask, Path, Text
 from mangrove.web.framework import Body, Depends, Model, Request
@@ -131,7 +131,7 @@ Chunk = Annotated[IncomingChunk, Depends(_parse_chunk)]
 UploadId = Annotated[str, Depends(_find_id)]
 
 
-def format_progress(progress: Progress) -> dict[str, Any]:
+def format_progress(progress: UploadProgress) -> dict[str, Any]:
     """Return the state of a session, as an `UploadSnapshot`."""
     session = progress.session
     facts, count = session.facts, session.chunk_count

@@ -65,7 +65,7 @@ SCRIPT = re.compile(r"<script(?=[\s>])", re.IGNORECASE)
 FAMILY_LOGO = re.compile(r"https://res\.oplist\.org/logo/logo\.(?:svg|png)")
 
 
-class Page:
+class FrontEndFolder:
     """A front end in a folder: `index.html` for every address that a person opens, and the other files."""
 
     def __init__(self, folder: Path, is_ours: bool) -> None:
@@ -137,11 +137,11 @@ class FrontEnd:
     """Return the page of this process; in the cloud the one built into the function."""
 
     def __init__(self) -> None:
-        self.page: Page | None = None
+        self.page: FrontEndFolder | None = None
         folder = config().page
         if folder is not None:
             with suppress(ValueError):
-                self.page = Page(folder, is_ours=True)
+                self.page = FrontEndFolder(folder, is_ours=True)
 
 
 def _accepts_page(path: str, headers: Headers) -> bool:
@@ -153,7 +153,7 @@ def _accepts_page(path: str, headers: Headers) -> bool:
 async def show(scope: Scope, meta: str | None = None) -> Response:
     """Answer a request with the page; 404 if it has no such file. The page uses the native flavour only.
 
-    Without a page, `/` says how to get it. `meta` as for `Page.find`.
+    Without a page, `/` says how to get it. `meta` as for `FrontEndFolder.find`.
     """
     page, answer = runtime.get(FrontEnd).page, None
     if scope["state"].get("flavour") is not ApiFlavour.OPENLIST:

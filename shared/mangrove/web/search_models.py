@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mangrove.configuration.values import Settings
 from mangrove.core.problems import BadRequest
-from mangrove.search.find import Found
+from mangrove.search.find import HitPage
 from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
 from mangrove.tree.listing.rows import format_time, get_type_code
@@ -99,7 +99,7 @@ def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | 
         raise BadRequest(f"{name}: not a time as in RFC 3339: {text[:40]}") from None
 
 
-def make_page(result: Found, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
+def make_page(result: HitPage, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
     """Return the answer of `fs/search`. `parent` is a path of the whole tree, whatever the user's root.
 
     For a visitor of a share link, it is `/@s/<id>[/…]`.

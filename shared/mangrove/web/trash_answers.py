@@ -12,7 +12,7 @@ from mangrove.identity.rights import Caller
 from mangrove.records.trash import TrashKind
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import links
-from mangrove.tree.trash.entries import Outcome, TrashItem
+from mangrove.tree.trash.entries import TrashItem, TrashResult
 
 
 def format_page(caller: Caller, items: Iterable[TrashItem], next_start: str, days: int | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def format_versions(access: PathAccess, versions: Iterable[StoredVersion]) -> di
     return {"content": rows, "sign": sign}
 
 
-def format_outcome(caller: Caller, outcome: Outcome) -> dict[str, Any]:
+def format_outcome(caller: Caller, outcome: TrashResult) -> dict[str, Any]:
     """Return the result for each entry."""
     return {
         "done": [{"id": id, "path": _below_base(caller, path)} for id, path in outcome.done],

@@ -9,7 +9,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import NotAFolder, TooLarge
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
-from mangrove.tasks.compress.selections import Selection, store_selection
+from mangrove.tasks.compress.selections import FolderSelection, store_selection
 from mangrove.tasks.core import queue
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -23,7 +23,7 @@ TASK_LINK_SECONDS = 24 * 3600  # of an archive that a task makes first
 ROUTE = "/zip"
 
 
-class ZipLink(NamedTuple):
+class ZipAddress(NamedTuple):
     """The address of an archive."""
 
     url: str
@@ -31,7 +31,7 @@ class ZipLink(NamedTuple):
     """The task that makes the archive first, if it does not pass through a function."""
 
 
-async def make_link(folder: PathAccess, names: Sequence[str], base_url: str) -> ZipLink:
+async def make_link(folder: PathAccess, names: Sequence[str], base_url: str) -> ZipAddress:
     """Return the address of the archive of some entries of a folder, or of the folder if there are no `names`.
 
     Raise what the archive would be refused for: EntryNotFound, NotReadable, TooLarge.
@@ -46,8 +46,8 @@ async def make_link(folder: PathAccess, names: Sequence[str], base_url: str) -> 
     id = ""
     if names or folder.password:
         id = queue.make_id()
-        await store_selection(id, Selection.make(list(names), folder.password))
-    return ZipLink(_format_link(folder, id, base_url, LINK_SECONDS))
+        await store_selection(id, FolderSelection.make(list(names), folder.password))
+    return ZipAddress(_format_link(folder, id, base_url, LINK_SECONDS))
 
 
 async def _fits(selection: PackedSelection) -> bool:
@@ -62,12 +62,12 @@ async def _fits(selection: PackedSelection) -> bool:
     return limit is None or (plan.length is not None and plan.length <= limit)
 
 
-async def _make_by_task(folder: PathAccess, names: Sequence[str], name: str, base_url: str) -> ZipLink:
+async def _make_by_task(folder: PathAccess, names: Sequence[str], name: str, base_url: str) -> ZipAddress:
     if folder.caller.is_guest:
         raise TooLarge("this is too large to be packed in an answer: sign in, so that a task can do it")
     task = await submit.pack_into_staging(folder, names, name)
-    await store_selection(task.id, Selection.make(list(names), folder.password, name))
-    return ZipLink(_format_link(folder, task.id, base_url, TASK_LINK_SECONDS), task)
+    await store_selection(task.id, FolderSelection.make(list(names), folder.password, name))
+    return ZipAddress(_format_link(folder, task.id, base_url, TASK_LINK_SECONDS), task)
 
 
 def _format_link(folder: PathAccess, id: str, base_url: str, seconds: int) -> str:

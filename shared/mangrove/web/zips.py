@@ -17,7 +17,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder, ResourceNotFound, Unauthorized
 from mangrove.identity.rights import Right
 from mangrove.records.users import User
-from mangrove.tasks.compress.selections import Selection, load_selection
+from mangrove.tasks.compress.selections import FolderSelection, load_selection
 from mangrove.tasks.core import staging
 from mangrove.tree import access as tree_access
 from mangrove.tree import callers
@@ -69,7 +69,7 @@ async def serve_link(request: Request, raw: str, id: str, signature: str, source
     """Answer with the archive that a link stands for. Its user's rights at this moment count, for each entry."""
     path = TreePath(raw)
     owner = links.verify_selection((await configuration.get()).settings, id, path, signature)
-    selection = await load_selection(id) if id else Selection()
+    selection = await load_selection(id) if id else FolderSelection()
     if selection.archive:
         await _find_user(owner, path)
         return RedirectResponse(await _find_staged_archive(id, selection.archive), 302, headers=NO_STORE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mangrove import archives
-from mangrove.archives import Limits, Member
+from mangrove.archives import ArchiveLimits, Member
 
 CPU = 15.0  # seconds of it on a loaded machine (a quiet one needs less than 2), where the work of minutes is refused
 FILES = {
@@ -58,10 +58,10 @@ class Found:
 
 def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> Found:
     """All that can be had of an archive."""
-    return asyncio.run(_read(name, content, password, encoding, Limits(**limits)))
+    return asyncio.run(_read(name, content, password, encoding, ArchiveLimits(**limits)))
 
 
-async def _read(name: str, content: Any, password: str, encoding: str, limits: Limits) -> Found:
+async def _read(name: str, content: Any, password: str, encoding: str, limits: ArchiveLimits) -> Found:
     source = Held(content) if isinstance(content, bytes) else content
     async with archives.open_archive(name, source, password, encoding, limits) as archive:
         result = Found(archive.comment, archive.encrypted, archive.sequential)
@@ -84,7 +84,7 @@ def list_members(name: str, content: Any, password: str = "", encoding: str = "I
 
     async def members() -> list[Member]:
         source = Held(content) if isinstance(content, bytes) else content
-        async with archives.open_archive(name, source, password, encoding, Limits(**limits)) as archive:
+        async with archives.open_archive(name, source, password, encoding, ArchiveLimits(**limits)) as archive:
             return [member async for member in archive.iter_members()]
 
     return asyncio.run(members())

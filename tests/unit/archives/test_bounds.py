@@ -16,7 +16,7 @@ import zipfile
 import pytest
 
 from mangrove import archives
-from mangrove.archives import Limits
+from mangrove.archives import ArchiveLimits
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import CPU, FILES, Held, list_members, read, tarred, zipped
 
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_entries_are_listed(kind: str) -> None:
 PROBE = """
 import asyncio, resource, sys, zlib
 from mangrove import archives
-from mangrove.archives import Limits
+from mangrove.archives import ArchiveLimits
 
 class File:
     def __init__(self, path):
@@ -101,7 +101,7 @@ class File:
         return self.file.read(length)
 
 async def main(path, name):
-    async with archives.open_archive(name, File(path), limits=Limits(ratio=0)) as archive:
+    async with archives.open_archive(name, File(path), limits=ArchiveLimits(ratio=0)) as archive:
         total = 0
         async for _, member, blocks in archive.iter_contents(lambda *_: True):
             async for block in blocks:
@@ -161,7 +161,7 @@ def test_closing_early_leaves_no_thread_behind() -> None:
 def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
     async def heads(name: str, content: bytes) -> dict[str, bytes]:
         beginnings = {}
-        async with archives.open_archive(name, Held(content), limits=Limits(ratio=0)) as archive:
+        async with archives.open_archive(name, Held(content), limits=ArchiveLimits(ratio=0)) as archive:
             async for _, member, blocks in archive.iter_contents(lambda _, member: member.path != "big.bin"):
                 beginnings[member.path] = (await anext(blocks, b""))[:3]
         return beginnings

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from mangrove.archives import codecs
-from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, Limits
+from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, ArchiveLimits
 from mangrove.archives.readers import (
     MAX_READ_AHEAD,
     MIN_READ_AHEAD,
@@ -148,26 +148,26 @@ def test_limits_hold_for_skipped_bytes_too() -> None:
     size = 3 * RATIO_EXEMPT
     packed = zlib.compress(bytes(size), wbits=-15)
 
-    def limited(limits: Limits) -> RecordReader:
+    def limited(limits: ArchiveLimits) -> RecordReader:
         source = plain(packed)
         return RecordReader(LimitReader(DecompressReader(source, codecs.make_deflate), source, limits))
 
-    run(limited(Limits(size=0, ratio=0)).skip_to(size))
+    run(limited(ArchiveLimits(size=0, ratio=0)).skip_to(size))
     with pytest.raises(ArchiveTooLarge, match="too tightly"):
-        run(limited(Limits(size=0, ratio=10)).skip_to(size))
+        run(limited(ArchiveLimits(size=0, ratio=10)).skip_to(size))
     with pytest.raises(ArchiveTooLarge):
-        run(limited(Limits(size=size - 1, ratio=0)).skip_to(size))
+        run(limited(ArchiveLimits(size=size - 1, ratio=0)).skip_to(size))
 
 
 def test_a_budget_is_for_all_together() -> None:
-    budget = Budget(Limits(size=10, ratio=0), 1)
+    budget = Budget(ArchiveLimits(size=10, ratio=0), 1)
     budget.consume(6)
     with pytest.raises(ArchiveTooLarge):
         budget.consume(5)
     budget.consume(4)
     Budget.make_unlimited().consume(1 << 60)
     with pytest.raises(ArchiveTooLarge):
-        Budget(Limits(size=0, ratio=1), 1).consume(RATIO_EXEMPT + 1)
+        Budget(ArchiveLimits(size=0, ratio=1), 1).consume(RATIO_EXEMPT + 1)
 
 
 async def verify(content: bytes, size: int | None, crc: int | None, *more: object) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.archives.base import RATIO_EXEMPT, Limits, Member
+from mangrove.archives.base import RATIO_EXEMPT, ArchiveLimits, Member
 from mangrove.archives.validation import EntryValidator, decode_name, normalize_path
 from mangrove.core.problems import ArchiveTooLarge
 
@@ -42,7 +42,7 @@ def validate(validator: EntryValidator, path: str, size: int | None = 1, packed:
 
 
 def test_the_root_is_no_member_but_counts() -> None:
-    validator = EntryValidator(Limits(members=2))
+    validator = EntryValidator(ArchiveLimits(members=2))
     assert validator.validate("./", 0, 0, 0.0, True) is None
     assert validate(validator, "a").refused == ""
     with pytest.raises(ArchiveTooLarge, match="more than 2 entries"):
@@ -50,24 +50,24 @@ def test_the_root_is_no_member_but_counts() -> None:
 
 
 def test_a_file_without_a_name_and_a_reason_known_before_are_refused() -> None:
-    validator = EntryValidator(Limits())
+    validator = EntryValidator(ArchiveLimits())
     assert validate(validator, "").refused == "it has no name"
     assert validator.validate("x", 1, 1, 0.0, False, "it is a device") == Member("x", 1, 0.0, False, "it is a device")
     assert validate(validator, "x").refused == "", "what is refused takes no path"
 
 
 def test_sizes_are_bounded_where_they_are_known() -> None:
-    validator = EntryValidator(Limits(size=RATIO_EXEMPT * 2, ratio=10))
+    validator = EntryValidator(ArchiveLimits(size=RATIO_EXEMPT * 2, ratio=10))
     assert validate(validator, "large", RATIO_EXEMPT * 2 + 1, None).refused == "it is too large"
     assert validate(validator, "tight", RATIO_EXEMPT + 1, 5).refused == "it is packed too tightly to be honest"
     assert validate(validator, "small", RATIO_EXEMPT, 0).refused == ""
     assert validate(validator, "solid", RATIO_EXEMPT + 1, None).refused == ""
     assert validate(validator, "unknown", None, 5) == Member("unknown", None, 0.0, False)
-    assert validate(EntryValidator(Limits(size=0, ratio=0)), "any", 1 << 60, 1).refused == ""
+    assert validate(EntryValidator(ArchiveLimits(size=0, ratio=0)), "any", 1 << 60, 1).refused == ""
 
 
 def test_a_folder_has_no_size_and_may_come_again() -> None:
-    validator = EntryValidator(Limits())
+    validator = EntryValidator(ArchiveLimits())
     assert validate(validator, "d/f").refused == ""
     assert validate(validator, "d/", 5) == Member("d", 0, 0.0, True)
     assert validate(validator, "d/").refused == ""

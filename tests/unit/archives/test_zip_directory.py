@@ -11,7 +11,7 @@ import pytest
 from mangrove.archives.readers import ReadAhead
 from mangrove.archives.zip_directory import (
     Directory,
-    Record,
+    DirectoryRecord,
     decode_record_name,
     find_directory,
     find_extra_field,
@@ -26,15 +26,15 @@ from tests.unit.archives.packing import Held, zipped
 CONTENT = zipped({"a": b"1", "d/": b""}, comment=b"PK\5\6 in a comment")
 
 
-def record(name: bytes = b"n", flags: int = 0, method: int = 8, extra: bytes = b"") -> Record:
-    return Record(name, 3, flags, method, 0.0, 7, 1, 1, 0, 0, 0, extra)
+def record(name: bytes = b"n", flags: int = 0, method: int = 8, extra: bytes = b"") -> DirectoryRecord:
+    return DirectoryRecord(name, 3, flags, method, 0.0, 7, 1, 1, 0, 0, 0, extra)
 
 
 def field(number: int, content: bytes) -> bytes:
     return struct.pack("<HH", number, len(content)) + content
 
 
-async def read(content: bytes, max_entries: int = 0) -> tuple[Directory, list[Record]]:
+async def read(content: bytes, max_entries: int = 0) -> tuple[Directory, list[DirectoryRecord]]:
     ahead = ReadAhead(Held(content))
     directory = await find_directory(ahead)
     return directory, [parse_record(raw, directory.shift) async for raw in iter_records(ahead, directory, max_entries)]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mangrove import __version__
-from mangrove.configuration.setting import Flag, Group, Setting, SettingGroup, line, number
+from mangrove.configuration.setting import Flag, Setting, SettingCategory, SettingGroup, line, number
 from mangrove.configuration.values import DECLARED, GROUPS, Settings
 
 
@@ -25,7 +25,7 @@ def test_declaration_is_complete(key: str) -> None:
 
 def test_groups_are_those_of_the_settings_class() -> None:
     assert Settings.__bases__ == GROUPS
-    assert {setting.group for setting in DECLARED.values()} == set(Group)
+    assert {setting.group for setting in DECLARED.values()} == set(SettingCategory)
     assert len(DECLARED) == sum(isinstance(value, Setting) for group in GROUPS for value in vars(group).values())
 
 
@@ -40,10 +40,10 @@ def test_version_cannot_be_set() -> None:
 
 
 class Toys(SettingGroup):
-    group = Group.TRAFFIC
+    group = SettingCategory.TRAFFIC
 
     toy_seconds = number(7, Flag.PRIVATE, "Seconds that a toy waits.", minimum=1, maximum=9, zh="玩具")
-    toy_colour = line("red", Flag.PRIVATE, "The colour of the toy.", group=Group.STYLE, zh="颜色")
+    toy_colour = line("red", Flag.PRIVATE, "The colour of the toy.", group=SettingCategory.STYLE, zh="颜色")
 
 
 class MoreSettings(Settings, Toys):
@@ -52,7 +52,11 @@ class MoreSettings(Settings, Toys):
 
 def test_new_declaration_is_typed_and_checked() -> None:
     setting: Setting[int] = Toys.toy_seconds
-    assert (setting.key, setting.group, Toys.toy_colour.group) == ("toy_seconds", Group.TRAFFIC, Group.STYLE)
+    assert (setting.key, setting.group, Toys.toy_colour.group) == (
+        "toy_seconds",
+        SettingCategory.TRAFFIC,
+        SettingCategory.STYLE,
+    )
     seconds: list[int] = [MoreSettings({"toy_seconds": stored}).toy_seconds for stored in ("3", "70", "")]
     assert seconds == [3, 9, 1]
     with pytest.raises(ValueError, match='a whole number from 1 to 9, got "0"'):

@@ -82,6 +82,14 @@ def test_tests_may_not_replace_private_names() -> None:
     assert {line.rpartition(": ")[2] for line in lines} == {f"_{name} is replaced" for name in "xyz"}
 
 
+def test_second_class_with_a_name_is_found() -> None:
+    project = make_project("class Row: ...\nclass Other: ...\n")
+    project.sources.append(Source("shared/mangrove/b.py", "mangrove.b", "class Row: ...\n"))
+    project.sources.append(Source("shared/mangrove/c.py", "mangrove.c", f"{modules.DERIVED}\nclass Row: ...\n"))
+    lines = describe(modules.class_names_have_one_meaning(project))
+    assert lines == ["shared/mangrove/b.py:1: mangrove.a has another class Row"]
+
+
 def test_names_of_tests_are_bounded() -> None:
     text = "def test_of_twenty_letters(): ...\ndef test_short(): ...\n"
     assert len(list(words.test_names_are_short(make_project(text, "tests/test_a.py")))) == 1

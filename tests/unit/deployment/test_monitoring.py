@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mangrove.core.figures import MachineFigures, ProcessMemory
 from mangrove.core.metrics import SERIES
 from mangrove.standalone.metrics import render
-from mangrove.tasks.overview import Failure, IndexState, KindState, Overview, StorageState
+from mangrove.tasks.overview import FailedTask, IndexState, KindState, Overview, StorageState
 
 PACKAGING = Path(__file__).resolve().parents[3] / "packaging"
 DASHBOARD = PACKAGING / "grafana" / "mangrove.json"
@@ -27,7 +27,7 @@ OVERVIEW = Overview(
     [StorageState('/a "b"\\c\nd', "Local", "work", True), StorageState("/off", "Local", "disabled", False)],
     [KindState("copy", 1, 2, 3.5)],
     IndexState(True, 4, 5.5),
-    [Failure("copy", "id", "name", "error", None)],
+    [FailedTask("copy", "id", "name", "error", None)],
 )
 
 

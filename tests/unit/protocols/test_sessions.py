@@ -18,7 +18,7 @@ from mangrove.identity.app_passwords import NewToken
 from mangrove.identity.rights import Right
 from mangrove.identity.scopes import TokenProtocol
 from mangrove.protocols import sessions
-from mangrove.protocols.sessions import ProtocolAccess, Session, find_ended, sign_in_with_password
+from mangrove.protocols.sessions import ProtocolAccess, ProtocolSession, find_ended, sign_in_with_password
 from mangrove.records import users
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.store.base import Connections, count_calls
@@ -38,7 +38,7 @@ def ann() -> User:
     return accounts.create(UserFields("ann", "/", 0, int(Right.WEBDAV_READ), False, "", True), PASSWORD)
 
 
-async def open_all(ann: User) -> list[Session]:
+async def open_all(ann: User) -> list[ProtocolSession]:
     """One session by the account's password, one by an application password, one by a key."""
     _, text = await asyncio.to_thread(app_passwords.add, ann.id, NewToken("phone"))
     key = await asyncio.to_thread(keys.add, ann.id, "laptop", ED25519)

@@ -19,7 +19,7 @@ from mangrove.drivers.s3.driver import S3
 from mangrove.search.database import Database
 from mangrove.search.folding import Folded
 from mangrove.search.names import decode_name
-from mangrove.search.segments import Manifest, Segments, SegmentStore
+from mangrove.search.segments import IndexManifest, Segments, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
 
 Row = tuple[str, str, bool, int | None, float]  # path of the folder, name, is_dir, size, modified
@@ -62,8 +62,8 @@ async def make_s3_store(options: Mapping[str, Any], folder: Path) -> SegmentStor
     return SegmentStore(driver, folder, fetches=True)
 
 
-def make_manifest(folded: Folded, began: float = 1.0) -> Manifest:
-    return Manifest(
+def make_manifest(folded: Folded, began: float = 1.0) -> IndexManifest:
+    return IndexManifest(
         names=folded.names, folders=folded.folders, count=folded.count, folder_count=folded.folder_count,
         began=began, finished=datetime.now(UTC).isoformat(),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from mangrove.core.paths import TreePath
 from mangrove.search.database import Database
 from mangrove.search.names import encode_name, make_legible
 from mangrove.search.query import Filters, Hit, SearchSource
-from mangrove.search.segments import Manifest, Segments
+from mangrove.search.segments import IndexManifest, Segments
 from mangrove.search.words import fold
 
 NAMES = "folder UINTEGER, name VARCHAR, folded VARCHAR, is_dir BOOLEAN, size BIGINT, modified DOUBLE"
@@ -105,7 +105,7 @@ class Index:
         half = len(rows) // 2
         names = [self._copy(f"{storage.id}-{n}", NAMES, part) for n, part in enumerate((rows[:half], rows[half:]))]
         folders = self._copy(f"{storage.id}", "id UINTEGER, path VARCHAR", list(enumerate(map(encode_name, paths))))
-        manifest = Manifest(names=[], folders=[], count=len(rows), folder_count=len(paths), began=0, finished="")
+        manifest = IndexManifest(names=[], folders=[], count=len(rows), folder_count=len(paths), began=0, finished="")
         return Segments(storage.id, manifest, tuple(names), (folders,))
 
     def _copy(self, name: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> Path:

@@ -14,9 +14,9 @@ from mangrove.drivers.base import list_all
 from mangrove.records import index_changes
 from mangrove.search import words
 from mangrove.search.database import Database
-from mangrove.search.find import Found, find
+from mangrove.search.find import HitPage, find
 from mangrove.search.query import Filters
-from mangrove.search.segments import Manifest, SegmentStore
+from mangrove.search.segments import IndexManifest, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
@@ -46,7 +46,7 @@ class SearchEnv:
 
     def search(
         self, keywords: str, parent: str = "/", start: int = 0, count: int = 1000, password: str = "", **filters: Any
-    ) -> Found:
+    ) -> HitPage:
         access = self.tree.access(parent, password=password)
         return self.tree.run(find(access, Filters(words.parse(keywords), **filters), start, count))
 
@@ -73,7 +73,7 @@ async def _write_index(mount: Mount) -> None:
     files = await finish(names, folders)
     for file in files:
         await store.store(mount.storage.id, file)
-    made = Manifest(
+    made = IndexManifest(
         names=[files[0].name],
         folders=[files[1].name],
         count=names.count,

@@ -21,7 +21,7 @@ from mangrove.identity.rights import Right
 from mangrove.records import index_changes
 from mangrove.search import folding, tables
 from mangrove.search.database import Database
-from mangrove.search.segments import Manifest, SegmentStore
+from mangrove.search.segments import IndexManifest, SegmentStore
 from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, strict_operations, transfers, uploads
@@ -166,7 +166,7 @@ async def merge(storage_id: int) -> None:
     folded = await folding.merge_changes(base, store.make_work_folder(storage_id), f"m{token_hex(4)}", new)
     for file in folded.fresh:
         await store.store(storage_id, file)
-    manifest = Manifest(
+    manifest = IndexManifest(
         names=folded.names, folders=folded.folders, count=folded.count, folder_count=folded.folder_count, began=0.0,
         finished="", merged=merged,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.standalone.leader import Message, Queued, TaskLeader
+from mangrove.standalone.leader import Queued, TaskLeader, TaskMessage
 
 TASK: Any = SimpleNamespace(kind="copy", owner=3, id="abc")
 
@@ -19,7 +19,7 @@ class Runner:
     """Remembers what it receives until there are `count` messages."""
 
     def __init__(self, count: int) -> None:
-        self.received: list[tuple[Message, Queued]] = []
+        self.received: list[tuple[TaskMessage, Queued]] = []
         self.added: list[Any] = []
         self.has_all = asyncio.Event()
         self._count = count
@@ -27,13 +27,13 @@ class Runner:
     def add(self, task: Any) -> None:
         self.added.append(task)
 
-    def receive(self, message: Message, task: Queued) -> None:
+    def receive(self, message: TaskMessage, task: Queued) -> None:
         self.received.append((message, task))
         if len(self.received) == self._count:
             self.has_all.set()
 
 
-def receive(leader: TaskLeader, count: int) -> list[tuple[Message, Queued]]:
+def receive(leader: TaskLeader, count: int) -> list[tuple[TaskMessage, Queued]]:
     """Return what a process receives that begins to lead."""
 
     async def read() -> Runner:
@@ -53,7 +53,11 @@ def test_messages_sent_while_no_process_leads_are_read_later() -> None:
     leader.expedite(TASK)
     leader.forget(TASK)
     queued = Queued("copy", 3, "abc")
-    assert receive(leader, 3) == [(Message.START, queued), (Message.EXPEDITE, queued), (Message.FORGET, queued)]
+    assert receive(leader, 3) == [
+        (TaskMessage.START, queued),
+        (TaskMessage.EXPEDITE, queued),
+        (TaskMessage.FORGET, queued),
+    ]
     assert not leader.is_remote
 
 
@@ -61,7 +65,7 @@ def test_partial_message_at_the_beginning_is_skipped() -> None:
     leader = TaskLeader.open(2)
     os.write(leader._writer, b'py",3,"abc"]\n')
     leader.start(TASK)
-    assert receive(leader, 1) == [(Message.START, Queued("copy", 3, "abc"))]
+    assert receive(leader, 1) == [(TaskMessage.START, Queued("copy", 3, "abc"))]
 
 
 def test_message_without_room_bumps_the_counter_of_unsent_tasks() -> None:
@@ -85,7 +89,7 @@ def test_single_process_leads_at_once_and_keeps_tasks_itself(tmp_path: Path) -> 
 
     leader, runner = asyncio.run(lead())
     assert (leader.is_remote, runner.added, runner.received) == (
-        False, [TASK], [(Message.EXPEDITE, Queued("copy", 3, "abc"))]
+        False, [TASK], [(TaskMessage.EXPEDITE, Queued("copy", 3, "abc"))]
     )  # fmt: skip
     assert list(tmp_path.iterdir()) == []
 

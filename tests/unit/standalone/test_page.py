@@ -18,7 +18,7 @@ from mangrove.standalone import docs
 from mangrove.standalone.docs import open_page
 from mangrove.standalone.gateway import Gateway
 from mangrove.standalone.template import ROOT
-from mangrove.web.page import Page
+from mangrove.web.page import FrontEndFolder
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGE_HTML = """<html><head><!-- customize head --><meta name="theme-color" content="#1890ff" /><title>Mangrove</title>
@@ -50,7 +50,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 @pytest.fixture
-def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FrontEndFolder:
     folder = make_front_end(tmp_path / "dist", PAGE_HTML)
     (folder / "@assets").mkdir()
     (folder / "@assets" / "app-1.js").write_text("plain")
@@ -69,7 +69,9 @@ def make_front_end(folder: Path, index: str) -> Path:
     return folder
 
 
-def send(front_end: Page | None, path: str, method: str = "GET", headers: Mapping[str, str] = HTML) -> httpx.Response:
+def send(
+    front_end: FrontEndFolder | None, path: str, method: str = "GET", headers: Mapping[str, str] = HTML
+) -> httpx.Response:
     gateway = Gateway(front_end)
 
     async def go() -> httpx.Response:
@@ -83,7 +85,7 @@ def send(front_end: Page | None, path: str, method: str = "GET", headers: Mappin
 @pytest.mark.parametrize(
     "path", ["/", "/@", "/@/files/a", "/@login", "/@manage/users", "/files/a.txt", "/x/%ff", "/docs/x"]
 )
-def test_what_a_person_opens_is_the_page(settings: Settings, ours: Page, path: str) -> None:
+def test_what_a_person_opens_is_the_page(settings: Settings, ours: FrontEndFolder, path: str) -> None:
     answer = send(ours, path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "<title>A &lt;b&gt; &amp; C</title>" in answer.text
@@ -95,7 +97,7 @@ def test_what_a_person_opens_is_the_page(settings: Settings, ours: Page, path: s
     assert (head.text, head.headers["content-length"]) == ("", answer.headers["content-length"])
 
 
-def test_page_policy_allows_no_inline_script_eval_or_foreign_frame(settings: Settings, ours: Page) -> None:
+def test_page_policy_allows_no_inline_script_eval_or_foreign_frame(settings: Settings, ours: FrontEndFolder) -> None:
     policy = parse_policy(send(ours, "/"))
     assert policy["default-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["object-src"] == policy["base-uri"] == "'none'"
@@ -111,7 +113,7 @@ def test_page_policy_allows_no_inline_script_eval_or_foreign_frame(settings: Set
      ("GET", "/@assets/none.js", HTML), ("GET", "/@assets/", HTML)],
 )  # fmt: skip
 def test_programs_and_what_is_not_for_people_keep_the_default(
-    settings: Settings, ours: Page, method: str, path: str, headers: dict[str, str]
+    settings: Settings, ours: FrontEndFolder, method: str, path: str, headers: dict[str, str]
 ) -> None:
     assert is_no_route(send(ours, path, method, headers))
 
@@ -121,7 +123,7 @@ def test_programs_and_what_is_not_for_people_keep_the_default(
     ["/@assets/../../secret", "/@assets/..%2f..%2fsecret", "/../secret", "/@assets/%2e%2e/%2e%2e/secret",
      "/@assets//../../secret", "/@assets/..\\..\\secret", "/@assets/app-1.js/../../../secret", "/@assets/app-1.js%00"],
 )  # fmt: skip
-def test_nothing_outside_of_the_folder_is_served(settings: Settings, ours: Page, path: str) -> None:
+def test_nothing_outside_of_the_folder_is_served(settings: Settings, ours: FrontEndFolder, path: str) -> None:
     answer = send(ours, path, headers={})
     assert is_no_route(answer)
 
@@ -132,7 +134,7 @@ def test_nothing_outside_of_the_folder_is_served(settings: Settings, ours: Page,
      ("identity", None, b"plain")],
 )  # fmt: skip
 def test_assets_are_compressed_as_the_browser_takes_them_and_kept_for_ever(
-    ours: Page, accepted: str, encoding: str | None, content: bytes
+    ours: FrontEndFolder, accepted: str, encoding: str | None, content: bytes
 ) -> None:
     answer = send(ours, "/@assets/app-1.js", "HEAD", {"accept-encoding": accepted})
     assert answer.headers.get("content-encoding") == encoding
@@ -143,7 +145,7 @@ def test_assets_are_compressed_as_the_browser_takes_them_and_kept_for_ever(
         assert send(ours, "/@assets/app-1.js", "GET", {"accept-encoding": accepted}).content == content
 
 
-def test_a_page_that_is_built_anew_is_taken_up(settings: Settings, ours: Page, tmp_path: Path) -> None:
+def test_a_page_that_is_built_anew_is_taken_up(settings: Settings, ours: FrontEndFolder, tmp_path: Path) -> None:
     built = tmp_path / "dist"
     (built / "@assets" / "app-2.js").write_text("newer")
     assert is_no_route(send(ours, "/@assets/app-2.js", headers={}))
@@ -154,7 +156,7 @@ def test_a_page_that_is_built_anew_is_taken_up(settings: Settings, ours: Page, t
     assert "app-2" in send(ours, "/").text
 
 
-def test_the_frame_for_pages_of_users_has_no_origin_and_loads_nothing(ours: Page) -> None:
+def test_the_frame_for_pages_of_users_has_no_origin_and_loads_nothing(ours: FrontEndFolder) -> None:
     source = ROOT / "page" / "public" / "@assets" / "frame.html"
     (docs.BUILT / "@assets" / "frame.html").write_text(source.read_text())
     answer = send(open_page(""), "/@assets/frame.html", headers={})
@@ -171,7 +173,7 @@ def test_the_frame_for_pages_of_users_has_no_origin_and_loads_nothing(ours: Page
     assert not any("http" in value or "*" in value or "'self'" in value for value in policy.values())
 
 
-def test_the_frame_for_readers_runs_scripts_and_reaches_no_address(ours: Page) -> None:
+def test_the_frame_for_readers_runs_scripts_and_reaches_no_address(ours: FrontEndFolder) -> None:
     source = ROOT / "page" / "public" / "@assets" / "reader.html"
     (docs.BUILT / "@assets" / "reader.html").write_text(source.read_text())
     answer = send(open_page(""), "/@assets/reader.html", headers={})
@@ -190,7 +192,7 @@ def test_the_frame_for_readers_runs_scripts_and_reaches_no_address(ours: Page) -
     }
 
 
-def test_custom_scripts_run_by_a_nonce_of_one_answer(settings: Settings, ours: Page) -> None:
+def test_custom_scripts_run_by_a_nonce_of_one_answer(settings: Settings, ours: FrontEndFolder) -> None:
     settings["customize_head"] = "<script>count()</script>"
     settings["customize_body"] = '<SCRIPT src="https://stats.example/x.js"></SCRIPT><scripture>'
     answers = [send(ours, "/"), send(ours, "/")]
@@ -204,14 +206,14 @@ def test_custom_scripts_run_by_a_nonce_of_one_answer(settings: Settings, ours: P
 
 
 @pytest.mark.parametrize("path", ["/@manage", "/@manage/settings"])
-def test_management_shows_no_custom_content(settings: Settings, ours: Page, path: str) -> None:
+def test_management_shows_no_custom_content(settings: Settings, ours: FrontEndFolder, path: str) -> None:
     settings["customize_head"] = "<script>broken(</script>"
     answer = send(ours, path)
     assert "broken" not in answer.text
     assert "script-src" not in parse_policy(answer)
 
 
-def test_a_value_that_looks_like_a_placeholder_stays_as_it_is(settings: Settings, ours: Page) -> None:
+def test_a_value_that_looks_like_a_placeholder_stays_as_it_is(settings: Settings, ours: FrontEndFolder) -> None:
     settings["site_title"] = "<!-- customize body -->"
     settings["customize_body"] = "<p>twice</p>"
     assert send(ours, "/").text.count("twice") == 1
@@ -248,7 +250,7 @@ def test_none_and_a_page_that_is_not_built_leave_the_api_alone(tmp_path: Path, m
     assert is_no_route(send(None, "/", headers={"accept": "application/json"}))
 
 
-def test_monitor_that_accepts_anything_gets_the_page_at_the_root(settings: Settings, ours: Page) -> None:
+def test_monitor_that_accepts_anything_gets_the_page_at_the_root(settings: Settings, ours: FrontEndFolder) -> None:
     for headers in ({"accept": "*/*"}, {"accept": "text/plain, */*;q=0.5"}):
         assert send(ours, "/", headers=headers).headers["content-type"] == "text/html; charset=utf-8"
         assert is_no_route(send(ours, "/files", headers=headers))

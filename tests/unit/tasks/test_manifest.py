@@ -14,7 +14,7 @@ from mangrove.core import runtime
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local.driver import Local
 from mangrove.tasks.core import staging
-from mangrove.tasks.core.staging import Manifest, ManifestEntry, Staging
+from mangrove.tasks.core.staging import ManifestEntry, StagedList, Staging
 
 CHUNK = 10
 
@@ -29,8 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def open_list(task_id: str, name: str, count: int) -> Manifest[ManifestEntry]:
-    return Manifest(task_id, name, count, ManifestEntry._make)
+def open_list(task_id: str, name: str, count: int) -> StagedList[ManifestEntry]:
+    return StagedList(task_id, name, count, ManifestEntry._make)
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return uuid4().hex
 
 
-async def fill(made: Manifest[ManifestEntry], start: int, stop: int) -> None:
+async def fill(made: StagedList[ManifestEntry], start: int, stop: int) -> None:
     for number in range(start, stop):
         await made.append(ManifestEntry(f"näme\n{number}", number, 1.5, False, ""))
     await made.flush()
 
 
-async def numbers(made: Manifest[ManifestEntry], start: int = 0) -> list[int]:
+async def numbers(made: StagedList[ManifestEntry], start: int = 0) -> list[int]:
     """The numbers of all rows from `start`, read chunk by chunk."""
     sizes: list[int] = []
     while rows := await made.read_rows(start + len(sizes)):

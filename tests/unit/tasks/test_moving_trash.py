@@ -25,7 +25,7 @@ from mangrove.tasks.core.model import State
 from mangrove.tree import access
 from mangrove.tree.operations import uploads
 from mangrove.tree.trash import entries, moving, repair, restoring
-from mangrove.tree.trash.entries import Outcome, TrashItem, TrashQuery
+from mangrove.tree.trash.entries import TrashItem, TrashQuery, TrashResult
 from tests.support.task_env import Bucket, TaskEnv
 
 LARGE_BYTES = 12 << 20
@@ -48,7 +48,7 @@ def remove(task_env: TaskEnv, bucket: Bucket, name: str = "d") -> list[Task]:
     return task_env.do(submit_removal())
 
 
-def restore(task_env: TaskEnv, *items: TrashItem, overwrite: bool = False) -> tuple[Outcome, Task | None]:
+def restore(task_env: TaskEnv, *items: TrashItem, overwrite: bool = False) -> tuple[TrashResult, Task | None]:
     return task_env.do(submit.restore(task_env.caller(Right.DELETE), [item.id for item in items], overwrite, ""))
 
 

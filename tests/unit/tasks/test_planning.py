@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.s3.client import Api
+from mangrove.drivers.s3.client import S3Client
 from mangrove.tasks.core import folders, steps
 from mangrove.tasks.core.model import State
 from tests.support.task_env import TaskEnv
@@ -21,12 +21,12 @@ FILES = {f"d/f{number:02}": b"%d" % number for number in range(23)} | {"d/sub/de
 @pytest.fixture
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of five entries; a slice plans one of them."""
-    list_page = Api.list_page
+    list_page = S3Client.list_page
 
-    async def list_five(self: Api, *args: Any, **more: Any) -> Any:
+    async def list_five(self: S3Client, *args: Any, **more: Any) -> Any:
         return await list_page(self, *args, **{"most": 5} | more)
 
-    monkeypatch.setattr(Api, "list_page", list_five)
+    monkeypatch.setattr(S3Client, "list_page", list_five)
     monkeypatch.setattr(steps.Run, "has_time", lambda _: False)
 
 

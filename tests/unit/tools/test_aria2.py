@@ -12,7 +12,7 @@ import pytest
 from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools.aria2 import ERRORS, Aria2, Aria2Error
-from mangrove.tools.base import Status
+from mangrove.tools.base import DownloadStatus
 from tests.support import origin
 from tests.support.origin import Origin, Request
 
@@ -49,7 +49,7 @@ def serve(web: Origin, rpc: Rpc) -> str:
     return web.at("/jsonrpc", rpc)
 
 
-def status(rpc: Rpc, tool: Aria2, **download: Any) -> Status:
+def status(rpc: Rpc, tool: Aria2, **download: Any) -> DownloadStatus:
     rpc.answers["tellStatus"] = {"result": {"gid": "g", "status": "active"} | download}
     return asyncio.run(tool.get_status("g"))
 
@@ -77,7 +77,7 @@ def test_what_is_no_answer_of_aria2_is_told(rpc: Rpc, tool: Aria2, answer: bytes
 
 def test_states_and_exit_codes_become_ours(rpc: Rpc, tool: Aria2) -> None:
     status_found = status(rpc, tool, totalLength="10", completedLength="4")
-    assert status_found == Status("g", False, 4, 10, "[aria2]: aria2: active", "")
+    assert status_found == DownloadStatus("g", False, 4, 10, "[aria2]: aria2: active", "")
     assert status(rpc, tool, status="complete").done
     assert status(rpc, tool, status="removed").error == "the download was removed from aria2"
     assert status(rpc, tool, status="error", errorCode="3").error == ERRORS[3]

@@ -14,7 +14,7 @@ from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy
-from mangrove.tools.base import Status
+from mangrove.tools.base import DownloadStatus
 from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
 from tests.support import origin
 from tests.support.origin import Origin, Request
@@ -60,7 +60,7 @@ def ui() -> Iterator[WebUi]:
         yield WebUi(web)
 
 
-def status(ui: WebUi, seedtime: int = 0, **row: Any) -> Status:
+def status(ui: WebUi, seedtime: int = 0, **row: Any) -> DownloadStatus:
     ui.row |= row
     return asyncio.run(QBittorrent(ui.url, seedtime, AddressPolicy()).get_status(TAG))
 
@@ -83,7 +83,7 @@ def test_the_version_is_told_without_blanks(ui: WebUi) -> None:
 
 def test_states_become_ours(ui: WebUi) -> None:
     status_found = status(ui, size=10, amount_left=4)
-    assert status_found == Status(TAG, False, 6, 10, "[qBittorrent]: [qBittorrent] downloading")
+    assert status_found == DownloadStatus(TAG, False, 6, 10, "[qBittorrent]: [qBittorrent] downloading")
     assert not status(ui, state="metaDL", size=-1, amount_left=0).done
     assert status(ui, state="error").error == "qBittorrent reports an error"
     assert status(ui, state="missingFiles").error == "files of the torrent are missing"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound
-from mangrove.drivers.base import ROOT, Capabilities, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import ROOT, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.options import Options
 from tests.unit.tree.environment import stream
 
@@ -19,7 +19,7 @@ class CheckingDriver(Driver):
 
     name = "Checking"
     Options = Options
-    config = DriverConfig(no_cache=True, direct_lookup=True)
+    config = DriverProperties(no_cache=True, direct_lookup=True)
     capabilities = Capabilities(write=True, makedirs=True, rename=True, move=True, copy=True)
 
     def __init__(self, *folders: str, refuses: bool = False) -> None:

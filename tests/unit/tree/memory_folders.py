@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Capabilities, Driver, DriverConfig, DriverContext, Entry
+from mangrove.drivers.base import Capabilities, Driver, DriverContext, DriverProperties, Entry
 from mangrove.drivers.options import Options
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Mount, StoragePath
@@ -18,7 +18,7 @@ class MemoryFolders(Driver):
 
     name = "MemoryFolders"
     Options = Options
-    config = DriverConfig()
+    config = DriverProperties()
 
     def __init__(self) -> None:
         super().__init__(Options(), DriverContext())
@@ -51,7 +51,7 @@ class WithToken(MemoryFolders):
     """Says when a folder changed."""
 
     name = "WithToken"
-    config = DriverConfig(no_cache=True)
+    config = DriverProperties(no_cache=True)
     capabilities = Capabilities(get_change_token=True)
     token = 1
 

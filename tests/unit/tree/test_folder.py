@@ -14,12 +14,12 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing import folder as folders
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import ROWS_PER_CHUNK, CachedFolder, Stamp, View, make_folder
-from mangrove.tree.listing.orders import Order, make_caseless_key, make_natural_key, sort_entries
+from mangrove.tree.listing.orders import SortOrder, make_caseless_key, make_natural_key, sort_entries
 from tests.unit.tree.builders import mount, storage
 
 
 def sort(entries: Sequence[Entry], wish: Storage) -> list[str]:
-    return [entry.name for entry in asyncio.run(sort_entries(entries, Order.of(wish)))]
+    return [entry.name for entry in asyncio.run(sort_entries(entries, SortOrder.of(wish)))]
 
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
@@ -138,7 +138,9 @@ def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
 
 def test_pages_that_were_not_asked_for_lately_go_when_they_weigh_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
-        view = View(await sort_entries([Entry(f"{number}", 1, 0.0, False) for number in range(100)], Order()), encode)
+        view = View(
+            await sort_entries([Entry(f"{number}", 1, 0.0, False) for number in range(100)], SortOrder()), encode
+        )
         first = await view.get_rows(0, 1)
         for number in range(1, 100):
             await view.get_rows(number, number + 1)

@@ -16,7 +16,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
 from mangrove.tree.operations import links
-from mangrove.tree.operations.links import Purpose, Signer
+from mangrove.tree.operations.links import LinkSigner, Purpose
 from mangrove.tree.rules import Rules
 from tests.unit.tree import builders
 
@@ -128,7 +128,7 @@ def test_no_link_allows_guessing_the_permanent_token() -> None:
     assert sign(Settings({"token": "guess", "link_salt": "salt"})) == sign(), "the token has no part in it"
     signer = links.make_signer(SALTED, 7)
     for key in (TOKEN, f"{TOKEN}-archive", f"{TOKEN}salt", "salt"):
-        assert Signer(key.encode(), 7, signer.issued, 0).sign(PATH) != sign()
+        assert LinkSigner(key.encode(), 7, signer.issued, 0).sign(PATH) != sign()
         assert hmac.digest(key.encode(), f"{PATH}:0".encode(), "sha256") not in sign().encode()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Capabilities, DriverConfig, Entry
+from mangrove.drivers.base import Capabilities, DriverProperties, Entry
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
 from tests.unit.tree import builders
@@ -18,7 +18,7 @@ from tests.unit.tree.memory_folders import MemoryFolders
 class Folders(MemoryFolders):
     """Answers both, and counts the questions."""
 
-    config = DriverConfig(direct_lookup=True)
+    config = DriverProperties(direct_lookup=True)
 
     def __init__(self, *names: str) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def test_a_listing_goes_on_while_that_is_quicker_than_to_ask(monkeypatch: pytest
 class Shown(Folders):
     """Shows another part of the tree, whose storage may be slow to answer."""
 
-    config = DriverConfig(no_cache=True, direct_lookup=True)
+    config = DriverProperties(no_cache=True, direct_lookup=True)
     capabilities = Capabilities(find_others=True)
     at_once = most_at_once = 0
 

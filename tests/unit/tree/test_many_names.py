@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.core.paths import MAX_PATH_DEPTH, TreePath
 from mangrove.core.problems import BadRequest, EntryNotFound
-from mangrove.drivers.base import Capabilities, DriverConfig, Entry
+from mangrove.drivers.base import Capabilities, DriverProperties, Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import changes, transfers
@@ -29,7 +29,7 @@ Verb = Callable[[PathAccess, list[str]], Coroutine[Any, Any, Any]]
 class Folders(MemoryFolders):
     """A storage that answers immediately, and never yields to other tasks."""
 
-    config = DriverConfig(no_cache=True, direct_lookup=True)
+    config = DriverProperties(no_cache=True, direct_lookup=True)
     capabilities = Capabilities(remove=True, rename=True, move=True, copy=True)
 
     async def can_refuse_existing(self) -> bool:

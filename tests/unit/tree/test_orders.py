@@ -11,7 +11,7 @@ from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import MAX_OTHER_ORDERS, CachedFolder, Stamp, make_folder
-from mangrove.tree.listing.orders import Order, cut_page, find_folder_position, sort_entries
+from mangrove.tree.listing.orders import SortOrder, cut_page, find_folder_position, sort_entries
 from tests.unit.tree.builders import mount
 
 ENTRIES = [
@@ -31,14 +31,14 @@ async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
 def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:
     async def go() -> None:
         folder = await make(ENTRIES, order_by="name")
-        shown = await folder.get_view("key", None, encode, Order("size", True, "front"))
+        shown = await folder.get_view("key", None, encode, SortOrder("size", True, "front"))
         own = await folder.get_view("key", None, encode)
-        filtered = await folder.get_view("few", lambda entry: not entry.is_dir, encode, Order("modified"))
+        filtered = await folder.get_view("few", lambda entry: not entry.is_dir, encode, SortOrder("modified"))
         assert await shown.get_rows(0, 4) == b"dir2,Dir1,b9,b10"
         assert await own.get_rows(0, 4) == b"Dir1,b9,b10,dir2"
         assert await filtered.get_rows(0, 2) == b"b9,b10"
-        assert shown is await folder.get_view("key", None, encode, Order("size", True, "front"))
-        assert own is await folder.get_view("key", None, encode, Order("name"))
+        assert shown is await folder.get_view("key", None, encode, SortOrder("size", True, "front"))
+        assert own is await folder.get_view("key", None, encode, SortOrder("name"))
 
     asyncio.run(go())
 
@@ -47,7 +47,7 @@ def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
     async def go() -> None:
         folder = await make([Entry(f"{number}", number, 0.0, False) for number in range(10_000)])
         before = folder.weight
-        orders = [Order(by, descending) for by in ("name", "size", "modified") for descending in (False, True)]
+        orders = [SortOrder(by, descending) for by in ("name", "size", "modified") for descending in (False, True)]
         views = [await folder.get_view("key", None, encode, order) for order in orders]
         assert 40_000 * MAX_OTHER_ORDERS < folder.weight - before < 45_000 * MAX_OTHER_ORDERS
         assert await folder.get_view("key", None, encode, orders[-1]) is views[-1]
@@ -60,7 +60,7 @@ def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("by", ["name", "size", "modified"])
 def test_one_more_folder_has_the_place_that_sorting_gives_it(by: str, descending: bool, folders: str) -> None:
-    order = Order(by, descending, folders)
+    order = SortOrder(by, descending, folders)
     for folder in (Entry("a", 0, 25.0, True), Entry("c3", 0, 10.0, True), Entry("z", 0, 99.0, True)):
         entries = asyncio.run(sort_entries(ENTRIES, order))
         expected = asyncio.run(sort_entries([*ENTRIES, folder], order))

@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
-from mangrove.drivers.base import Capabilities, DriverConfig, EntriesPage, Entry, get_sort_key
+from mangrove.drivers.base import Capabilities, DriverProperties, EntriesPage, Entry, get_sort_key
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
 from tests.unit.tree import builders
@@ -23,7 +23,7 @@ LETTERS = "ab-. /0é日\ue000\ufffd\U0001f381"
 class Ordered(MemoryFolders):
     """A folder of any size, listed in pages of a length of its own. `asked`: how often, and for which entries."""
 
-    config = DriverConfig(direct_lookup=True)
+    config = DriverProperties(direct_lookup=True)
     capabilities = Capabilities(list_page=True, list_range=True)
 
     def __init__(self, entries: Sequence[Entry], page: int = 1000) -> None:

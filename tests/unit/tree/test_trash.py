@@ -53,7 +53,7 @@ def find_items(tree: TreeEnv, folder: str = "") -> list[TrashItem]:
     return tree.run(entries.list_page(query, "", 0))[0]
 
 
-def restore(tree: TreeEnv, *items: TrashItem, overwrite: bool = False) -> entries.Outcome:
+def restore(tree: TreeEnv, *items: TrashItem, overwrite: bool = False) -> entries.TrashResult:
     caller = Caller(tree.user, Right.DELETE)
     return tree.run(restoring.restore(caller, [item.id for item in items], overwrite, ""))
 

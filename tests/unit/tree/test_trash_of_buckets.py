@@ -62,7 +62,7 @@ def find_items(tree: TreeEnv) -> list[TrashItem]:
     return tree.run(entries.list_page(TrashQuery(Caller(tree.user)), "", 0))[0]
 
 
-def restore(tree: TreeEnv, item: TrashItem, overwrite: bool = False) -> entries.Outcome:
+def restore(tree: TreeEnv, item: TrashItem, overwrite: bool = False) -> entries.TrashResult:
     return tree.run(restoring.restore(Caller(tree.user, Right.DELETE), [item.id], overwrite, ""))
 
 

@@ -19,7 +19,7 @@ from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
 from mangrove.core.runtime import CacheKind
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES
-from mangrove.tree.listing.rows import Rows
+from mangrove.tree.listing.rows import PendingRows
 from mangrove.web import envelope
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import accepts_gzip, ok, stream
@@ -42,7 +42,7 @@ def build(kind: str, rows: int, noise: int = 0) -> Any:
             yield json.dumps(list(map(make_row, range(start, min(start + 500, rows)))))[1:-1].encode()
 
     if kind == "streamed":
-        return stream({"content": Rows(pieces())})
+        return stream({"content": PendingRows(pieces())})
     return ok({"content": list(map(make_row, range(rows)))})
 
 
@@ -152,7 +152,7 @@ def test_a_function_answers_up_to_the_last_byte_that_it_may(
     async def pieces() -> AsyncIterator[bytes]:
         yield text
 
-    reply = stream({"content": Rows(pieces())}) if kind == "streamed" else ok({"content": [json.loads(text)]})
+    reply = stream({"content": PendingRows(pieces())}) if kind == "streamed" else ok({"content": [json.loads(text)]})
     with runtime.use(runtime.current().keep(Config)):
         _, body = asyncio.run(send(reply, "identity"))
     assert json.loads(body)["code"] == (413 if more else 200)

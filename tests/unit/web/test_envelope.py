@@ -13,7 +13,7 @@ import pytest
 from starlette.responses import Response, StreamingResponse
 
 from mangrove.core.problems import AccessDenied, TooMany
-from mangrove.tree.listing.rows import Rows
+from mangrove.tree.listing.rows import PendingRows
 from mangrove.web.envelope import make_failure, ok, stream
 from mangrove.web.flavours import ApiFlavour
 
@@ -65,7 +65,10 @@ async def collect(reply: Response) -> bytes:
 @pytest.mark.parametrize("pieces", [[], [b'{"a":1}'], [b'{"a":"\\u0000"},{"b":2}', b'{"c":3}', b'{"d":4}']])
 def test_rows_are_put_into_the_answer_while_it_is_sent(pieces: list[bytes]) -> None:
     async def go() -> None:
-        for data in ({"before": "\0", "content": Rows(iterate(*pieces)), "after": None}, Rows(iterate(*pieces))):
+        for data in (
+            {"before": "\0", "content": PendingRows(iterate(*pieces)), "after": None},
+            PendingRows(iterate(*pieces)),
+        ):
             reply = stream(data)
             assert reply.headers["content-type"] == "application/json; charset=utf-8"
             envelope = json.loads(await collect(reply))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.configuration.setting import (
     Flag,
-    Group,
+    SettingCategory,
     SettingGroup,
     address,
     at_least,
@@ -59,7 +59,7 @@ def _check_platform(value: str) -> None:
 class Global(SettingGroup):
     """Links, names, passwords and sharing."""
 
-    group = Group.GLOBAL
+    group = SettingCategory.GLOBAL
 
     hide_files = text(
         "/\\/README.md/i",
@@ -164,7 +164,7 @@ class Global(SettingGroup):
             MIN_TOKEN_LENGTH, "a token needs at least 32 characters, because a shorter token can be guessed"
         ),
         zh="令牌",
-        group=Group.SINGLE,
+        group=SettingCategory.SINGLE,
     )
     metrics_enabled = switch(
         False,
@@ -187,14 +187,14 @@ class Global(SettingGroup):
         PRIVATE,
         "Renewed together with the token; existing links then stop working.",
         zh="链接盐值",
-        group=Group.SINGLE,
+        group=SettingCategory.SINGLE,
     )
 
 
 class Sso(SettingGroup):
     """Single sign-on, at an identity provider."""
 
-    group = Group.SSO
+    group = SettingCategory.SSO
 
     sso_login_enabled = switch(False, PUBLIC, "Allow sign-in at an identity provider.", zh="启用单点登录")
     sso_login_platform = choice(
@@ -258,7 +258,7 @@ class Sso(SettingGroup):
 class Ldap(SettingGroup):
     """Sign-in with a name and password of a directory."""
 
-    group = Group.LDAP
+    group = SettingCategory.LDAP
 
     ldap_login_enabled = switch(
         False, PUBLIC, "Allow sign-in with a name and password of a directory.", zh="启用 LDAP 登录"
@@ -291,10 +291,10 @@ class Ldap(SettingGroup):
     ldap_login_tips = line("login with ldap", PUBLIC, "The text beside the form of this sign-in.", zh="LDAP 登录提示")
 
 
-class S3(SettingGroup):
+class S3Server(SettingGroup):
     """The S3 server."""
 
-    group = Group.S3
+    group = SettingCategory.S3
 
     s3_access_key_id = line("", PRIVATE, "The access key of S3 clients.", absent="S3 server", zh="S3 访问密钥 ID")
     s3_secret_access_key = line("", PRIVATE, "The secret key of S3 clients.", absent="S3 server", zh="S3 访问密钥")
@@ -304,7 +304,7 @@ class S3(SettingGroup):
 class Ftp(SettingGroup):
     """FTP, SFTP and WebDAV."""
 
-    group = Group.FTP
+    group = SettingCategory.FTP
 
     ftp_public_host = line(
         "127.0.0.1",
@@ -344,7 +344,7 @@ class Ftp(SettingGroup):
 class Protocols(SettingGroup):
     """SFTP and WebDAV."""
 
-    group = Group.FTP
+    group = SettingCategory.FTP
 
     sftp_listen = address(
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mangrove import __version__
 from mangrove.configuration.setting import (
     Flag,
-    Group,
+    SettingCategory,
     SettingGroup,
     check_encoding,
     choice,
@@ -30,7 +30,7 @@ PREVIEWS = (
 class Site(SettingGroup):
     """The site as the page shows it."""
 
-    group = Group.SITE
+    group = SettingCategory.SITE
 
     version = line(f"v{__version__}", READONLY, "The version of the service.", zh="版本")
     site_title = line("Mangrove", PUBLIC, "The name of the site, shown in the title of the page.", zh="站点标题")
@@ -51,7 +51,7 @@ class Site(SettingGroup):
 class Style(SettingGroup):
     """Pictures, colours and layout."""
 
-    group = Group.STYLE
+    group = SettingCategory.STYLE
 
     logo = text(
         LOGO,
@@ -81,7 +81,7 @@ class Style(SettingGroup):
 class Preview(SettingGroup):
     """File types and previews."""
 
-    group = Group.PREVIEW
+    group = SettingCategory.PREVIEW
 
     text_types = words(
         "txt,htm,html,xml,java,properties,sql,js,md,json,conf,ini,vue,php,py,bat,gitignore,yml,go,sh,c,cpp,h,hpp,tsx,vtt,srt,ass,rs,lrc,strm",

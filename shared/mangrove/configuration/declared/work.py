@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.configuration.setting import (
     Flag,
-    Group,
+    SettingCategory,
     SettingGroup,
     choice,
     line,
@@ -32,7 +32,7 @@ def _check_engine(value: str) -> None:
 class Index(SettingGroup):
     """The search."""
 
-    group = Group.INDEX
+    group = SettingCategory.INDEX
 
     search_index = choice(
         "none",
@@ -45,13 +45,13 @@ class Index(SettingGroup):
     auto_update_index = switch(False, PUBLIC, "Update the index when entries change.", zh="自动更新索引")
     ignore_paths = paths("", PRIVATE, "One path per line.", zh="忽略的路径")
     max_index_depth = number(20, PRIVATE, "Max depth of index.", minimum=0, zh="索引最大层数")
-    index_progress = text(NO_INDEX, PRIVATE, "Progress of the index.", zh="索引进度", group=Group.SINGLE)
+    index_progress = text(NO_INDEX, PRIVATE, "Progress of the index.", zh="索引进度", group=SettingCategory.SINGLE)
 
 
 class Traffic(SettingGroup):
     """Tasks, archives, speed and uploads."""
 
-    group = Group.TRAFFIC
+    group = SettingCategory.TRAFFIC
 
     offline_download_task_threads_num = number(5, PRIVATE, "Number of concurrent downloads.", zh="离线下载任务线程数")
     offline_download_transfer_task_threads_num = number(
@@ -153,7 +153,7 @@ class Traffic(SettingGroup):
 class Offline(SettingGroup):
     """Offline download and its tools."""
 
-    group = Group.OFFLINE
+    group = SettingCategory.OFFLINE
 
     aria2_secret = line("", PRIVATE, "The RPC secret of aria2; empty if it has none.", zh="aria2 密钥")
     aria2_http = switch(
@@ -179,7 +179,11 @@ class Offline(SettingGroup):
         zh="离线下载允许访问的主机",
     )
     offline_download_ready = names(
-        "", PRIVATE, "Download tools that answered when they were set up.", zh="可用的下载工具", group=Group.SINGLE
+        "",
+        PRIVATE,
+        "Download tools that answered when they were set up.",
+        zh="可用的下载工具",
+        group=SettingCategory.SINGLE,
     )
     qbittorrent_seedtime = number(
         0,

@@ -18,8 +18,8 @@ from mangrove.drivers.base import (
     Capabilities,
     Capacity,
     Driver,
-    DriverConfig,
     DriverContext,
+    DriverProperties,
     Entry,
     Link,
     PageSource,
@@ -44,7 +44,7 @@ class Alias(Driver):
     name = "Alias"
     maps_names = True
     Options = AliasOptions
-    config = DriverConfig(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
+    config = DriverProperties(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
     capabilities = Capabilities(
         write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_empty=True, link=True,
         make_thumbnail=True, find_others=True, identify=True, get_space=True,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.base import DriverConfig, Entry
+from mangrove.drivers.base import DriverProperties, Entry
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.clouds.driver import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
@@ -46,7 +46,7 @@ def make_service(
         },
     )
     has_links = any(issubclass(base, LinkingCloud) for base in bases)
-    config = DriverConfig(
+    config = DriverProperties(
         only_proxy=not has_links,
         default_root="/",
         alert="" if capabilities.move else NO_TRASH,

@@ -18,13 +18,13 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.base import Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import Capabilities, Capacity, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.context import limit_redirects
 from mangrove.drivers.crypt.ciphers import Keys, derive_keys, encrypt_body, encrypt_size, obscure, reveal
-from mangrove.drivers.crypt.names import Names
+from mangrove.drivers.crypt.names import EncryptedNames
 from mangrove.drivers.crypt.options import CryptOptions
 from mangrove.drivers.crypt.reading import EncryptedFile
-from mangrove.drivers.crypt.remote import FolderListing, Found, Remote, decrypt_entry
+from mangrove.drivers.crypt.remote import EncryptedEntry, FolderListing, Remote, decrypt_entry
 from mangrove.drivers.refusals import refuse_changed, refuse_existing
 from mangrove.drivers.whole_files import CountedBody
 
@@ -35,7 +35,7 @@ MAX_THUMBNAIL_BYTES = 4 << 20  # bytes
 class Crypt(Driver):
     name = "Crypt"
     Options = CryptOptions
-    config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)
+    config = DriverProperties(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)
     capabilities = Capabilities(
         write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_unchanged=True,
         remove_empty=True, sync=True, make_thumbnail=True, find_others=True, identify=True, get_space=True,
@@ -59,13 +59,13 @@ class Crypt(Driver):
         self._data_key = keys.data
         self._remote = Remote(self.context.resolver, root, names)
 
-    def _make_ciphers(self) -> tuple[Keys, Names]:
+    def _make_ciphers(self) -> tuple[Keys, EncryptedNames]:
         try:
             password, salt = reveal(self.options.password), reveal(self.options.salt)
         except ValueError:
             raise StorageProblem("the password or the salt is not obscured: enter it again") from None
         keys = derive_keys(password, salt)
-        return keys, Names(self.options, keys)
+        return keys, EncryptedNames(self.options, keys)
 
     async def _obscure_options(self) -> None:
         password, salt = obscure(self.options.password), obscure(self.options.salt)
@@ -222,7 +222,7 @@ class Crypt(Driver):
                 raise EntryExists
             return
 
-    async def _find_to_change(self, path: TreePath) -> Found:
+    async def _find_to_change(self, path: TreePath) -> EncryptedEntry:
         if path == "/":
             raise StorageForbidden
         return await self.remote.find(path)
@@ -245,7 +245,9 @@ class Crypt(Driver):
         with limit_redirects():
             await driver.copy(existing.place.path, new, overwrite=overwrite, durable=durable)
 
-    async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
+    async def _prepare_target(
+        self, path: TreePath, target: TreePath, overwrite: bool
+    ) -> tuple[EncryptedEntry, Any, TreePath]:
         """Return the entry to rename, move or copy, its driver, and the new path in that driver.
 
         Raise EntryExists if that is taken.

@@ -148,7 +148,7 @@ class StandardNames:
         return padded[:-count].decode()
 
 
-class Names:
+class EncryptedNames:
     """Names of the tree and names of the remote, converted by the options.
 
     `are_alike`: a file and a folder of one name have one name there, too; but see `is_alike`. `makes_symbols`:

@@ -13,7 +13,7 @@ from mangrove.core.problems import EntryNotFound, NotAFolder, NotMounted, NotSup
 from mangrove.drivers.base import ROOT, Driver, Entry, Resolver
 from mangrove.drivers.context import limit_redirects
 from mangrove.drivers.crypt.ciphers import decrypt_size
-from mangrove.drivers.crypt.names import Names, list_spellings, spell_controls
+from mangrove.drivers.crypt.names import EncryptedNames, list_spellings, spell_controls
 
 
 class Place(NamedTuple):
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EncryptedEntry:
     """A file or folder: its location, the entry of its storage, and the decrypted entry."""
 
     place: Place
@@ -35,7 +35,7 @@ class Found:
 class Remote:
     """The content below `root`, a path of the tree, with names converted by `names`."""
 
-    def __init__(self, resolver: Resolver, root: TreePath, names: Names) -> None:
+    def __init__(self, resolver: Resolver, root: TreePath, names: EncryptedNames) -> None:
         self.names = names
         self.root = root
         self._resolver = resolver
@@ -57,7 +57,7 @@ class Remote:
     def _list_spellings(self, driver: Driver, inner: TreePath) -> Sequence[TreePath]:
         return list_spellings(driver, inner) if self.names.makes_symbols else (inner,)
 
-    async def find(self, path: TreePath) -> Found:
+    async def find(self, path: TreePath) -> EncryptedEntry:
         """Return a file or folder. Raise EntryNotFound if there is none, or one that does not decrypt."""
         if path == "/":
             raise NotSupported
@@ -69,14 +69,14 @@ class Remote:
                 continue
         raise EntryNotFound
 
-    async def find_kind(self, path: TreePath, is_dir: bool) -> Found | None:
+    async def find_kind(self, path: TreePath, is_dir: bool) -> EncryptedEntry | None:
         """Return a file, or a folder, if the two have different names in the remote; None if there is none."""
         try:
             return await self._find(path, is_dir)
         except EntryNotFound:
             return None
 
-    async def _find(self, path: TreePath, is_dir: bool) -> Found:
+    async def _find(self, path: TreePath, is_dir: bool) -> EncryptedEntry:
         try:
             place, stored = await self._stat(path, is_dir)
         except (EntryNotFound, NotMounted):
@@ -89,7 +89,7 @@ class Remote:
         entry = decrypt_entry(stored, path.name)
         if entry is None:
             raise EntryNotFound
-        return Found(place, stored, entry)
+        return EncryptedEntry(place, stored, entry)
 
     async def _stat(self, path: TreePath, is_dir: bool) -> tuple[Place, Entry]:
         driver, inner = await self._resolve(path, is_dir)
@@ -120,7 +120,7 @@ class Remote:
             path /= plain
         return [path]
 
-    async def locate_beside(self, existing: Found, path: TreePath, target: TreePath) -> Place:
+    async def locate_beside(self, existing: EncryptedEntry, path: TreePath, target: TreePath) -> Place:
         """Return the path of `target` in the same storage as `path`: balanced storages have the same content.
 
         Raise NotSupported if it is mounted elsewhere.

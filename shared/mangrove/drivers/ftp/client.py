@@ -42,7 +42,7 @@ class Account:
     """None for plain connections."""
 
 
-class Connection(aioftp.Client):
+class FtpConnection(aioftp.Client):
     """The client of aioftp, with data connections only to the host of the control connection."""
 
     def __init__(self, account: Account) -> None:
@@ -55,7 +55,7 @@ class Connection(aioftp.Client):
         self._data: asyncio.StreamWriter | None = None
 
     @classmethod
-    async def open(cls, account: Account) -> Connection:
+    async def open(cls, account: Account) -> FtpConnection:
         """Connect and sign in."""
         connection = cls(account)
         try:

@@ -28,12 +28,12 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import BLOCK, ROOT, Capabilities, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import BLOCK, ROOT, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.ftp import entries
-from mangrove.drivers.ftp.client import Account, Connection
+from mangrove.drivers.ftp.client import Account, FtpConnection
 from mangrove.drivers.ftp.errors import Refused, TooManyConnections, translate_errors
-from mangrove.drivers.ftp.lines import Kind, Line, Names, join
+from mangrove.drivers.ftp.lines import EntryKind, Line, ServerNames, join
 from mangrove.drivers.ftp.options import FTPOptions, parse_encoding, parse_server
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import has_part, refuse_part_name
@@ -51,7 +51,7 @@ MAX_RESTORE_ATTEMPTS = 5  # while other clients create and remove the name
 class FTP(Driver):
     name = "FTP"
     Options = FTPOptions
-    config = DriverConfig(only_proxy=True, default_root="/")
+    config = DriverProperties(only_proxy=True, default_root="/")
     capabilities = Capabilities(
         write=True, makedirs=True, rename=True, move=True, remove=True, remove_empty=True, identify=True,
         set_aside=True,
@@ -65,27 +65,27 @@ class FTP(Driver):
         self._writes = self._make_pool(MAX_WRITE_CONNECTIONS)
         self._connected_at = -CONNECTION_WAIT_SECONDS  # the last time of a connection, on the clock of the loop
         self._account: Account | None = None
-        self._remover = entries.Remover(self._connect_for_commands, options.cwd_list)
+        self._remover = entries.TreeRemover(self._connect_for_commands, options.cwd_list)
         self._leftovers = Leftovers(context.state, self._discard)
 
     @property
-    def _pools(self) -> tuple[ConnectionPool[Connection], ...]:
+    def _pools(self) -> tuple[ConnectionPool[FtpConnection], ...]:
         return self._commands, self._reads, self._writes
 
-    def _make_pool(self, limit: int) -> ConnectionPool[Connection]:
+    def _make_pool(self, limit: int) -> ConnectionPool[FtpConnection]:
         return ConnectionPool(
-            self._open, Connection.quit, lambda connection: connection.is_open, Connection.check, limit=limit
+            self._open, FtpConnection.quit, lambda connection: connection.is_open, FtpConnection.check, limit=limit
         )
 
     @cached_property
-    def _names(self) -> Names:
-        return Names(parse_encoding(self.options.encoding), TreePath(self.options.root_folder_path))
+    def _names(self) -> ServerNames:
+        return ServerNames(parse_encoding(self.options.encoding), TreePath(self.options.root_folder_path))
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> FtpConnection:
         if self._account is None:
             self._account = await self._make_account()
         with translate_errors():
-            return await Connection.open(self._account)
+            return await FtpConnection.open(self._account)
 
     async def _make_account(self) -> Account:
         options, tls = self.options, None
@@ -113,7 +113,7 @@ class FTP(Driver):
             await pool.close()
 
     @asynccontextmanager
-    async def _connect(self, pool: ConnectionPool[Connection]) -> AsyncIterator[Connection]:
+    async def _connect(self, pool: ConnectionPool[FtpConnection]) -> AsyncIterator[FtpConnection]:
         """Take a connection of a pool.
 
         If the server accepts no further connection, close unused ones of other pools and try again.
@@ -136,7 +136,7 @@ class FTP(Driver):
             yield connection
 
     @asynccontextmanager
-    async def _connect_for_commands(self) -> AsyncIterator[Connection]:
+    async def _connect_for_commands(self) -> AsyncIterator[FtpConnection]:
         async with self._connect(self._commands) as connection:
             with translate_errors():
                 yield connection
@@ -151,8 +151,8 @@ class FTP(Driver):
             listing = await entries.fetch_folder(connection, folder, self.options.cwd_list)
         with closing(listing):
             while lines := listing.read_batch(LISTING_BATCH_ENTRIES):
-                links = [line for line in lines if line.kind is Kind.LINK]
-                others = [line for line in lines if line.kind in (Kind.FILE, Kind.FOLDER)]
+                links = [line for line in lines if line.kind is EntryKind.LINK]
+                others = [line for line in lines if line.kind in (EntryKind.FILE, EntryKind.FOLDER)]
                 batch = self._make_entries(others) + await self._resolve(folder, links)
                 if batch:
                     yield batch
@@ -174,10 +174,10 @@ class FTP(Driver):
         name = self._names.encode(path)
         async with self._connect_for_commands() as connection:
             line = await entries.find(connection, name)
-        if line is None or line.kind is Kind.SPECIAL:
+        if line is None or line.kind is EntryKind.SPECIAL:
             raise EntryNotFound
         if path == "/":
-            return Entry("", 0, self.context.modified, line.kind is Kind.FOLDER)
+            return Entry("", 0, self.context.modified, line.kind is EntryKind.FOLDER)
         return _make_entry(path.name, line)
 
     async def read(
@@ -292,7 +292,7 @@ class FTP(Driver):
         source, new = self._names.encode(path), self._names.encode(target)
         async with self._explain(target.parent), self._connect_for_commands() as connection:
             existing = await entries.find(connection, new, needs_time=False)
-            if existing is not None and (existing.kind is not Kind.FILE or not overwrite):
+            if existing is not None and (existing.kind is not EntryKind.FILE or not overwrite):
                 raise EntryExists
             try:
                 await entries.rename(connection, source, new)
@@ -325,7 +325,7 @@ class FTP(Driver):
                 return
             async with self._connect_for_commands() as connection:
                 existing = await entries.find(connection, target, needs_time=False)
-                if existing is not None and existing.kind is Kind.FILE:
+                if existing is not None and existing.kind is EntryKind.FILE:
                     await entries.try_command(connection, f"DELE {old}", "2xx")
                     return
 
@@ -383,7 +383,7 @@ class FTP(Driver):
 
 
 def _make_entry(name: str, line: Line) -> Entry:
-    is_folder = line.kind is Kind.FOLDER
+    is_folder = line.kind is EntryKind.FOLDER
     return Entry(name, 0 if is_folder else line.size, line.modified, is_folder, is_link=line.is_link)
 
 

@@ -16,9 +16,9 @@ import aioftp
 
 from mangrove.core import deadlines
 from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
-from mangrove.drivers.ftp.client import Connection
+from mangrove.drivers.ftp.client import FtpConnection
 from mangrove.drivers.ftp.lines import (
-    Kind,
+    EntryKind,
     Line,
     ParseLine,
     format_time,
@@ -33,11 +33,11 @@ MAX_LINE_BYTES = 16 << 10
 REMOVAL_BATCH_ENTRIES = 100  # removed before other callers get their turn with the connection
 MAX_PATH_DEPTH = 256
 _DOTS = frozenset({b".", b".."})
-_FOLDER = Line(b"", Kind.FOLDER, None, 0.0)
-Connect = Callable[[], AbstractAsyncContextManager[Connection]]
+_FOLDER = Line(b"", EntryKind.FOLDER, None, 0.0)
+Connect = Callable[[], AbstractAsyncContextManager[FtpConnection]]
 
 
-class Listing:
+class FolderLines:
     """The lines of a folder that a server sent."""
 
     def __init__(self, spool: IO[bytes], parse: ParseLine) -> None:
@@ -64,7 +64,7 @@ class Listing:
         return list(islice(self, limit))
 
 
-async def is_folder(connection: Connection, path: str) -> bool:
+async def is_folder(connection: FtpConnection, path: str) -> bool:
     """True for a folder or a link to one."""
     try:
         await connection.request(f"CWD {path}", "2xx")
@@ -73,7 +73,7 @@ async def is_folder(connection: Connection, path: str) -> bool:
     return True
 
 
-async def find_size(connection: Connection, path: str) -> int | None:
+async def find_size(connection: FtpConnection, path: str) -> int | None:
     """Return the size of a file in bytes; None if the server does not report it."""
     try:
         (*_, text) = await connection.request(f"SIZE {path}", "213")
@@ -82,12 +82,12 @@ async def find_size(connection: Connection, path: str) -> int | None:
     return int(text) if text.strip().isdigit() else None
 
 
-def has_facts(connection: Connection) -> bool:
+def has_facts(connection: FtpConnection) -> bool:
     """True if the server supports MLSD and MLST. FEAT shows MLST for both."""
     return "MLST" in connection.features
 
 
-async def find(connection: Connection, path: str, needs_time: bool = True) -> Line | None:
+async def find(connection: FtpConnection, path: str, needs_time: bool = True) -> Line | None:
     """Return the entry of a path, without its name and with links followed; None if it does not exist.
 
     Without MLST, only the listing of its parent shows the time of a folder, and that may be long.
@@ -96,23 +96,25 @@ async def find(connection: Connection, path: str, needs_time: bool = True) -> Li
         entry = await _request_facts(connection, path)
     elif await is_folder(connection, path):
         line = await _find_in_parent(connection, path) if needs_time else None
-        return (line or _FOLDER)._replace(kind=Kind.FOLDER, is_link=line is not None and line.kind is Kind.LINK)
+        return (line or _FOLDER)._replace(
+            kind=EntryKind.FOLDER, is_link=line is not None and line.kind is EntryKind.LINK
+        )
     else:
         entry = await _find_in_lists(connection, path)
-    if entry is not None and entry.kind is Kind.LINK:
+    if entry is not None and entry.kind is EntryKind.LINK:
         entry = await resolve(connection, path, entry)
     return entry
 
 
-async def resolve(connection: Connection, path: str, link: Line) -> Line | None:
+async def resolve(connection: FtpConnection, path: str, link: Line) -> Line | None:
     """Return a link as its target; None for a link without a target."""
     if await is_folder(connection, path):
-        return link._replace(kind=Kind.FOLDER, is_link=True)
+        return link._replace(kind=EntryKind.FOLDER, is_link=True)
     size = await find_size(connection, path)
-    return None if size is None else link._replace(kind=Kind.FILE, size=size, is_link=True)
+    return None if size is None else link._replace(kind=EntryKind.FILE, size=size, is_link=True)
 
 
-async def _request_facts(connection: Connection, path: str) -> Line | None:
+async def _request_facts(connection: FtpConnection, path: str) -> Line | None:
     try:
         lines = await connection.request(f"MLST {path}", "250")
     except aioftp.StatusCodeError as error:
@@ -136,7 +138,7 @@ def _refuse_other_form(requested: str, shown: str) -> None:
         raise StorageProblem(f"{names[0]!r}: the server has the name in another form of Unicode, and holds only one")
 
 
-async def _find_in_lists(connection: Connection, path: str) -> Line | None:
+async def _find_in_lists(connection: FtpConnection, path: str) -> Line | None:
     """Return a file or link by LIST of its path, or by LIST of its folder if the path may be a pattern."""
     name = path.rpartition("/")[2].encode("latin-1")
     if not PATTERN_LETTERS & set(path):
@@ -150,7 +152,7 @@ async def _find_in_lists(connection: Connection, path: str) -> Line | None:
     return await _find_in_parent(connection, path)
 
 
-async def _find_in_parent(connection: Connection, path: str) -> Line | None:
+async def _find_in_parent(connection: FtpConnection, path: str) -> Line | None:
     """Return the entry of a path in the LIST of its folder."""
     folder, _, name = path.rpartition("/")
     if not name:
@@ -165,7 +167,7 @@ async def _find_in_parent(connection: Connection, path: str) -> Line | None:
         return next((line for line in listing if line.name == name.encode("latin-1")), None)
 
 
-async def _read_lines(connection: Connection, path: str) -> Sequence[Line] | None:
+async def _read_lines(connection: FtpConnection, path: str) -> Sequence[Line] | None:
     """Return the first lines that LIST shows of a path; None if the server refuses."""
     try:
         listing = await _fetch_list(connection, path)
@@ -177,24 +179,24 @@ async def _read_lines(connection: Connection, path: str) -> Sequence[Line] | Non
         return listing.read_batch(2)
 
 
-async def _fetch_list(connection: Connection, path: str) -> Listing:
+async def _fetch_list(connection: FtpConnection, path: str) -> FolderLines:
     """Return the LIST of a path, or of the current folder for an empty path.
 
     Names with a leading dot need the option `-a` of Unix, which not every server supports.
     """
     parse = make_list_parser(datetime.now(UTC))
     try:
-        listing = Listing(await connection.fetch(f"LIST -a {path}" if path else "LIST -a"), parse)
+        listing = FolderLines(await connection.fetch(f"LIST -a {path}" if path else "LIST -a"), parse)
         if listing.count(1):
             return listing
         listing.close()
     except aioftp.StatusCodeError:
         if connection.is_answer_pending:
             raise
-    return Listing(await connection.fetch(f"LIST {path}" if path else "LIST"), parse)
+    return FolderLines(await connection.fetch(f"LIST {path}" if path else "LIST"), parse)
 
 
-async def fetch_folder(connection: Connection, path: str, enter: bool) -> Listing:
+async def fetch_folder(connection: FtpConnection, path: str, enter: bool) -> FolderLines:
     """Return the entries of a folder, with `enter` after CWD to it. Raise EntryNotFound or NotAFolder."""
     if enter and not await is_folder(connection, path):
         await _refuse_other(connection, path)
@@ -211,22 +213,22 @@ async def fetch_folder(connection: Connection, path: str, enter: bool) -> Listin
     return listing
 
 
-async def _fetch_entries(connection: Connection, path: str) -> Listing:
+async def _fetch_entries(connection: FtpConnection, path: str) -> FolderLines:
     if not has_facts(connection):
         return await _fetch_list(connection, path)
-    return Listing(await connection.fetch(f"MLSD {path}" if path else "MLSD"), parse_facts)
+    return FolderLines(await connection.fetch(f"MLSD {path}" if path else "MLSD"), parse_facts)
 
 
-async def _refuse_other(connection: Connection, path: str) -> None:
+async def _refuse_other(connection: FtpConnection, path: str) -> None:
     """Raise EntryNotFound or NotAFolder unless the path is a folder."""
     entry = await find(connection, path, needs_time=False)
     if entry is None:
         raise EntryNotFound
-    if entry.kind is not Kind.FOLDER:
+    if entry.kind is not EntryKind.FOLDER:
         raise NotAFolder
 
 
-async def try_command(connection: Connection, command: str, *expected: str) -> bool:
+async def try_command(connection: FtpConnection, command: str, *expected: str) -> bool:
     """Send a command; False if the server refuses it."""
     try:
         await connection.request(command, *expected)
@@ -237,18 +239,18 @@ async def try_command(connection: Connection, command: str, *expected: str) -> b
     return True
 
 
-async def _remove_if_present(connection: Connection, command: str, path: str) -> None:
+async def _remove_if_present(connection: FtpConnection, command: str, path: str) -> None:
     if not await try_command(connection, command, "2xx") and await find(connection, path, needs_time=False) is not None:
         await connection.request(command, "2xx")  # raises the server's answer
 
 
-async def rename(connection: Connection, path: str, target: str) -> None:
+async def rename(connection: FtpConnection, path: str, target: str) -> None:
     """Rename an entry. Some servers replace a file of the new name, others refuse."""
     await connection.request(f"RNFR {path}", "350")
     await connection.request(f"RNTO {target}", "2xx")
 
 
-async def set_time(connection: Connection, path: str, modified: float) -> None:
+async def set_time(connection: FtpConnection, path: str, modified: float) -> None:
     """Set the time of a file if the server can, by MFMT or by the older use of MDTM."""
     if modified <= 0:
         return
@@ -258,7 +260,7 @@ async def set_time(connection: Connection, path: str, modified: float) -> None:
             return
 
 
-async def make_folders(connection: Connection, paths: list[str]) -> Line | None:
+async def make_folders(connection: FtpConnection, paths: list[str]) -> Line | None:
     """Make the missing folders of a path and its parents, which `paths` lists from the deepest up.
 
     Return an entry that has one of the paths.
@@ -267,7 +269,7 @@ async def make_folders(connection: Connection, paths: list[str]) -> Line | None:
     for path in paths:
         entry = await find(connection, path, needs_time=False)
         if entry is not None:
-            if entry.kind is not Kind.FOLDER:
+            if entry.kind is not EntryKind.FOLDER:
                 return entry
             break
         missing.append(path)
@@ -278,12 +280,12 @@ async def make_folders(connection: Connection, paths: list[str]) -> Line | None:
             entry = None if connection.is_answer_pending else await find(connection, path, needs_time=False)
             if entry is None:
                 raise
-            if entry.kind is not Kind.FOLDER:
+            if entry.kind is not EntryKind.FOLDER:
                 return entry
     return None
 
 
-class Remover:
+class TreeRemover:
     """Remove files and folders with their content. Other callers get the connection between batches of entries."""
 
     def __init__(self, connect: Connect, enter: bool) -> None:
@@ -315,7 +317,7 @@ class Remover:
         async with self._connect() as connection:
             await _remove_if_present(connection, f"RMD {path}", path)
 
-    async def _remove_files(self, path: str, listing: Listing) -> AsyncIterator[str]:
+    async def _remove_files(self, path: str, listing: FolderLines) -> AsyncIterator[str]:
         """Remove the files of a folder; yield the paths of its folders."""
         while lines := listing.read_batch(REMOVAL_BATCH_ENTRIES):
             folders = []
@@ -324,7 +326,7 @@ class Remover:
                     child = join(path, line.name)
                     if b"/" in line.name or not is_sendable(child):
                         continue  # the folder is not removed then
-                    if line.kind is Kind.FOLDER:
+                    if line.kind is EntryKind.FOLDER:
                         folders.append(child)
                     else:
                         await _remove_if_present(connection, f"DELE {child}", child)
@@ -333,7 +335,7 @@ class Remover:
                 yield folder
 
 
-async def remove_empty(connection: Connection, path: str, enter: bool) -> bool:
+async def remove_empty(connection: FtpConnection, path: str, enter: bool) -> bool:
     """Remove an empty folder. Return True if it is removed."""
     with suppress(EntryNotFound, NotAFolder), closing(await fetch_folder(connection, path, enter)) as listing:
         return not listing.read_batch(1) and await try_command(connection, f"RMD {path}", "2xx")

@@ -34,7 +34,7 @@ UNSENDABLE = {
 _DOTS = frozenset({"", ".", ".."})
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
@@ -45,7 +45,7 @@ class Line(NamedTuple):
     """An entry as the server shows it."""
 
     name: bytes
-    kind: Kind
+    kind: EntryKind
     size: int | None
     """In bytes; None if unknown."""
     modified: float
@@ -55,9 +55,9 @@ class Line(NamedTuple):
 
 
 ParseLine = Callable[[bytes], Line | None]
-_TYPES = {b"file": Kind.FILE, b"dir": Kind.FOLDER}
+_TYPES = {b"file": EntryKind.FILE, b"dir": EntryKind.FOLDER}
 _THEMSELVES = frozenset({b"cdir", b"pdir"})
-_UNIX_KINDS = {b"-": Kind.FILE, b"d": Kind.FOLDER, b"l": Kind.LINK}
+_UNIX_KINDS = {b"-": EntryKind.FILE, b"d": EntryKind.FOLDER, b"l": EntryKind.LINK}
 
 
 def parse_facts(line: bytes) -> Line | None:
@@ -68,7 +68,7 @@ def parse_facts(line: bytes) -> Line | None:
     facts, space, name = line.partition(b" ")
     if not space or not name:
         return None
-    kind, size, modified = Kind.SPECIAL, None, 0.0
+    kind, size, modified = EntryKind.SPECIAL, None, 0.0
     for fact in facts.split(b";"):
         key, _, value = fact.partition(b"=")
         key = key.lower()
@@ -77,7 +77,7 @@ def parse_facts(line: bytes) -> Line | None:
             if word in _THEMSELVES:
                 return None
             is_link = word.startswith((b"os.unix=slink", b"os.unix=symlink"))
-            kind = Kind.LINK if is_link else _TYPES.get(word, Kind.SPECIAL)
+            kind = EntryKind.LINK if is_link else _TYPES.get(word, EntryKind.SPECIAL)
         elif key == b"size" and value.isdigit():
             size = int(value)
         elif key == b"modify":
@@ -155,7 +155,7 @@ def make_list_parser(now: datetime) -> ParseLine:
 def _make_unix_line(kind: bytes, size: bytes, modified: float, name: bytes) -> Line:
     is_link = kind == b"l"
     name = name.partition(b" -> ")[0] if is_link else name
-    return Line(name, _UNIX_KINDS.get(kind, Kind.SPECIAL), None if is_link else int(size), modified)
+    return Line(name, _UNIX_KINDS.get(kind, EntryKind.SPECIAL), None if is_link else int(size), modified)
 
 
 def _parse_windows(line: bytes) -> Line | None:
@@ -169,11 +169,11 @@ def _parse_windows(line: bytes) -> Line | None:
     modified = _make_time(full_year, int(month), int(day), hours, int(minute))
     if folder:
         is_folder = folder.upper() == b"<DIR>"
-        return Line(name.lstrip(b" "), Kind.FOLDER if is_folder else Kind.LINK, None, modified)
-    return Line(name, Kind.FILE, int(re.sub(rb"[,.]", b"", size)), modified)
+        return Line(name.lstrip(b" "), EntryKind.FOLDER if is_folder else EntryKind.LINK, None, modified)
+    return Line(name, EntryKind.FILE, int(re.sub(rb"[,.]", b"", size)), modified)
 
 
-class Names:
+class ServerNames:
     """Convert between the names of a server and those of the tree.
 
     A command is text with one letter for each byte, so that aioftp sends exactly these bytes and reads any answer.

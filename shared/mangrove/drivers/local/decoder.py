@@ -1,8 +1,8 @@
 """The program that decodes pictures, in a process with limits: no picture can cost more than they allow.
 
 The service runs this file by its path. Its one argument is JSON: `[sys.path, MiB of memory, seconds of computing for
-one picture, pixels]`. Its standard input is a socket: for every byte with the descriptor of a file it answers Outcome
-in one byte, the size of the thumbnail in four, and the thumbnail, a PNG.
+one picture, pixels]`. Its standard input is a socket: for every byte with the descriptor of a file it answers
+DecoderOutcome in one byte, the size of the thumbnail in four, and the thumbnail, a PNG.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IDLE_TIMEOUT_SECONDS = 60.0  # without a picture, after which the process ends
 HEAD = struct.Struct("!BI")
 
 
-class Outcome(IntEnum):
+class DecoderOutcome(IntEnum):
     MADE = 0
     NOT_A_PICTURE = 1
     TOO_LARGE = 2
@@ -56,7 +56,7 @@ def load_decoders() -> None:
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 
 
-def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
+def decode(file: BinaryIO, most_pixels: int) -> tuple[DecoderOutcome, bytes]:
     """Return a thumbnail of the picture in `file`; `most_pixels`: the maximum to decode in this process."""
     from PIL import Image
 
@@ -64,15 +64,15 @@ def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Outcome.MADE, shrink(file, most_pixels)
+            return DecoderOutcome.MADE, shrink(file, most_pixels)
     except _NeedsMore:
-        return Outcome.NEEDS_MORE, b""
+        return DecoderOutcome.NEEDS_MORE, b""
     except MemoryError:
-        return (Outcome.NEEDS_MORE if most_pixels < MAX_PIXELS else Outcome.TOO_LARGE), b""
+        return (DecoderOutcome.NEEDS_MORE if most_pixels < MAX_PIXELS else DecoderOutcome.TOO_LARGE), b""
     except (_TooLarge, Image.DecompressionBombWarning, Image.DecompressionBombError):
-        return Outcome.TOO_LARGE, b""
+        return DecoderOutcome.TOO_LARGE, b""
     except Exception:  # a decoder may raise anything for malicious bytes
-        return Outcome.NOT_A_PICTURE, b""
+        return DecoderOutcome.NOT_A_PICTURE, b""
 
 
 def shrink(file: BinaryIO, most_pixels: int) -> bytes:

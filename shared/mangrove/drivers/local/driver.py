@@ -27,8 +27,8 @@ from mangrove.drivers.base import (
     Capacity,
     CopyRequest,
     Driver,
-    DriverConfig,
     DriverContext,
+    DriverProperties,
     Entry,
     FolderBatch,
     SendableFile,
@@ -41,7 +41,7 @@ from mangrove.drivers.local.blocks import FileHandle, LocalStagedFile, read_bloc
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
 from mangrove.drivers.local.removal import Remover, is_folder
-from mangrove.drivers.local.rooted import FileVersion, Root, check_wanted, is_same
+from mangrove.drivers.local.rooted import FileStat, Root, check_wanted, is_same
 from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
@@ -55,7 +55,7 @@ OpenHandles = list[FileHandle]
 class Local(Driver):
     name = "Local"
     Options = LocalOptions
-    config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
+    config = DriverProperties(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
     capabilities = Capabilities(
         write=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True, move=True, copy=True,
         copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True, set_modified=True,
@@ -154,7 +154,7 @@ class Local(Driver):
 
     def _make_exact_entry(self, path: TreePath, status: os.stat_result) -> Entry:
         entry = self._make_entry(path.name, status, path.parent)
-        return entry if entry.is_dir else entry._replace(etag=FileVersion.of(status).etag)
+        return entry if entry.is_dir else entry._replace(etag=FileStat.of(status).etag)
 
     async def identify(self, path: TreePath) -> set[str]:
         status = await self._threads.run(self.root.stat, path)

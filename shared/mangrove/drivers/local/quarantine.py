@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from mangrove.core.problems import EntryChanged
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.rooted import FileVersion, check_wanted
+from mangrove.drivers.local.rooted import FileStat, check_wanted
 from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
@@ -20,7 +20,7 @@ ABANDONED_AFTER_SECONDS = 10.0  # so old that their process must have died
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlink) -> None:
+def remove_unchanged(folder: int, name: str, version: FileStat, remove: Unlink) -> None:
     """Remove a file of an open folder. If it is not `version` any more, keep it and raise EntryChanged.
 
     `remove` gets its name and the quarantine folder. A missing file is ignored.
@@ -32,7 +32,7 @@ def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlin
             if restore(folder, name):
                 continue
             return
-        if not version.is_same_file(FileVersion.of(status)):
+        if not version.is_same_file(FileStat.of(status)):
             break
         if _remove_aside(folder, name, version, remove):
             return
@@ -40,7 +40,7 @@ def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlin
     raise EntryChanged
 
 
-def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) -> bool:
+def _remove_aside(folder: int, name: str, version: FileStat, remove: Unlink) -> bool:
     """Move it aside, compare, remove. Return False if another process has put it back meanwhile."""
     place_name = make_place_name(name)
     try:
@@ -54,7 +54,7 @@ def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) 
         return False
     try:
         os.rename(name, name, src_dir_fd=folder, dst_dir_fd=place)
-        if not version.is_same_file(FileVersion.of(os.stat(name, dir_fd=place, follow_symlinks=False))):
+        if not version.is_same_file(FileStat.of(os.stat(name, dir_fd=place, follow_symlinks=False))):
             raise EntryChanged
         check_wanted()
         remove(name, place)
@@ -136,7 +136,7 @@ def rename(old: str, new: str, source: int, folder: int, *, overwrite: bool) -> 
     status = os.stat(old, dir_fd=source, follow_symlinks=False)
 
     def drop_old_name(name: str, source: int) -> None:
-        remove_unchanged(source, name, FileVersion.of(status), unlink)
+        remove_unchanged(source, name, FileStat.of(status), unlink)
 
     if not overwrite or stat.S_ISDIR(status.st_mode):
         rename_noreplace(old, new, source, folder, drop_old_name)

@@ -16,7 +16,7 @@ from mangrove.drivers.local import quarantine, tmpfile
 from mangrove.drivers.local.copy import RangeCopier
 from mangrove.drivers.local.durability import sync_file
 from mangrove.drivers.local.noreplace import link_new_name, make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.rooted import FileVersion, Root, is_same
+from mangrove.drivers.local.rooted import FileStat, Root, is_same
 from mangrove.drivers.part_names import make_part_name
 
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -104,7 +104,7 @@ class Remover:
                 if not is_same(shown, entry, renamed=restored):
                     raise EntryChanged
                 remove = (lambda name, place: self._recycle(name, place, path)) if self._bin_path else unlink
-                quarantine.remove_unchanged(folder, name, FileVersion.of(status), remove)
+                quarantine.remove_unchanged(folder, name, FileStat.of(status), remove)
             finally:
                 os.close(handle)
 
@@ -137,7 +137,7 @@ class Remover:
                 self._carry_folder(name, new_name, folder, target)
             elif stat.S_ISLNK(status.st_mode):
                 os.symlink(os.readlink(name, dir_fd=folder), new_name, dir_fd=target)
-                quarantine.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+                quarantine.remove_unchanged(folder, name, FileStat.of(status), unlink)
             elif stat.S_ISREG(status.st_mode):
                 self._carry_file(name, new_name, folder, target)
             else:
@@ -176,6 +176,6 @@ class Remover:
                 raise
             finally:
                 os.close(copied)
-            quarantine.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+            quarantine.remove_unchanged(folder, name, FileStat.of(status), unlink)
         finally:
             os.close(source)

@@ -281,7 +281,7 @@ def _is_link(name: str, folder: int) -> bool:
         return False
 
 
-class FileVersion(NamedTuple):
+class FileStat(NamedTuple):
     """A file as the system shows it; times in nanoseconds since the epoch. A rename also sets `changed`."""
 
     inode: int
@@ -297,7 +297,7 @@ class FileVersion(NamedTuple):
     def etag(self) -> str:
         return "-".join(f"{value:x}" for value in self)
 
-    def is_same_file(self, other: FileVersion) -> bool:
+    def is_same_file(self, other: FileStat) -> bool:
         """True if both are one file with the same bytes, which may have been renamed in between."""
         return self._replace(changed=0) == other._replace(changed=0)
 
@@ -308,7 +308,7 @@ def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool
         return False
     if not entry.etag:
         return True
-    version = FileVersion.of(status)
+    version = FileStat.of(status)
     if renamed:
         return entry.etag.partition("-")[0] == version.etag.partition("-")[0]
     return entry.etag == version.etag

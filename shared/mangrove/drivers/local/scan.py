@@ -13,7 +13,7 @@ from mangrove.core.problems import EntryChanged, EntryNotFound, Problem, Storage
 from mangrove.drivers.base import Entry, FolderBatch, WholeFile
 from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
-from mangrove.drivers.local.rooted import FileVersion, OpenFolders, Root, is_same, translate_errors
+from mangrove.drivers.local.rooted import FileStat, OpenFolders, Root, is_same, translate_errors
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
 
@@ -176,7 +176,7 @@ def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_r
             now = os.fstat(handle)
     finally:
         os.close(handle)
-    if len(content) != status.st_size or FileVersion.of(now) != FileVersion.of(status):
+    if len(content) != status.st_size or FileStat.of(now) != FileStat.of(status):
         raise EntryChanged
     return status, content
 

@@ -21,7 +21,7 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.core.telemetry import log_event
-from mangrove.drivers.local.decoder import HEAD, MAX_PIXELS, Outcome
+from mangrove.drivers.local.decoder import HEAD, MAX_PIXELS, DecoderOutcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.threads import StorageThreads
 
@@ -63,7 +63,7 @@ class Decoder:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def decode(self, file: BinaryIO) -> tuple[Outcome, bytes]:
+    def decode(self, file: BinaryIO) -> tuple[DecoderOutcome, bytes]:
         """Return the outcome for a picture, and its thumbnail. Raise DecoderGone."""
         end = time.monotonic() + self._seconds * 3
         try:
@@ -71,7 +71,7 @@ class Decoder:
             outcome, size = HEAD.unpack(self._receive(HEAD.size, end))
             if size > MAX_THUMBNAIL_BYTES:
                 raise DecoderGone
-            return Outcome(outcome), self._receive(size, end)
+            return DecoderOutcome(outcome), self._receive(size, end)
         except TimeoutError:
             raise DecoderLate from None
         except (OSError, ValueError):
@@ -110,12 +110,12 @@ class DecoderPool:
         self._idle: deque[Decoder] = deque()
         self._working: set[Decoder] = set()
 
-    async def decode(self, file: BinaryIO) -> tuple[Outcome, bytes] | None:
+    async def decode(self, file: BinaryIO) -> tuple[DecoderOutcome, bytes] | None:
         """Return the outcome for a picture, and its thumbnail; None if it exceeded the limits of a process."""
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._decode, file)
         return await finish_despite_cancel(work)  # the file stays open for so long
 
-    def _decode(self, file: BinaryIO) -> tuple[Outcome, bytes] | None:
+    def _decode(self, file: BinaryIO) -> tuple[DecoderOutcome, bytes] | None:
         was_late = False
         while True:
             file.seek(0)
@@ -177,14 +177,14 @@ class Decoders:
     async def make_thumbnail(self, file: BinaryIO) -> bytes:
         """Return a PNG of the picture in `file`. Raise NotSupported if there is none."""
         decoded = await self._small.decode(file)
-        if decoded is not None and decoded[0] is Outcome.NEEDS_MORE:
+        if decoded is not None and decoded[0] is DecoderOutcome.NEEDS_MORE:
             decoded = await self._large.decode(file)
         if decoded is None:
             raise NotSupported("the picture is too complex for a thumbnail")
         outcome, picture = decoded
-        if outcome is Outcome.NOT_A_PICTURE:
+        if outcome is DecoderOutcome.NOT_A_PICTURE:
             raise NotSupported("not a picture")
-        if outcome is not Outcome.MADE:
+        if outcome is not DecoderOutcome.MADE:
             raise NotSupported("the picture is too large for a thumbnail")
         return picture
 

@@ -29,7 +29,7 @@ class Sums(NamedTuple):
         return cls(hashlib.md5(content, usedforsecurity=False).hexdigest(), base64.b64encode(crc32).decode())
 
 
-class Kind(Enum):
+class ChecksumAlgorithm(Enum):
     """A checksum that a request carries for the server to verify; the best one first."""
 
     CRC32 = "crc32"
@@ -38,9 +38,11 @@ class Kind(Enum):
 
     def make_arguments(self, sums: Sums) -> dict[str, str]:
         """The checksum as arguments of boto3: a plain header, never a trailer behind the body."""
-        if self is Kind.CRC32:
+        if self is ChecksumAlgorithm.CRC32:
             return {"ChecksumAlgorithm": "CRC32", "ChecksumCRC32": sums.crc32}
-        return {"ContentMD5": base64.b64encode(bytes.fromhex(sums.md5)).decode()} if self is Kind.MD5 else {}
+        return (
+            {"ContentMD5": base64.b64encode(bytes.fromhex(sums.md5)).decode()} if self is ChecksumAlgorithm.MD5 else {}
+        )
 
 
 class Integrity:
@@ -49,7 +51,7 @@ class Integrity:
     """
 
     def __init__(self) -> None:
-        self.kind = Kind.CRC32
+        self.kind = ChecksumAlgorithm.CRC32
         self._proven: bool | None = None
 
     @property
@@ -57,18 +59,18 @@ class Integrity:
         """True if there was an answer, and every answer so far proved the stored bytes."""
         return bool(self._proven)
 
-    def refuse(self, kind: Kind) -> None:
+    def refuse(self, kind: ChecksumAlgorithm) -> None:
         """Record that the server does not accept a checksum of this kind."""
         if kind is self.kind:
-            self.kind = Kind.MD5 if kind is Kind.CRC32 else Kind.NONE
+            self.kind = ChecksumAlgorithm.MD5 if kind is ChecksumAlgorithm.CRC32 else ChecksumAlgorithm.NONE
 
-    def compare(self, sums: Sums, kind: Kind, answer: Mapping[str, Any]) -> bool:
+    def compare(self, sums: Sums, kind: ChecksumAlgorithm, answer: Mapping[str, Any]) -> bool:
         """True if the answer to a put or a part matches the bytes that were sent.
 
         Whether it proves them is remembered.
         """
         stored = parse_checksums(answer)
-        if kind is Kind.CRC32 and "crc32" not in stored:
+        if kind is ChecksumAlgorithm.CRC32 and "crc32" not in stored:
             self.refuse(kind)  # a server that does not know the header verifies nothing
         if stored.get("crc32", sums.crc32) != sums.crc32 or stored.get("md5", sums.md5) != sums.md5:
             return False

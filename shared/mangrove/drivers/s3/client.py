@@ -20,7 +20,7 @@ from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.operations import make_listing, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.requests import Answer, BucketMoved, Connections, Request, Requests, find_address
+from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, S3Connections, find_address
 from mangrove.drivers.s3.signatures import Credentials, Signer
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
@@ -97,7 +97,7 @@ class Clients:
             address = find_address(shared.client.generate_presigned_url("head_object", Params=parameters), ANY_KEY)
             if address.scheme == "https" and shared.context is None:
                 shared.context = ssl.create_default_context(cafile=session.find_certificates(key.region, key.endpoint))
-            connections = Connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
+            connections = S3Connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
             return Requests(address, Signer(key.region, _get_provider(session, key)), connections, key.user_agent)
 
     def release(self, key: ClientKey) -> None:
@@ -165,7 +165,7 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
-class Api:
+class S3Client:
     """Calls operations in threads, and raises a StorageProblem for a failure. `name`: of the storage, in the log."""
 
     def __init__(self, options: S3Options, name: str) -> None:
@@ -296,7 +296,7 @@ class Api:
         client = await self.take_copy_client() if operation in COPYING else self.client
         return await self.run(partial(getattr(client, operation), **{"Bucket": self.bucket, **arguments}))
 
-    async def _send(self, request: Request, parse: Callable[[str, Answer], Result]) -> Result:
+    async def _send(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
         """Send a request and return its parsed answer. Follow a bucket to its region once."""
         try:
             return await self.run(self._send_here, request, parse)
@@ -307,7 +307,7 @@ class Api:
         except BucketMoved:
             raise StorageProblem("the bucket is in another region") from None
 
-    def _send_here(self, request: Request, parse: Callable[[str, Answer], Result]) -> Result:
+    def _send_here(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
         assert self._requests is not None
         return parse(request.operation, self._requests.send(request))
 

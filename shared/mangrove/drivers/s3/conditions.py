@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
-from mangrove.drivers.s3.client import Api
+from mangrove.drivers.s3.client import S3Client
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 
 ABSENT = {"IfNoneMatch": "*"}  # only if the key is free
@@ -34,13 +34,13 @@ class Refusals(NamedTuple):
     versions: bool = False
 
 
-class Conditions:
+class ConditionSupport:
     """The support of a storage's server for `If-None-Match: *`, and for the ETag of the source of a copy.
 
     AWS supports both; many other servers ignore them.
     """
 
-    def __init__(self, api: Api, options: S3Options, prefix: str) -> None:
+    def __init__(self, api: S3Client, options: S3Options, prefix: str) -> None:
         self._api = api
         self._prefix = prefix
         self._asking = asyncio.Lock()

@@ -10,7 +10,7 @@ from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
 from mangrove.core.problems import EntryChanged, EntryExists, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest, Driver, Entry
 from mangrove.drivers.s3.conditions import ABSENT
-from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
+from mangrove.drivers.s3.objects import Objects, UploadedPart, get_etag, is_same, make_entry
 from mangrove.drivers.taken import find_taken
 
 MAX_COPY_BYTES = 5 << 30  # bytes that CopyObject accepts; more is copied part by part
@@ -74,7 +74,7 @@ async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, ta
 
 async def copy_part(
     objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
-) -> Part:
+) -> UploadedPart:
     """Copy a range of the object with this ETag as a part of an upload.
 
     Raise EntryChanged if it has another ETag now, also if the server does not check that.
@@ -88,13 +88,13 @@ async def copy_part(
 
 async def _copy_range(
     objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
-) -> Part:
+) -> UploadedPart:
     answer = await objects.api(
         "upload_part_copy", Key=target, UploadId=upload_id, PartNumber=number, CopySource=source,
         CopySourceRange=f"bytes={offset}-{offset + length - 1}", **_match(etag),
     )  # fmt: skip
     result = answer["CopyPartResult"]
-    return Part(length, str(result["ETag"]), str(result.get("ChecksumCRC32", "")), etag)
+    return UploadedPart(length, str(result["ETag"]), str(result.get("ChecksumCRC32", "")), etag)
 
 
 def _match(etag: str) -> dict[str, str]:

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mangrove.drivers.base import SignedRequest, StoredPart, Upload
-from mangrove.drivers.s3.checksums import Kind
+from mangrove.drivers.s3.checksums import ChecksumAlgorithm
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.errors import translate_errors
-from mangrove.drivers.s3.objects import Objects, Part
+from mangrove.drivers.s3.objects import Objects, UploadedPart
 
 LIFETIME = 900  # seconds within which a signed request has to start
 LIST_PAGE = 1000  # parts that a server lists in one answer
@@ -35,7 +35,7 @@ async def sign_part(objects: Objects, key: str, upload_id: str, number: int, siz
     """Sign a PUT of one part. For a server that does not verify CRC-32, only the size is signed."""
     arguments = {"Key": key, "UploadId": upload_id, "PartNumber": number, "ContentLength": size}
     headers = {}
-    if objects.integrity.kind is Kind.CRC32:
+    if objects.integrity.kind is ChecksumAlgorithm.CRC32:
         arguments["ChecksumCRC32"] = crc32
         headers["x-amz-checksum-crc32"] = crc32
     return await _sign(objects, "upload_part", arguments, headers)
@@ -61,7 +61,7 @@ async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[Sto
             "list_parts", Key=key, UploadId=upload_id, MaxParts=LIST_PAGE, PartNumberMarker=marker
         )
         for item in answer.get("Parts", ()):
-            part = Part(item["Size"], item["ETag"], item.get("ChecksumCRC32", ""))
+            part = UploadedPart(item["Size"], item["ETag"], item.get("ChecksumCRC32", ""))
             parts.append(StoredPart(item["PartNumber"], item["Size"], part.format_receipt()))
         following = int(answer.get("NextPartNumberMarker") or 0)
         if not answer.get("IsTruncated") or following <= marker:

@@ -28,8 +28,8 @@ from mangrove.drivers.base import (
     Capabilities,
     CopyRequest,
     Driver,
-    DriverConfig,
     DriverContext,
+    DriverProperties,
     EntriesPage,
     Entry,
     Link,
@@ -40,11 +40,11 @@ from mangrove.drivers.base import (
 from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
 from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.checksums import parse_checksums
-from mangrove.drivers.s3.client import Api
-from mangrove.drivers.s3.conditions import Conditions
+from mangrove.drivers.s3.client import S3Client
+from mangrove.drivers.s3.conditions import ConditionSupport
 from mangrove.drivers.s3.direct import remove_bucket, replace_host
 from mangrove.drivers.s3.errors import translate_errors
-from mangrove.drivers.s3.objects import Objects, Part, StreamingUpload, join_etags, make_entry
+from mangrove.drivers.s3.objects import Objects, StreamingUpload, UploadedPart, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
 from mangrove.drivers.s3.versions import VersionedBucket
@@ -59,7 +59,7 @@ MAX_LINK_SECONDS = 7 * 24 * 3600  # maximum life of a signature, in seconds
 class S3(VersionedBucket):
     name = "S3"
     Options = S3Options
-    config = DriverConfig(default_root="/", check_status=True, direct_lookup=True)
+    config = DriverProperties(default_root="/", check_status=True, direct_lookup=True)
     capabilities = Capabilities(
         write=True, parts=True, direct_uploads=True, makedirs=True, rename=True, move=True, copy=True, copy_from=True,
         remove=True, remove_unchanged=True, remove_empty=True, link=True, list_page=True, list_range=True,
@@ -72,8 +72,8 @@ class S3(VersionedBucket):
         root = TreePath(options.root_folder_path)
         self._root = "" if root == "/" else f"{root[1:]}/"
         self._placeholder = options.placeholder or PLACEHOLDER
-        self.call = Api(options, f"s3 {context.mount_path}")
-        self._conditions = Conditions(self.call, options, self._root)
+        self.call = S3Client(options, f"s3 {context.mount_path}")
+        self._conditions = ConditionSupport(self.call, options, self._root)
         self._objects = Objects(self.call, self._conditions)
 
     async def start(self) -> None:
@@ -212,7 +212,7 @@ class S3(VersionedBucket):
         return (await self._objects.put_part(self.get_key(path), token, number, content)).format_receipt()
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        parts = list(map(Part.parse_receipt, receipts))
+        parts = list(map(UploadedPart.parse_receipt, receipts))
         size = sum(part.length for part in parts)
         if size != upload.size:
             raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
@@ -243,7 +243,7 @@ class S3(VersionedBucket):
         return await direct.list_parts(self._objects, self.get_key(path), token)
 
     def predict_etag(self, receipts: Sequence[str]) -> str:
-        return join_etags(list(map(Part.parse_receipt, receipts)))
+        return join_etags(list(map(UploadedPart.parse_receipt, receipts)))
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         source = source.unwrap()

@@ -13,16 +13,16 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry, Upload
 from mangrove.drivers.refusals import refuse_other_size
-from mangrove.drivers.s3.checksums import Content, Integrity, Kind, Sums
-from mangrove.drivers.s3.client import Api
-from mangrove.drivers.s3.conditions import ABSENT, Conditions
+from mangrove.drivers.s3.checksums import ChecksumAlgorithm, Content, Integrity, Sums
+from mangrove.drivers.s3.client import S3Client
+from mangrove.drivers.s3.conditions import ABSENT, ConditionSupport
 from mangrove.drivers.s3.errors import DAMAGED, is_conflict, is_refusal, was_repeated
 
 INLINE = 64 << 10  # bytes whose checksums take less time than a thread
 FULL = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
 
 
-class Part(NamedTuple):
+class UploadedPart(NamedTuple):
     """A part of an upload: its bytes, ETag, CRC-32 if the server returned it, and the ETag of the source if it was
     copied.
     """
@@ -36,7 +36,7 @@ class Part(NamedTuple):
         return f"{self.length} {self.etag} {self.crc32 or '-'} {self.source or '-'}"
 
     @classmethod
-    def parse_receipt(cls, receipt: str) -> Part:
+    def parse_receipt(cls, receipt: str) -> UploadedPart:
         length, etag, *rest = receipt.split(" ")
         crc32, source = ("" if text == "-" else text for text in (*rest, "-", "-")[:2])
         return cls(int(length), etag, crc32, source)
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 class Objects:
     """The objects of a storage by their keys."""
 
-    def __init__(self, api: Api, conditions: Conditions) -> None:
+    def __init__(self, api: S3Client, conditions: ConditionSupport) -> None:
         self.api = api
         self.conditions = conditions
         self.integrity = Integrity()
@@ -88,23 +88,25 @@ class Objects:
         if stored is not None and stored.etag == etag:
             await self.remove_unchanged(key, stored)
 
-    async def put_part(self, key: str, upload_id: str, number: int, content: Content) -> Part:
+    async def put_part(self, key: str, upload_id: str, number: int, content: Content) -> UploadedPart:
         """Store a part. Raise Unreachable if the server twice has other bytes than were sent."""
         sums = await self._sum(content)
         place = {"Key": key, "UploadId": upload_id, "PartNumber": number}
         for _ in range(2):
             kind, answer = await self._send("upload_part", content, sums, **place)
             if self.integrity.compare(sums, kind, answer):
-                return Part(len(content), str(answer["ETag"]), str(answer.get("ChecksumCRC32", "")))
+                return UploadedPart(len(content), str(answer["ETag"]), str(answer.get("ChecksumCRC32", "")))
         raise Unreachable(DAMAGED)
 
     async def _sum(self, content: Content) -> Sums:
         return Sums.of(content) if len(content) <= INLINE else await self.api.run(partial(Sums.of, content))
 
-    async def _send(self, operation: str, content: Content, sums: Sums, **arguments: Any) -> tuple[Kind, Any]:
+    async def _send(
+        self, operation: str, content: Content, sums: Sums, **arguments: Any
+    ) -> tuple[ChecksumAlgorithm, Any]:
         """Send bytes with the checksum that the server supports. Return its kind, and the answer."""
-        refused: list[tuple[Kind, StorageProblem]] = []
-        for kind in list(Kind)[list(Kind).index(self.integrity.kind) :]:
+        refused: list[tuple[ChecksumAlgorithm, StorageProblem]] = []
+        for kind in list(ChecksumAlgorithm)[list(ChecksumAlgorithm).index(self.integrity.kind) :]:
             try:
                 answer = await self.api(operation, Body=content, **kind.make_arguments(sums), **arguments)
             except StorageProblem as problem:
@@ -128,17 +130,17 @@ class Objects:
             raise
 
     async def _create_upload(self, key: str, described: Mapping[str, Any]) -> str:
-        if self.integrity.kind is Kind.CRC32:
+        if self.integrity.kind is ChecksumAlgorithm.CRC32:
             try:
                 return str((await self.api("create_multipart_upload", Key=key, **FULL, **described))["UploadId"])
             except StorageProblem as problem:
                 if not is_refusal(problem):
                     raise
         upload_id = str((await self.api("create_multipart_upload", Key=key, **described))["UploadId"])
-        self.integrity.refuse(Kind.CRC32)
+        self.integrity.refuse(ChecksumAlgorithm.CRC32)
         return upload_id
 
-    async def complete(self, key: str, upload_id: str, parts: Sequence[Part], overwrite: bool) -> str:
+    async def complete(self, key: str, upload_id: str, parts: Sequence[UploadedPart], overwrite: bool) -> str:
         """Assemble the object from its parts and return its ETag.
 
         Raise EntryExists as `put`, EntryChanged if the parts are of two sources.
@@ -200,7 +202,7 @@ def get_etag(answer: Mapping[str, Any]) -> str:
     return str(answer.get("ETag", "")).strip('"')
 
 
-def join_etags(parts: Sequence[Part]) -> str:
+def join_etags(parts: Sequence[UploadedPart]) -> str:
     """Return the ETag that AWS gives to an object of these parts; "" if they have no MD5."""
     try:
         digests = [bytes.fromhex(part.etag.strip('"')) for part in parts]
@@ -237,8 +239,8 @@ class StreamingUpload:
         self._announced = upload
         self._part_size = plan_part_size(upload.size)
         self._upload_id = ""
-        self._sending: list[asyncio.Task[Part]] = []
-        self._parts: list[Part] = []
+        self._sending: list[asyncio.Task[UploadedPart]] = []
+        self._parts: list[UploadedPart] = []
         self._number = 0
 
     async def run(self, name: str, body: AsyncIterator[bytes]) -> Entry:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from mangrove.drivers.s3.requests import Answer, Request
+from mangrove.drivers.s3.requests import Request, S3Answer
 from mangrove.drivers.s3.signatures import UNSIGNED
 
 MAX_EMPTY_BYTES = 4096  # of a body that should be empty: a connection is used again when its answer is read
@@ -71,7 +71,7 @@ def make_listing(prefix: str, names: str, start: str, after: str, most: int, is_
     return Request("list_objects", "GET", "", query, {}, b"", EMPTY_HASH)
 
 
-def parse_answer(operation: str, answer: Answer) -> dict[str, Any]:
+def parse_answer(operation: str, answer: S3Answer) -> dict[str, Any]:
     """Return the result of an operation. It has the open `answer` as the body of get_object, and is closed otherwise.
 
     Raise ValueError if size or time cannot be read.

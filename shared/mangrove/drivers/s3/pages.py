@@ -10,7 +10,7 @@ from xml.etree import ElementTree  # from a server; expat limits the growth of e
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.errors import make_problem
-from mangrove.drivers.s3.requests import Answer
+from mangrove.drivers.s3.requests import S3Answer
 
 MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names are far smaller
 
@@ -26,7 +26,7 @@ class Page(NamedTuple):
     next_start: str
 
 
-def read_body(answer: Answer) -> bytes:
+def read_body(answer: S3Answer) -> bytes:
     """Return the body of a listing."""
     body = bytearray()
     try:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.checksums import parse_checksums
-from mangrove.drivers.s3.client import Api
+from mangrove.drivers.s3.client import S3Client
 from mangrove.drivers.s3.errors import DAMAGED, translate_errors
 from mangrove.drivers.s3.objects import is_same, make_entry
 
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-async def open_object(api: Api, key: str, offset: int, length: int | None, if_match: Entry | None) -> Body:
+async def open_object(api: S3Client, key: str, offset: int, length: int | None, if_match: Entry | None) -> ObjectBody:
     """Open `length` bytes from `offset`. Raise EntryChanged if the object is not `if_match`."""
     arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
     if offset or length is not None:
@@ -34,7 +34,7 @@ async def open_object(api: Api, key: str, offset: int, length: int | None, if_ma
     if if_match is not None and if_match.etag:
         arguments["IfMatch"] = f'"{if_match.etag}"'
     answer = await api("get_object", Key=key, **arguments)
-    body = Body(api, answer)
+    body = ObjectBody(api, answer)
     try:
         _check_answer(answer, offset, length, if_match)
     except StorageProblem:
@@ -78,13 +78,13 @@ class Verifier:
         return self._expected == (digest.hex() if self.name == "md5" else base64.b64encode(digest).decode())
 
 
-class Body:
+class ObjectBody:
     """The body of an answer of get_object.
 
     It is hashed if that proves it: a whole object with a known checksum or MD5.
     """
 
-    def __init__(self, api: Api, answer: Mapping[str, Any]) -> None:
+    def __init__(self, api: S3Client, answer: Mapping[str, Any]) -> None:
         self._api = api
         self._body = answer["Body"]
         span = RANGE.fullmatch(answer.get("ContentRange", ""))

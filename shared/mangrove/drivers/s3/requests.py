@@ -54,7 +54,7 @@ class Request(NamedTuple):
     body_hash: str
 
 
-class Address(NamedTuple):
+class BucketAddress(NamedTuple):
     """The address of a bucket: an encoded `prefix` stands before every key."""
 
     scheme: str
@@ -64,15 +64,15 @@ class Address(NamedTuple):
     prefix: str
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> BucketAddress:
         parts = urlsplit(url)
         return cls(parts.scheme, parts.hostname or "", parts.port, parts.netloc, parts.path.rstrip("/"))
 
 
-class Answer:
+class S3Answer:
     """A successful answer whose body may still be on its way. `close` must be called, in any thread."""
 
-    def __init__(self, connections: Connections, connection: HTTPConnection, response: HTTPResponse) -> None:
+    def __init__(self, connections: S3Connections, connection: HTTPConnection, response: HTTPResponse) -> None:
         self.headers = response.headers
         self.status = response.status
         self.attempts = 1
@@ -99,14 +99,14 @@ class Answer:
         self._response.close()
 
 
-class Connections:
+class S3Connections:
     """Connections to one server, or to the proxy before it, that are used again.
 
     All methods may be called in any thread. `context`: None without TLS.
     """
 
     def __init__(
-        self, address: Address, context: ssl.SSLContext | None, connect_seconds: float, read_seconds: float
+        self, address: BucketAddress, context: ssl.SSLContext | None, connect_seconds: float, read_seconds: float
     ) -> None:
         self._address = address
         self._context = context
@@ -166,7 +166,7 @@ class Connections:
             self._idle.pop().close()
 
 
-def _find_proxy(address: Address) -> SplitResult | None:
+def _find_proxy(address: BucketAddress) -> SplitResult | None:
     """Return the proxy that the environment names for an address."""
     url = getproxies().get(address.scheme)
     return None if not url or proxy_bypass(address.host) else urlsplit(url if "://" in url else f"http://{url}")
@@ -182,7 +182,7 @@ def _is_dropped(connection: HTTPConnection) -> bool:
 class Requests:
     """Sends signed requests to one bucket."""
 
-    def __init__(self, address: Address, signer: Signer, connections: Connections, user_agent: str) -> None:
+    def __init__(self, address: BucketAddress, signer: Signer, connections: S3Connections, user_agent: str) -> None:
         self._address = address
         self._signer = signer
         self._connections = connections
@@ -194,7 +194,7 @@ class Requests:
         """True if the connections are protected by TLS."""
         return self._address.scheme == "https"
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> S3Answer:
         """Send a request, again if the server does not answer or asks for it.
 
         Raise ClientError for an error of the server, OSError or HTTPException if there is no answer, BucketMoved.
@@ -215,7 +215,7 @@ class Requests:
             time.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
 
-    def _send_once(self, request: Request) -> Answer:
+    def _send_once(self, request: Request) -> S3Answer:
         address = self._address
         path = f"{address.prefix}/{encode_path(request.key)}" if request.key else address.prefix or "/"
         headers = {"host": address.netloc, **request.headers}
@@ -228,7 +228,7 @@ class Requests:
             for name, value in {**signed, **self._unsigned, "content-length": str(len(request.body))}.items():
                 connection.putheader(name, value)
             connection.endheaders(request.body or None)
-            return Answer(self._connections, connection, connection.getresponse())
+            return S3Answer(self._connections, connection, connection.getresponse())
         except BaseException:
             connection.close()
             raise
@@ -237,7 +237,7 @@ class Requests:
         self._connections.close()
 
 
-def _read_error(request: Request, answer: Answer) -> ClientError:
+def _read_error(request: Request, answer: S3Answer) -> ClientError:
     """Return the error in an answer, in the form of botocore. Raise BucketMoved if the request has to go elsewhere."""
     try:
         body = answer.read(MAX_ERROR_BYTES)
@@ -268,7 +268,7 @@ def _is_retried(error: ClientError) -> bool:
     return status in RETRIED_STATUSES or code in RETRIED_CODES
 
 
-def find_address(presigned_url: str, key: str) -> Address:
+def find_address(presigned_url: str, key: str) -> BucketAddress:
     """Return the address of a bucket from the signed address of an object in it."""
     url = presigned_url.partition("?")[0]
-    return Address.parse(url.removesuffix(f"/{key}"))
+    return BucketAddress.parse(url.removesuffix(f"/{key}"))

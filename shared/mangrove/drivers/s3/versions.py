@@ -16,7 +16,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, StorageForbidden, StorageProblem
 from mangrove.drivers.base import Driver, StoredVersion
 from mangrove.drivers.refusals import refuse_existing
-from mangrove.drivers.s3.client import Api
+from mangrove.drivers.s3.client import S3Client
 from mangrove.drivers.s3.copy import COPY_CONCURRENCY
 
 MAX_VERSIONS_PER_FILE = 1000
@@ -188,7 +188,7 @@ def _get_order(item: Any) -> tuple[bytes, bool, float, bool]:
 class _VersionApi:
     """The calls of a storage, of which those that read one object get a version of it."""
 
-    def __init__(self, api: Api, key: str, id: str) -> None:
+    def __init__(self, api: S3Client, key: str, id: str) -> None:
         self._api = api
         self._key = key
         self._id = id

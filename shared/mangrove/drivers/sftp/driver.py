@@ -20,7 +20,7 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool, parse_address
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import PART, has_part, is_part, refuse_part_name
@@ -31,7 +31,7 @@ from mangrove.drivers.sftp.entries import CREATE, find, is_folder, is_link, list
 from mangrove.drivers.sftp.errors import ServerFailure
 from mangrove.drivers.sftp.options import PORT, SFTPOptions, parse_root
 from mangrove.drivers.sftp.transfer import (
-    FileStream,
+    SftpStream,
     can_sync,
     can_write_into_files,
     copy_bytes,
@@ -53,7 +53,7 @@ Store = Callable[[SftpSession, bytes, AsyncIterator[bytes]], Awaitable[int]]
 class SFTP(Driver):
     name = "SFTP"
     Options = SFTPOptions
-    config = DriverConfig(only_proxy=True, default_root="/", check_status=True)
+    config = DriverProperties(only_proxy=True, default_root="/", check_status=True)
     capabilities = Capabilities(
         write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_empty=True,
         get_space=True, set_aside=True,
@@ -176,7 +176,7 @@ class SFTP(Driver):
             end = entry.size
             if length is not None:
                 end = offset + length if end is None else min(offset + length, end)
-            return FileStream(session, file, path, (offset, end), resources.pop_all())
+            return SftpStream(session, file, path, (offset, end), resources.pop_all())
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         async def store(session: SftpSession, part: bytes, blocks: AsyncIterator[bytes]) -> int:

@@ -110,7 +110,7 @@ class _Reader:
             self._cancel()
 
 
-class FileStream:
+class SftpStream:
     """The bytes of an open file. Its resources are released afterwards, also if the stream is never iterated."""
 
     def __init__(

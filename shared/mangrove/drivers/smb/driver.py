@@ -12,7 +12,7 @@ from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, InUse, NotAFolder, StorageForbidden, StorageProblem
-from mangrove.drivers.base import BLOCK, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import BLOCK, Capabilities, Capacity, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
@@ -20,7 +20,7 @@ from mangrove.drivers.smb import changes, messages
 from mangrove.drivers.smb.client import Share, StorageRoot
 from mangrove.drivers.smb.connection import probe_server
 from mangrove.drivers.smb.errors import translate_errors
-from mangrove.drivers.smb.files import FileReader, FolderScan, RemoteFile, make_entries, make_entry
+from mangrove.drivers.smb.files import FileReader, FolderQuery, RemoteFile, make_entries, make_entry
 from mangrove.drivers.smb.options import SMBOptions, parse_share_address
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 from mangrove.drivers.whole_files import write_whole
@@ -50,7 +50,7 @@ class SMB(Driver):
 
     name = "SMB"
     Options = SMBOptions
-    config = DriverConfig(only_proxy=True, no_cache=True, default_root=".")
+    config = DriverProperties(only_proxy=True, no_cache=True, default_root=".")
     capabilities = Capabilities(
         write=True, parts=True, makedirs=True, rename=True, move=True, copy=True, remove=True, remove_unchanged=True,
         remove_empty=True, get_space=True, set_aside=True,
@@ -114,7 +114,7 @@ class SMB(Driver):
         return await finish_despite_cancel(self._call(name, work, *args))
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        scan = await self._call(path.name, FolderScan, self._root.find(path), self._threads)
+        scan = await self._call(path.name, FolderQuery, self._root.find(path), self._threads)
         try:
             while files := await self._call(path.name, scan.read_batch):
                 yield make_entries(files)
@@ -262,7 +262,7 @@ class SMB(Driver):
         for _ in range(MAX_REMOVAL_PASSES):
             if await self._change(name, changes.remove_folder, name):
                 return
-            scan = await self._call(name, FolderScan, name, self._threads)
+            scan = await self._call(name, FolderQuery, name, self._threads)
             try:
                 while files := await self._call(name, scan.read_batch):
                     for folder in await self._change(name, changes.remove_files, name, files):

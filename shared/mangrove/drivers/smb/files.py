@@ -117,7 +117,7 @@ class FileReader:
         self._file.close()
 
 
-class FolderScan:
+class FolderQuery:
     """The entries of a folder in batches; the next page is requested while one is read."""
 
     def __init__(self, share: Share, name: str, threads: StorageThreads) -> None:

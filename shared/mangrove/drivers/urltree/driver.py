@@ -23,7 +23,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverConfig, DriverContext, Entry, Link
+from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Link
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.drivers.urltree.options import UrlTreeOptions
@@ -50,7 +50,7 @@ def explain_refusal() -> Iterator[None]:
 class UrlTree(Driver):
     name = "UrlTree"
     Options = UrlTreeOptions
-    config = DriverConfig(no_cache=True, only_indices=True, check_status=True, direct_lookup=True, alert=NO_TRASH)
+    config = DriverProperties(no_cache=True, only_indices=True, check_status=True, direct_lookup=True, alert=NO_TRASH)
     capabilities = Capabilities(put_url=True, makedirs=True, rename=True, move=True, copy=True, remove=True, link=True)
     options: UrlTreeOptions
     maps_names = True

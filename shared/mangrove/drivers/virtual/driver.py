@@ -18,7 +18,7 @@ from hashlib import sha256
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageForbidden, StorageProblem
-from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.virtual.changes import Changes, Node
@@ -33,7 +33,7 @@ ROOT_SEED = "/"
 class Virtual(Driver):
     name = "Virtual"
     Options = VirtualOptions
-    config = DriverConfig(only_proxy=True, need_ms=True, is_indexed=False, alert=NO_TRASH)
+    config = DriverProperties(only_proxy=True, need_ms=True, is_indexed=False, alert=NO_TRASH)
     capabilities = Capabilities(write=True, makedirs=True, rename=True, move=True, copy=True, remove=True)
     options: VirtualOptions
 

@@ -13,7 +13,7 @@ import httpx
 from mangrove.core.problems import NotAFile, StorageProblem, Unreachable
 from mangrove.drivers.webdav.auth import WebDavCredentials
 from mangrove.drivers.webdav.errors import make_problem, translate_errors
-from mangrove.drivers.webdav.resources import MultistatusParser, Resource
+from mangrove.drivers.webdav.resources import MultistatusParser, RemoteResource
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import NETWORK_ERRORS, make_client
 
@@ -177,7 +177,9 @@ class WebDavClient:
                         raise make_problem(resource.status, unquote(resource.href).rstrip("/").rpartition("/")[2])
         return 207
 
-    async def find(self, url: str, depth: int, properties: bytes = ENTRY_PROPERTIES) -> AsyncGenerator[list[Resource]]:
+    async def find(
+        self, url: str, depth: int, properties: bytes = ENTRY_PROPERTIES
+    ) -> AsyncGenerator[list[RemoteResource]]:
         """Yield the resources of a PROPFIND as they arrive; a refusal is one resource without an address."""
         headers = {"depth": str(depth), "content-type": "application/xml; charset=utf-8"}
         response = await (self._open_listing if depth else self.open)("PROPFIND", url, headers, properties)
@@ -190,7 +192,7 @@ class WebDavClient:
         await drain(response)
         if status < 400 or status in (405, 501):
             raise StorageProblem("the server does not speak WebDAV at this address")
-        yield [Resource("", status)]
+        yield [RemoteResource("", status)]
 
     async def _open_listing(
         self, method: str, url: str, headers: Mapping[str, str], properties: bytes
@@ -258,7 +260,7 @@ async def drain(response: httpx.Response) -> None:
     await response.aclose()
 
 
-async def read_resources(response: httpx.Response) -> AsyncGenerator[list[Resource]]:
+async def read_resources(response: httpx.Response) -> AsyncGenerator[list[RemoteResource]]:
     """Yield the resources of a multistatus as they arrive; close the answer at the end."""
     parser, waited, clock = MultistatusParser(), 0.0, asyncio.get_running_loop().time
     try:

@@ -18,7 +18,17 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import ROOT, Capabilities, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.base import (
+    ROOT,
+    Capabilities,
+    Capacity,
+    Driver,
+    DriverContext,
+    DriverProperties,
+    Entry,
+    Link,
+    Upload,
+)
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import has_part, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
@@ -26,7 +36,7 @@ from mangrove.drivers.webdav.auth import WebDavCredentials
 from mangrove.drivers.webdav.client import ENTRY_PROPERTIES, QUOTA_PROPERTIES, WebDavClient, join
 from mangrove.drivers.webdav.errors import make_problem
 from mangrove.drivers.webdav.options import WebDavOptions, parse_address
-from mangrove.drivers.webdav.resources import Resource, Urls
+from mangrove.drivers.webdav.resources import RemoteResource, Urls
 from mangrove.drivers.webdav.transfer import Uploader, open_file, strip_etag
 from mangrove.drivers.whole_files import write_whole
 
@@ -40,7 +50,7 @@ DISCARD_DELAYS_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store a partial bo
 class WebDav(Driver):
     name = "WebDav"
     Options = WebDavOptions
-    config = DriverConfig(default_root="/", prefer_proxy=True, direct_lookup=True)
+    config = DriverProperties(default_root="/", prefer_proxy=True, direct_lookup=True)
     capabilities = Capabilities(
         write=True, makedirs=True, rename=True, move=True, copy=True, remove=True, link=True, set_aside=True,
         get_space=True,
@@ -104,9 +114,9 @@ class WebDav(Driver):
             raise EntryNotFound
         return make_entry(path.name, await self._find(path))
 
-    async def _find(self, path: TreePath, properties: bytes = ENTRY_PROPERTIES) -> Resource:
+    async def _find(self, path: TreePath, properties: bytes = ENTRY_PROPERTIES) -> RemoteResource:
         """Return the resource of a path. Raise EntryNotFound."""
-        first: Resource | None = None
+        first: RemoteResource | None = None
         async with aclosing(self._server.find(self._urls.make(path), 0, properties)) as answers:
             async for resources in answers:
                 first = first or next(iter(resources), None)
@@ -284,7 +294,7 @@ class WebDav(Driver):
         return Capacity(root.available + root.used, root.available)
 
 
-def make_entry(name: str, resource: Resource) -> Entry:
+def make_entry(name: str, resource: RemoteResource) -> Entry:
     """Return the entry of a resource; a folder has no size and no validator."""
     if resource.is_dir:
         return Entry(name, 0, resource.modified, True)

@@ -38,7 +38,7 @@ MAX_NAME_BYTES = 1024
 _UNFIT = re.compile(r"[/\\\0]")
 
 
-class Resource(NamedTuple):
+class RemoteResource(NamedTuple):
     """An entry of an answer."""
 
     href: str
@@ -68,7 +68,7 @@ class MultistatusParser:
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         parser.EntityDeclHandler = self._refuse_doctype
         self._parser = parser
-        self._resources: list[Resource] = []
+        self._resources: list[RemoteResource] = []
         self._names: set[str] = set()
         self._depth = self._unfinished = 0
         self._reset()
@@ -101,7 +101,7 @@ class MultistatusParser:
         except expat.ExpatError:
             raise Unreachable("the WebDAV server's answer broke off") from None
 
-    def take(self) -> list[Resource]:
+    def take(self) -> list[RemoteResource]:
         """Return the entries that were completed since the last call."""
         resources, self._resources = self._resources, []
         return resources
@@ -171,9 +171,9 @@ class MultistatusParser:
         else:
             self._part_status = _parse_status(text)
 
-    def _make_resource(self) -> Resource:
+    def _make_resource(self) -> RemoteResource:
         get = self._values.get
-        return Resource(
+        return RemoteResource(
             self._href,
             self._own_status,
             self._is_dir,

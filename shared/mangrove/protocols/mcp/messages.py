@@ -32,14 +32,14 @@ CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}}
 SERVER = {"name": "mangrove", "version": __version__}
 
 
-class Answer(NamedTuple):
+class RpcAnswer(NamedTuple):
     """The status of an HTTP answer, and the JSON-RPC message in it; None for no body."""
 
     status: int
     message: dict[str, Any] | None
 
 
-class _Refusal(Exception):
+class _RpcRefusal(Exception):
     """A request that is refused with a code of JSON-RPC."""
 
     def __init__(self, code: int, text: str, status: int = 400, data: Any = None) -> None:
@@ -48,53 +48,53 @@ class _Refusal(Exception):
         self.status = status
 
 
-async def answer(caller: Caller, base_url: str, message: Any, headers: Mapping[str, str]) -> Answer:
+async def answer(caller: Caller, base_url: str, message: Any, headers: Mapping[str, str]) -> RpcAnswer:
     """Answer a message of a caller. `headers` have lower-case names."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return make_error(INVALID_REQUEST, "the body is not one JSON-RPC request")
     if "id" not in message:
-        return Answer(202, None)  # a notification needs no answer
+        return RpcAnswer(202, None)  # a notification needs no answer
     id, parameters = message["id"], message.get("params", {})
     if not isinstance(id, str | int) or isinstance(id, bool) or not isinstance(parameters, dict):
         return make_error(INVALID_REQUEST, "the id is not a text or an integer, or params is not an object")
     try:
         is_modern = _check_version(message["method"], parameters, headers)
         result = await _find_method(message["method"], is_modern)(caller, base_url, parameters)
-    except _Refusal as refusal:
-        return Answer(refusal.status, {"jsonrpc": "2.0", "id": id, "error": refusal.error})
+    except _RpcRefusal as refusal:
+        return RpcAnswer(refusal.status, {"jsonrpc": "2.0", "id": id, "error": refusal.error})
     except InvalidParameters as refusal:
         error = {"code": INVALID_PARAMETERS, "message": str(refusal)}
-        return Answer(400 if is_modern else 200, {"jsonrpc": "2.0", "id": id, "error": error})
+        return RpcAnswer(400 if is_modern else 200, {"jsonrpc": "2.0", "id": id, "error": error})
     except Problem as problem:
         error = {"code": INVALID_PARAMETERS, "message": problem.message}
-        return Answer(200, {"jsonrpc": "2.0", "id": id, "error": error})
-    return Answer(200, {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"} | result})
+        return RpcAnswer(200, {"jsonrpc": "2.0", "id": id, "error": error})
+    return RpcAnswer(200, {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"} | result})
 
 
-def make_error(code: int, text: str) -> Answer:
+def make_error(code: int, text: str) -> RpcAnswer:
     """Return the answer to a body that is not a request."""
-    return Answer(400, {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}})
+    return RpcAnswer(400, {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}})
 
 
 def _check_version(method: str, parameters: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
-    """Return True for a request of the revision without handshake. Raise _Refusal if it contradicts its headers."""
+    """Return True for a request of the revision without handshake. Raise _RpcRefusal if it contradicts its headers."""
     version = headers.get("mcp-protocol-version", "")
     if version and version not in VERSIONS:
         data = {"supported": list(VERSIONS), "requested": version[:64]}
-        raise _Refusal(UNSUPPORTED_VERSION, "the revision of the protocol is not supported", data=data)
+        raise _RpcRefusal(UNSUPPORTED_VERSION, "the revision of the protocol is not supported", data=data)
     meta = parameters.get("_meta")
     if version != MODERN_VERSION:
         if isinstance(meta, dict) and VERSION_KEY in meta:
-            raise _Refusal(HEADER_MISMATCH, "the header MCP-Protocol-Version differs from the request")
+            raise _RpcRefusal(HEADER_MISMATCH, "the header MCP-Protocol-Version differs from the request")
         return False
     if not isinstance(meta, dict) or VERSION_KEY not in meta or CAPABILITIES_KEY not in meta:
-        raise _Refusal(INVALID_PARAMETERS, f"params._meta needs {VERSION_KEY} and {CAPABILITIES_KEY}")
+        raise _RpcRefusal(INVALID_PARAMETERS, f"params._meta needs {VERSION_KEY} and {CAPABILITIES_KEY}")
     if meta[VERSION_KEY] != version or headers.get("mcp-method") != method:
-        raise _Refusal(HEADER_MISMATCH, "the headers MCP-Protocol-Version and Mcp-Method differ from the request")
+        raise _RpcRefusal(HEADER_MISMATCH, "the headers MCP-Protocol-Version and Mcp-Method differ from the request")
     name = parameters.get(NAMED_BY.get(method, ""))
     header = headers.get("mcp-name", "")
     if isinstance(name, str) and header != name and not header.startswith("=?base64?"):
-        raise _Refusal(HEADER_MISMATCH, "the header Mcp-Name differs from the request")
+        raise _RpcRefusal(HEADER_MISMATCH, "the header Mcp-Name differs from the request")
     return True
 
 
@@ -104,7 +104,7 @@ Method = Callable[[Caller, str, dict[str, Any]], Awaitable[dict[str, Any]]]
 def _find_method(name: str, is_modern: bool) -> Method:
     method = _METHODS.get(name)
     if method is None or (is_modern and name in ("initialize", "ping")):
-        raise _Refusal(METHOD_NOT_FOUND, f"there is no method {name[:64]}", 404 if is_modern else 200)
+        raise _RpcRefusal(METHOD_NOT_FOUND, f"there is no method {name[:64]}", 404 if is_modern else 200)
     return method
 
 

@@ -23,7 +23,7 @@ from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotAF
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
-from mangrove.protocols.sessions import Session
+from mangrove.protocols.sessions import ProtocolSession
 from mangrove.protocols.sftp.handles import ConnectionHandles, HandleAccess, OpenedFile, OpenedFolder, explain
 from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
 from mangrove.tree import access as accesses
@@ -119,7 +119,9 @@ def _require_written(file: object) -> WrittenFile:
 class TreeServer(SFTPServer):
     """One client's view of the tree. `handles`: the open handles of the connection."""
 
-    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], session: Session, handles: ConnectionHandles) -> None:
+    def __init__(
+        self, channel: asyncssh.SSHServerChannel[bytes], session: ProtocolSession, handles: ConnectionHandles
+    ) -> None:
         super().__init__(channel)
         self.session = session
         self.is_ending = False  # the server closes what is open now, not the client

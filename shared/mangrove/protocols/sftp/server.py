@@ -25,7 +25,7 @@ from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired
 from mangrove.core.telemetry import log_event
 from mangrove.protocols import sessions
-from mangrove.protocols.sessions import Session, sign_in_with_password
+from mangrove.protocols.sessions import ProtocolSession, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
 from mangrove.protocols.sftp.files import TreeServer
 from mangrove.protocols.sftp.flow import ANSWER_WINDOW_BYTES, ConnectionFlow
@@ -55,7 +55,7 @@ class SftpConnections:
         self.budget = SftpBudget(folder, min(MAX_HANDLES, share))
         self._max_connections = min(MAX_CONNECTIONS, share)
         self._strangers: dict[SSHServerConnection, str] = {}  # with their sources, the oldest first
-        self._sessions: dict[SSHServerConnection, Session] = {}
+        self._sessions: dict[SSHServerConnection, ProtocolSession] = {}
 
     def make_server(self) -> SftpServer:
         """Return the server of a new connection, for asyncssh."""
@@ -87,7 +87,7 @@ class SftpConnections:
         count = sum(find_client(session.source) == source for session in self._sessions.values())
         return len(self._sessions) < self._max_connections and count < MAX_CONNECTIONS_PER_SOURCE
 
-    def add(self, connection: SSHServerConnection, session: Session) -> None:
+    def add(self, connection: SSHServerConnection, session: ProtocolSession) -> None:
         """Register the connection of a user who has signed in."""
         self._strangers.pop(connection, None)
         self._sessions[connection] = session
@@ -153,7 +153,7 @@ class SftpServer(asyncssh.SSHServer):
         self._connection: SSHServerConnection | None = None
         self._source = ""
         self._password = ""  # correct, but a one-time code has to follow
-        self._session: Session | None = None
+        self._session: ProtocolSession | None = None
         self._flow: ConnectionFlow | None = None
         self._handles: ConnectionHandles | None = None
         self.channels: set[_Session] = set()
@@ -177,7 +177,7 @@ class SftpServer(asyncssh.SSHServer):
         guest = await SFTP.find_guest(username)
         return guest is None or not self._take(SFTP.open_session(guest, self._source))
 
-    def _take(self, session: Session) -> bool:
+    def _take(self, session: ProtocolSession) -> bool:
         """Register the session of a user who has signed in. Return False if there are too many connections."""
         if not self._connections.has_room(find_client(self._source)):
             log_event("connection refused", protocol=SFTP.name, client=self._source, reason="too many connections")

@@ -27,8 +27,8 @@ from mangrove.core.telemetry import log_event
 from mangrove.identity.app_passwords import is_app_password
 from mangrove.identity.rights import ADMIN, Right
 from mangrove.identity.scopes import TokenProtocol
-from mangrove.protocols.sessions import Credential, ProtocolAccess, Session, sign_in_with_password
-from mangrove.protocols.webdav.headers import Credentials
+from mangrove.protocols.sessions import Credential, ProtocolAccess, ProtocolSession, sign_in_with_password
+from mangrove.protocols.webdav.headers import ClientCredentials
 from mangrove.records.credentials import app_passwords
 from mangrove.tree import callers
 
@@ -40,7 +40,7 @@ MAX_CACHED_SESSIONS = 4096
 class _CachedSession(NamedTuple):
     """A cached session. `end`: of the monotonic clock; `generation`: the number of refusals of that name and source."""
 
-    session: Session
+    session: ProtocolSession
     end: float
     generation: int
 
@@ -52,11 +52,11 @@ class CredentialCache:
         self._key = token_bytes(32)
         self._sessions: OrderedDict[bytes, _CachedSession] = OrderedDict()
 
-    def _digest(self, credentials: Credentials, source: str) -> bytes:
+    def _digest(self, credentials: ClientCredentials, source: str) -> bytes:
         parts = [part.encode() for part in (source, credentials.username, credentials.password)]
         return hmac.digest(self._key, b"".join(len(part).to_bytes(4) + part for part in parts), "sha256")
 
-    async def find(self, credentials: Credentials, source: str) -> Session | None:
+    async def find(self, credentials: ClientCredentials, source: str) -> ProtocolSession | None:
         """Return the session of these credentials from that source, None if it has ended."""
         digest = self._digest(credentials, source)
         cached = self._sessions.get(digest)
@@ -72,7 +72,7 @@ class CredentialCache:
             return None
         return cached.session
 
-    def add(self, credentials: Credentials, source: str, session: Session) -> None:
+    def add(self, credentials: ClientCredentials, source: str, session: ProtocolSession) -> None:
         """Cache the session of these credentials."""
         generation = _read_generation(credentials.username, source)
         end = time.monotonic() + CACHE_SECONDS
@@ -89,7 +89,7 @@ def _read_generation(username: str, source: str) -> int:
     return change_counters().read(Topic.REFUSALS, (username, find_client(source)))
 
 
-async def sign_in(credentials: Credentials, source: str) -> Session:
+async def sign_in(credentials: ClientCredentials, source: str) -> ProtocolSession:
     """Return the session of these credentials. Raise Unauthorized, SecondFactorRequired, TooMany or AccessDenied."""
     try:
         if credentials.token:
@@ -114,7 +114,7 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
         raise
 
 
-async def _sign_in_with_token(token: str, source: str) -> Session:
+async def _sign_in_with_token(token: str, source: str) -> ProtocolSession:
     """Return the session of a token's owner, or the administrator's for the permanent token."""
     permanent = (await configuration.get()).settings.token
     if is_app_password(token):

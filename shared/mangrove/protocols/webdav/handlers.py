@@ -16,7 +16,7 @@ from mangrove.drivers.base import Entry, Upload
 from mangrove.protocols.webdav import bodies, headers, locking, multistatus, verbs
 from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
-from mangrove.protocols.webdav.verbs import DavRequest, Outcome, Transfer
+from mangrove.protocols.webdav.verbs import CopyOutcome, DavRequest, Transfer
 from mangrove.records.webdav_locks import Lock
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -196,7 +196,7 @@ def _read_transfer(path: str, sent: Headers, base: SplitResult, depths: tuple[st
     return Transfer(path, target, overwrite, depth == "0", seconds)
 
 
-def _answer_outcome(outcome: Outcome) -> Answer:
+def _answer_outcome(outcome: CopyOutcome) -> Answer:
     """Answer 201 for a new entry, 204 for a replaced one, 202 for a task that continues."""
     return Answer(202 if not outcome.is_done else 201 if outcome.is_new else 204)
 

@@ -128,7 +128,7 @@ def parse_lock_token(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ClientCredentials:
     """The credentials of a client: a name and a password, or the permanent token."""
 
     username: str = ""
@@ -136,12 +136,12 @@ class Credentials:
     token: str = ""
 
 
-def parse_authorization(text: str) -> Credentials:
+def parse_authorization(text: str) -> ClientCredentials:
     """Return the credentials of Basic or Bearer. Raise Unauthorized for anything else."""
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
     if kind.lower() == "bearer" and rest:
-        return Credentials(token=rest)
+        return ClientCredentials(token=rest)
     if kind.lower() != "basic":
         raise Unauthorized("sign in with a name and a password")
     try:
@@ -150,7 +150,7 @@ def parse_authorization(text: str) -> Credentials:
         colon = ""
     if not colon:
         raise Unauthorized("the header Authorization cannot be read")
-    return Credentials(username, password)
+    return ClientCredentials(username, password)
 
 
 MAX_IF_CHARACTERS = 16_384
@@ -182,13 +182,13 @@ def parse_if(text: str) -> list[ConditionList]:
     """Return the lists of the header, one of which must be true; none for an empty header. Raise BadRequest."""
     if len(text) > MAX_IF_CHARACTERS:
         raise BadRequest("the header If is too long")
-    reader = _Reader()
+    reader = _ConditionReader()
     for kind, value in _split(text):
         reader.read(kind, value)
     return reader.finish()
 
 
-class _Reader:
+class _ConditionReader:
     """A parser that reads the header part by part."""
 
     def __init__(self) -> None:

@@ -54,13 +54,13 @@ class Conditions:
         """Raise PreconditionFailed unless one of the lists is true."""
         if not self.lists:
             return
-        states: dict[TreePath, _State] = {}
+        states: dict[TreePath, _ResourceState] = {}
         for part in self.lists:
             if await self._holds(part, access, states):
                 return
         raise PreconditionFailed
 
-    async def _holds(self, part: ConditionList, access: PathAccess, states: dict[TreePath, _State]) -> bool:
+    async def _holds(self, part: ConditionList, access: PathAccess, states: dict[TreePath, _ResourceState]) -> bool:
         if part.resource:
             other = self._resolve(part.resource, access)
             if other is None:
@@ -85,16 +85,16 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _ResourceState:
     """Return the values that conditions compare: the validator of a file, and the caller's tokens on it."""
 
     etag: str
     tokens: frozenset[str]
 
 
-async def _read_state(access: PathAccess) -> _State:
+async def _read_state(access: PathAccess) -> _ResourceState:
     own = [held.lock for held in await find_covering(access) if held.lock.user_id == access.caller.user.id]
-    return _State(await _find_etag(access), frozenset(lock.token for lock in own))
+    return _ResourceState(await _find_etag(access), frozenset(lock.token for lock in own))
 
 
 async def _find_etag(access: PathAccess) -> str:

@@ -31,7 +31,7 @@ async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Render
     `prefix`: the address of the caller's root, without a trailing slash.
     """
     entry = await entries.stat(access)
-    walk = _Walk(prefix, renderer, str(access.path.below(access.base)), access)
+    walk = _TreeWalk(prefix, renderer, str(access.path.below(access.base)), access)
     own = await walk.make_own(entry)
     if depth == "0" or not entry.is_dir:
         return _enclose(own, None)
@@ -63,7 +63,7 @@ class _FolderLock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _FolderValues:
     """The locks and properties of all entries of a folder, read together."""
 
     mount: Mount | None  # the storage that holds them
@@ -82,7 +82,7 @@ class _Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _TreeWalk:
     prefix: str
     renderer: Renderer
     root: str
@@ -125,7 +125,7 @@ class _Walk:
                 except (EntryNotFound, NotSupported):
                     pass  # removed meanwhile, or not a folder any more
 
-    async def _open(self, access: PathAccess) -> _Folder:
+    async def _open(self, access: PathAccess) -> _FolderValues:
         renderer = self.renderer
         mount: Mount | None = None
         dead: dict[str, Values] | None = {}
@@ -139,9 +139,9 @@ class _Walk:
         own = await find_on_entries(access) if renderer.needs_locks else {}
         driver = None if mount is None else mount.driver
         has_validators = driver is None or not driver.config.direct_lookup
-        return _Folder(mount, access, dead, covering, own, has_validators)
+        return _FolderValues(mount, access, dead, covering, own, has_validators)
 
-    async def _render(self, folder: _Folder, start: str, batch: Sequence[Entry]) -> AsyncIterator[str]:
+    async def _render(self, folder: _FolderValues, start: str, batch: Sequence[Entry]) -> AsyncIterator[str]:
         """Yield the answers of a batch of entries, in pieces of about PIECE_CHARACTERS."""
         dead = folder.dead
         if dead is None and folder.mount is not None:

@@ -20,7 +20,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
-from mangrove.protocols.sessions import Session
+from mangrove.protocols.sessions import ProtocolSession
 from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
@@ -48,7 +48,7 @@ class DavRequest:
     `password`: for folders that have one, which guests send as their own; `right`: the right that the method declares.
     """
 
-    session: Session
+    session: ProtocolSession
     password: str
     right: Right
     conditions: Conditions
@@ -144,7 +144,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CopyOutcome:
     """The result of a COPY or MOVE.
 
     `is_new`: nothing was at the destination before; not `is_done`: it continues as a task.
@@ -154,7 +154,7 @@ class Outcome:
     is_done: bool = True
 
 
-async def copy(dav: DavRequest, transfer: Transfer) -> Outcome:
+async def copy(dav: DavRequest, transfer: Transfer) -> CopyOutcome:
     """Copy to another path: within the request, or between two storages by a task that it waits for."""
     source = await dav.at(transfer.path)
     entry = await entries.stat(source)
@@ -162,12 +162,12 @@ async def copy(dav: DavRequest, transfer: Transfer) -> Outcome:
     if entry.is_dir and transfer.is_shallow:
         await strict_operations.mkdir(await dav.at(transfer.destination, Right.WRITE))
         await _copy_properties(dav, source, target, is_deep=False)
-        return Outcome(is_new)
+        return CopyOutcome(is_new)
     tasks = await submit.transfer(TransferRequest.of_entry(Right.COPY, source, target, transfer.overwrite))
     is_done = await _wait(tasks, transfer.seconds)
     if is_done:
         await _copy_properties(dav, source, target)
-    return Outcome(is_new, is_done)
+    return CopyOutcome(is_new, is_done)
 
 
 async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
@@ -176,7 +176,7 @@ async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
     return not tasks or await submit.wait(tasks[0], seconds)  # there is only one task per entry
 
 
-async def move(dav: DavRequest, transfer: Transfer) -> Outcome:
+async def move(dav: DavRequest, transfer: Transfer) -> CopyOutcome:
     """Move to another path, as `copy`. In one folder it needs the right to rename, else the right to move."""
     is_same_folder = (await dav.at(transfer.path)).path.parent == (await dav.at(transfer.destination)).path.parent
     dav = replace(dav, right=Right.RENAME if is_same_folder else Right.MOVE)
@@ -196,7 +196,7 @@ async def move(dav: DavRequest, transfer: Transfer) -> Outcome:
     if is_done:
         await forget(held)
         await _move_properties(source, target)
-    return Outcome(is_new, is_done)
+    return CopyOutcome(is_new, is_done)
 
 
 async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entry: Entry) -> tuple[PathAccess, bool]:

@@ -35,7 +35,7 @@ Item = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRow:
+class ListedTask:
     """A task in a list."""
 
     id: str
@@ -58,7 +58,7 @@ def list_rows(
     start: int = 0,
     page_size: int | None = None,
     since: float | None = None,
-) -> Iterator[TaskRow]:
+) -> Iterator[ListedTask]:
     """Yield the tasks of a kind of one owner (None: of all) from the position `start`, `page_size` per query.
 
     `since`, in seconds since the epoch, applies to finished tasks: only those that ended later.
@@ -78,7 +78,7 @@ def list_rows(
             anchors.add(name, PageAnchor(ordered, position, anchor.version))
         if position > start:
             view = load_view(item["view"]["S"])
-            yield TaskRow(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
+            yield ListedTask(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
 
 
 def count_unfinished(kind: str) -> int:

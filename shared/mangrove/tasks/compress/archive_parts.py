@@ -14,7 +14,7 @@ from mangrove.tasks.compress.declaration import CompressCursor, CompressSpec
 from mangrove.tasks.core import files, staging
 from mangrove.tasks.core.model import PartialFile
 from mangrove.tasks.core.partials import PartReceipts, begin_partial, drop_partial, find_receipts
-from mangrove.tasks.core.staging import Manifest, StagedPath
+from mangrove.tasks.core.staging import StagedList, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tree.operations.packing import PackedEntry
 
@@ -25,9 +25,9 @@ MAX_DIRECTORY_BYTES = 64 << 20  # of one part
 DIRECTORY_HEAD = b"\0"  # before the records, since S3 returns no range of an empty object
 
 
-def list_packed(task_id: str, count: int) -> Manifest[PackedEntry]:
+def list_packed(task_id: str, count: int) -> StagedList[PackedEntry]:
     """Return the list of the entries that a task packs."""
-    return Manifest(task_id, "packed", count, lambda row: PackedEntry(*row))
+    return StagedList(task_id, "packed", count, lambda row: PackedEntry(*row))
 
 
 async def find_archive(run: Run[CompressSpec, CompressCursor]) -> StagedPath:

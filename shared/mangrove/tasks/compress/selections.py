@@ -25,7 +25,7 @@ NO_RECORD_KEY = b""  # the context of the encrypted password; no attribute of a 
 
 
 @dataclass(kw_only=True)
-class Selection:
+class FolderSelection:
     """Some entries of a folder."""
 
     names: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Selection:
     """The name of the archive that a task makes in staging; "" for an archive that is made while it is sent."""
 
     @classmethod
-    def make(cls, names: list[str], password: str, archive: str = "") -> Selection:
+    def make(cls, names: list[str], password: str, archive: str = "") -> FolderSelection:
         """Return a selection with its password encrypted."""
         encrypted = b64encode(encrypt(password, NO_RECORD_KEY)).decode() if password else ""
         return cls(names=names, password=encrypted, archive=archive)
@@ -46,18 +46,18 @@ class Selection:
         return decrypt(b64decode(self.password), NO_RECORD_KEY) if self.password else ""
 
 
-async def store_selection(id: str, selection: Selection) -> None:
+async def store_selection(id: str, selection: FolderSelection) -> None:
     """Store a selection under a new id, or that of the task that packs it."""
     content = dump(selection)
     await staging.store(id, SELECTION, stream(content), Upload(len(content), time.time()))
 
 
-async def load_selection(id: str) -> Selection:
+async def load_selection(id: str) -> FolderSelection:
     """Return a stored selection. Raise ResourceNotFound if it does not exist any more."""
     if not _ID.fullmatch(id):
         raise ResourceNotFound("the link has ended")
     path = StagedPath(await staging.driver(), staging.get_path(id, SELECTION))
     try:
-        return parse(Selection, await files.read_whole(path, MAX_SELECTION_BYTES))
+        return parse(FolderSelection, await files.read_whole(path, MAX_SELECTION_BYTES))
     except (EntryNotFound, DecodeError):
         raise ResourceNotFound("the link has ended") from None

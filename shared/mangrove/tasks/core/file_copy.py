@@ -23,7 +23,7 @@ from mangrove.tasks.core.files import FilePath, TargetListing, have_same_bytes, 
 from mangrove.tasks.core.model import CopyCursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.partials import PartReceipts, StepEnded, begin_partial, drop_partial, find_receipts
 from mangrove.tasks.core.steps import Run
-from mangrove.tasks.core.verification import Stored, check_copy, look_at_copy
+from mangrove.tasks.core.verification import StoredCopy, check_copy, look_at_copy
 
 IN_FLIGHT_BYTES = 32 << 20  # of a file: the work that a killed worker may have to repeat
 PART_CONCURRENCY = 3
@@ -50,7 +50,7 @@ class Copied(NamedTuple):
 
     version: Entry
     """The source that was copied."""
-    stored: Stored | None
+    stored: StoredCopy | None
     """The file that was stored; None if the target existed before."""
     compared: bool = True
     """False if another file may be there, which was kept."""
@@ -89,7 +89,7 @@ async def _copy_version(
     if partial is not None and partial.path != target.path:
         partial = None
     if partial is not None and partial.stored is not None:
-        stored = Stored(partial.stored, version.size)
+        stored = StoredCopy(partial.stored, version.size)
     else:
         if partial is None and not mode.overwrite and await listing.find(target) is not None:
             if mode.keep_existing:
@@ -146,7 +146,7 @@ class FileCopy(Generic[SpecT, CopyCursorT]):
 
 async def _store(
     run: Run[SpecT, CopyCursorT], source: FilePath, target: FilePath, version: Entry, upload: Upload, verify: bool
-) -> Stored:
+) -> StoredCopy:
     """Copy a file with the first strategy that both storages support, the cheapest first."""
     async with AsyncExitStack() as stack:
         file = FileCopy(run, source, target, version, upload, verify, stack)
@@ -157,7 +157,7 @@ async def _store(
     raise NotSupported
 
 
-async def _copy_on_server(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+async def _copy_on_server(file: FileCopy[SpecT, CopyCursorT]) -> StoredCopy | None:
     """Let the storage copy the file itself: within itself, or a small file from another storage that it can reach.
 
     Return None if it cannot.
@@ -172,7 +172,7 @@ async def _copy_on_server(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
     return await _copy_from(file, target, file.version.size)
 
 
-async def _copy_within(file: FileCopy[SpecT, CopyCursorT], driver: Driver) -> Stored | None:
+async def _copy_within(file: FileCopy[SpecT, CopyCursorT], driver: Driver) -> StoredCopy | None:
     source, target, upload = file.source, file.target, file.upload
     async with lock_names([target]):
         try:
@@ -183,7 +183,7 @@ async def _copy_within(file: FileCopy[SpecT, CopyCursorT], driver: Driver) -> St
         return await look_at_copy(target, file.version)
 
 
-async def _copy_from(file: FileCopy[SpecT, CopyCursorT], driver: Driver, size: int) -> Stored | None:
+async def _copy_from(file: FileCopy[SpecT, CopyCursorT], driver: Driver, size: int) -> StoredCopy | None:
     source, target, upload, version = file.source, file.target, file.upload, file.version
     request = CopyRequest(
         source.path, target.path, size, version.modified, upload.overwrite, version.etag, upload.durable
@@ -199,7 +199,7 @@ async def _copy_from(file: FileCopy[SpecT, CopyCursorT], driver: Driver, size: i
     return await look_at_copy(target, version)
 
 
-async def _copy_in_parts(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+async def _copy_in_parts(file: FileCopy[SpecT, CopyCursorT]) -> StoredCopy | None:
     """Copy a large file part by part. Receipts record the stored parts, so that the next worker continues there.
 
     Return None if the target does not support parts.
@@ -310,7 +310,7 @@ async def _count_bytes(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def _finish_parts(
     file: FileCopy[SpecT, CopyCursorT], driver: Driver, partial: PartialFile, receipts: Sequence[str]
-) -> Stored:
+) -> StoredCopy:
     """Assemble the file from its parts, unless a worker that died has done so."""
     source, target, upload = file.source, file.target, file.upload
     by_storage = driver.plan_part_copies(source.driver)[0] > 0
@@ -327,12 +327,12 @@ async def _finish_parts(
         await _sync(target, upload.durable)
         entry, compared = await target.driver.stat(target.path), True
     pass_checkpoint("copy.finished")
-    stored = Stored(SourceVersion.of(entry), upload.size, by_storage, compared=compared)
+    stored = StoredCopy(SourceVersion.of(entry), upload.size, by_storage, compared=compared)
     partial.stored = stored.version
     return stored
 
 
-async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> StoredCopy | None:
     """Read and write the file in one pass. Return None if the target does not support files of this size."""
     source, target, version = file.source, file.target, file.version
     if not target.driver.capabilities.write:
@@ -356,4 +356,4 @@ async def _copy_as_stream(file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
         entry = await target.driver.write(target.path, pass_on(throttle.limit_server_upload(body)), file.upload)
     pass_checkpoint("copy.whole")
     expected_size = size if version.size is None else version.size
-    return Stored(SourceVersion.of(entry), expected_size, md5=digest.hexdigest() if file.verify else "")
+    return StoredCopy(SourceVersion.of(entry), expected_size, md5=digest.hexdigest() if file.verify else "")

@@ -12,7 +12,7 @@ from mangrove.drivers.base import Driver, Entry
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.files import FilePath
 from mangrove.tasks.core.model import SpecT, WalkCursor
-from mangrove.tasks.core.staging import Manifest
+from mangrove.tasks.core.staging import StagedList
 from mangrove.tasks.core.steps import Run
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
@@ -24,7 +24,7 @@ Walk = Callable[[str, str], AsyncGenerator[str, None]]
 
 
 async def walk_folders(
-    run: Run[SpecT, WalkCursorT], folders: Manifest[str], walk: Walk, count: Callable[[], None]
+    run: Run[SpecT, WalkCursorT], folders: StagedList[str], walk: Walk, count: Callable[[], None]
 ) -> bool:
     """Continue through a list of folders, which the walk extends. Call `count` after each page.
 

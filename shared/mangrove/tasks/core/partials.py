@@ -27,7 +27,7 @@ from mangrove.records.store.encryption import decrypt, encrypt
 from mangrove.tasks.core import files, staging
 from mangrove.tasks.core.files import FilePath
 from mangrove.tasks.core.model import Cursor, CursorT, PartialFile, SpecT
-from mangrove.tasks.core.staging import Manifest, ManifestLost, StagedPath
+from mangrove.tasks.core.staging import ManifestLost, StagedList, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount, StoragePath
@@ -43,7 +43,7 @@ class StepEnded(Exception):
 
 
 @dataclass(kw_only=True)
-class StorageRecord:
+class StorageData:
     """The data that reaches a storage without its record."""
 
     id: int
@@ -52,9 +52,9 @@ class StorageRecord:
     """As in `records.storages.Storage`."""
 
 
-def _describe(mount: Mount) -> StorageRecord:
+def _describe(mount: Mount) -> StorageData:
     storage = mount.storage
-    return StorageRecord(id=storage.id, driver=storage.driver, addition=storage.addition)
+    return StorageData(id=storage.id, driver=storage.driver, addition=storage.addition)
 
 
 def remember_storage(mount: Mount) -> str:
@@ -62,8 +62,8 @@ def remember_storage(mount: Mount) -> str:
     return b64encode(encrypt(dump(_describe(mount)).decode(), NO_RECORD_KEY)).decode()
 
 
-def _unseal(storage: str) -> StorageRecord:
-    return parse(StorageRecord, decrypt(b64decode(storage), NO_RECORD_KEY))
+def _unseal(storage: str) -> StorageData:
+    return parse(StorageData, decrypt(b64decode(storage), NO_RECORD_KEY))
 
 
 @asynccontextmanager
@@ -224,7 +224,7 @@ class PartReceipts:
         self._cursor = cursor
         self._partial = partial
         self._texts: dict[int, str] = {}
-        self._rows = Manifest(
+        self._rows = StagedList(
             _get_folder(task_id), partial.key, partial.receipt_count, lambda row: NumberedReceipt(*row)
         )
 

@@ -25,7 +25,7 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import runs
-from mangrove.records.tasks.lists import TaskRow
+from mangrove.records.tasks.lists import ListedTask
 from mangrove.records.tasks.model import NewTask, Task, TaskView
 from mangrove.records.tasks.ordering import parse_end
 from mangrove.records.users import User
@@ -173,7 +173,7 @@ def make_view(
     )
 
 
-def view(row: TaskRow | Task) -> TaskView:
+def view(row: ListedTask | Task) -> TaskView:
     """Return what clients see of a task."""
     if row.cancel and row.view.end_time is None:
         return replace(row.view, state=State.CANCELING)
@@ -217,7 +217,7 @@ def _may_see(task: Task, kind: str, caller: Caller) -> bool:
     return not task.done or parse_end(task.view.end_time) > time.time() - _get_retention()
 
 
-def _is_requested_by(row: TaskRow | Task, caller: Caller) -> bool:
+def _is_requested_by(row: ListedTask | Task, caller: Caller) -> bool:
     return row.owner == caller.user.id and caller.token_id in (0, row.view.token)
 
 

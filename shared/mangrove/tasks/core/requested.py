@@ -7,7 +7,7 @@ from dataclasses import replace
 from mangrove.core.problems import Problem, StorageProblem
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.model import ListProgress, ManifestEntry
-from mangrove.tasks.core.staging import ListLost, Manifest, ManifestLost
+from mangrove.tasks.core.staging import ListLost, ManifestLost, StagedList
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
 
 
@@ -52,8 +52,8 @@ class RequestedRows:
             raise StorageProblem(f"{self.progress.failed_count} of {self.progress.row_count} items failed: {errors}")
 
 
-def _open_failed(task_id: str, round: int, count: int) -> Manifest[ManifestEntry]:
-    return Manifest(task_id, f"failed-{round}", count, staging.parse_entry)
+def _open_failed(task_id: str, round: int, count: int) -> StagedList[ManifestEntry]:
+    return StagedList(task_id, f"failed-{round}", count, staging.parse_entry)
 
 
 def continue_rows(progress: ListProgress, count: int) -> ListProgress:

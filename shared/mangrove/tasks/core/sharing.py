@@ -16,7 +16,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.leases import HeldTask
 from mangrove.tasks.core.model import CursorT, Schema, SpecT
-from mangrove.tasks.core.staging import Manifest, ManifestLost
+from mangrove.tasks.core.staging import ManifestLost, StagedList
 from mangrove.tasks.core.steps import Cancelled, Run
 
 MAX_FRUITLESS_ROUNDS = 3  # after which a task fails
@@ -69,8 +69,8 @@ async def work_on(work: PartWork, id: str, round: int, number: int, seconds: flo
         return False
 
 
-def _open_report(task_id: str, name: str, count: int) -> Manifest[dict[str, Any]]:
-    return Manifest(task_id, name, count, dict)
+def _open_report(task_id: str, name: str, count: int) -> StagedList[dict[str, Any]]:
+    return StagedList(task_id, name, count, dict)
 
 
 async def find_report(task_id: str, name: str) -> dict[str, Any] | None:

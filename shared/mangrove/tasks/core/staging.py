@@ -1,6 +1,6 @@
 """Staging: the bytes and lists that a task keeps until it ends. It is a folder of the data directory, or a bucket.
 
-A list (`Manifest`) has any length. It is appended to, read from any row on, and never in memory as a whole.
+A list (`StagedList`) has any length. It is appended to, read from any row on, and never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class ListLost(Problem):
 Row = TypeVar("Row")
 
 
-class Manifest(Generic[Row]):
+class StagedList(Generic[Row]):
     """The rows of a list; `parse` makes a row of its JSON value.
 
     `count` is the number of stored rows that belong to the list. Rows beyond it, of a worker that died before it saved
@@ -169,7 +169,7 @@ class Manifest(Generic[Row]):
         if self.count % ROWS_PER_FILE == 0:
             await self.flush()
 
-    async def extend(self, rows: Manifest[Row], start: int = 0) -> None:
+    async def extend(self, rows: StagedList[Row], start: int = 0) -> None:
         """Append the rows of another list, from `start` on."""
         while batch := await rows.read_rows(start):
             start += len(batch)
@@ -224,7 +224,7 @@ class Manifest(Generic[Row]):
         return (await self._read_file(start // ROWS_PER_FILE))[start - begin : self.count - begin]
 
 
-class OnlyEntry(Manifest[ManifestEntry]):
+class OnlyEntry(StagedList[ManifestEntry]):
     """The list of a transfer of one file, which is in its cursor: nothing is stored."""
 
     def __init__(self, entry: ManifestEntry, count: int) -> None:
@@ -242,18 +242,18 @@ def parse_entry(row: Any) -> ManifestEntry:
 
 def open_entries(
     task_id: str, round: int, count: int, only_entry: ManifestEntry | None = None
-) -> Manifest[ManifestEntry]:
+) -> StagedList[ManifestEntry]:
     """Return the list of the entries that a transfer copies: all in round 0, then those that failed in the round
     before.
     """
     if only_entry is not None:
         return OnlyEntry(only_entry, count)
-    return Manifest(task_id, f"entries-{round}", count, parse_entry)
+    return StagedList(task_id, f"entries-{round}", count, parse_entry)
 
 
-def open_folders(task_id: str, count: int) -> Manifest[str]:
+def open_folders(task_id: str, count: int) -> StagedList[str]:
     """Return the list of the folders below the source of a task, each before its subfolders."""
-    return Manifest(task_id, "folders", count, str)
+    return StagedList(task_id, "folders", count, str)
 
 
 async def store_requested(task_id: str, entries: Iterable[ManifestEntry]) -> int:
@@ -284,6 +284,6 @@ async def read_target_paths(task_id: str, count: int) -> dict[str, str]:
     }
 
 
-def open_requested(task_id: str, count: int) -> Manifest[ManifestEntry]:
+def open_requested(task_id: str, count: int) -> StagedList[ManifestEntry]:
     """Return the list of a request."""
-    return Manifest(task_id, "names", count, parse_entry)
+    return StagedList(task_id, "names", count, parse_entry)

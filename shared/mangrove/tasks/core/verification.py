@@ -16,7 +16,7 @@ from mangrove.tasks.core.steps import Run
 DIFFERENT_BYTES = "the target's bytes differ from the source's"
 
 
-class Stored(NamedTuple):
+class StoredCopy(NamedTuple):
     """A file that a copy has stored."""
 
     version: SourceVersion
@@ -33,7 +33,7 @@ class Stored(NamedTuple):
 
 
 async def _find_difference(
-    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: Stored, verify: bool
+    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: StoredCopy, verify: bool
 ) -> str:
     """Return the difference between the target and the source, "" if there is none.
 
@@ -56,7 +56,7 @@ async def _find_difference(
 
 
 async def check_copy(
-    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: Stored, *, verify: bool
+    run: Run[SpecT, CursorT], source: FilePath, version: Entry, target: FilePath, stored: StoredCopy, *, verify: bool
 ) -> None:
     """Raise StorageProblem if a target differs from its source, and remove it; EntryChanged if the source has
     changed."""
@@ -77,7 +77,7 @@ async def _compare_checksums(source: FilePath, target: FilePath) -> bool | None:
     return all(source_sums[kind] == target_sums[kind] for kind in kinds) if kinds else None
 
 
-async def _is_proven(source: FilePath, target: FilePath, stored: Stored) -> bool:
+async def _is_proven(source: FilePath, target: FilePath, stored: StoredCopy) -> bool:
     """True if the storages guarantee the bytes: the target those that it was sent, and the source those that were read.
 
     A storage checks a file that is read as a whole; of ranges, only those of this computer are safe. A server with
@@ -119,7 +119,7 @@ async def _compare_blocks(
     return True
 
 
-async def look_at_copy(target: FilePath, version: Entry) -> Stored:
+async def look_at_copy(target: FilePath, version: Entry) -> StoredCopy:
     """Return the entry at the target if it is the copy of `version` that the storage made itself, else None.
 
     A copy has the time or the etag of its source, or the etag of an S3 object that was uploaded in one part. Any other
@@ -128,7 +128,7 @@ async def look_at_copy(target: FilePath, version: Entry) -> Stored:
     present = await target.driver.stat(target.path)
     tags = {version.etag, _make_part_tag(version.etag)} - {""}
     is_ours = present.size == version.size and (present.modified == version.modified or present.etag in tags)
-    return Stored(SourceVersion.of(present), version.size, by_storage=True, is_ours=is_ours)
+    return StoredCopy(SourceVersion.of(present), version.size, by_storage=True, is_ours=is_ours)
 
 
 def _make_part_tag(etag: str) -> str:
@@ -139,7 +139,7 @@ def _make_part_tag(etag: str) -> str:
         return ""
 
 
-async def withdraw(target: FilePath, stored: Stored) -> None:
+async def withdraw(target: FilePath, stored: StoredCopy) -> None:
     """Remove a stored file that must not stay, unless another file is there now."""
     present = await files.find(target)
     try:

@@ -21,7 +21,7 @@ from mangrove.tasks.download.fetching import DownloadRun, fetch_on, get_stage, l
 from mangrove.tasks.download.listed import begin_list, clean_list, fetch_list
 from mangrove.tasks.download.results import chain_transfer, resolve_target
 from mangrove.tools import registry
-from mangrove.tools.base import Status, Tool
+from mangrove.tools.base import DownloadStatus, DownloadTool
 from mangrove.tools.registry import SIMPLE_HTTP
 
 STEP_SECONDS = 60.0  # in the standalone service; long, since every step is a request to the server
@@ -69,7 +69,7 @@ async def poll(run: DownloadRun) -> bool:
     return False
 
 
-async def _get_tool(name: str) -> Tool:
+async def _get_tool(name: str) -> DownloadTool:
     return registry.make_tool(name, (await configuration.get()).settings)
 
 
@@ -103,7 +103,7 @@ def _wait(run: DownloadRun) -> bool:
     return True
 
 
-async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
+async def _finish_tool(run: DownloadRun, tool: DownloadTool, status: DownloadStatus) -> bool:
     """Enqueue the transfer of complete files. They stay in place while the tool still uploads them to others."""
     cursor = run.cursor
     if status.seeds_forever:

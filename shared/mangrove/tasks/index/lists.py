@@ -11,7 +11,7 @@ from mangrove.core.problems import StorageProblem
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.tasks.core import sharing
-from mangrove.tasks.core.staging import Manifest as Rows
+from mangrove.tasks.core.staging import StagedList as Rows
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
 

@@ -19,7 +19,7 @@ from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import folding
 from mangrove.search.database import DamagedSegment
 from mangrove.search.folding import Folded, Fresh
-from mangrove.search.segments import Manifest, Segments
+from mangrove.search.segments import IndexManifest, Segments
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.model import State
 from mangrove.tasks.index.indexing import save_progress
@@ -66,7 +66,7 @@ def _bound_changes(storage_id: int) -> None:
         index_changes.add(IndexChange(storage_id, ChangeKind.READ, "/", True))
 
 
-async def _commit(run: IndexRun) -> Manifest:
+async def _commit(run: IndexRun) -> IndexManifest:
     """Replace the index, unless a worker that died has done so."""
     present = await get_store().read_manifest(run.spec.storage_id)
     if present is not None and present.began == run.cursor.began and not present.partial:
@@ -82,7 +82,7 @@ async def _commit(run: IndexRun) -> Manifest:
         raise
 
 
-async def _swap(run: IndexRun) -> Manifest:
+async def _swap(run: IndexRun) -> IndexManifest:
     storage_id, cursor, store = run.spec.storage_id, run.cursor, get_store()
     unread = await read_all(open_failed(run, cursor.failed_count)) if cursor.is_whole else None
     base = await open_base(run) if unread is None else await store.open(storage_id) if unread else None
@@ -90,7 +90,7 @@ async def _swap(run: IndexRun) -> Manifest:
     for file in folded.fresh:
         await store.store(storage_id, file)
     pass_checkpoint("index.folded")
-    manifest = Manifest(
+    manifest = IndexManifest(
         names=folded.names, folders=folded.folders, count=folded.count, folder_count=folded.folder_count,
         began=cursor.began, finished=datetime.now(UTC).isoformat().replace("+00:00", "Z"), merged=cursor.merged,
     )  # fmt: skip

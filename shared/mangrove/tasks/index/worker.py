@@ -24,7 +24,7 @@ from mangrove.core.problems import StorageProblem
 from mangrove.records import index_changes
 from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind
 from mangrove.records.tasks import model as records
-from mangrove.search.segments import Manifest
+from mangrove.search.segments import IndexManifest
 from mangrove.tasks.core import sharing
 from mangrove.tasks.core.sharing import PART_SECONDS, PartRun
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, Cancelled
@@ -136,7 +136,7 @@ async def _publish(run: IndexRun) -> None:
         return
     manifest = await store.read_manifest(run.spec.storage_id)
     if manifest is None or manifest.partial:
-        partial = Manifest(
+        partial = IndexManifest(
             names=cursor.files, folders=cursor.folder_files, count=cursor.count, folder_count=cursor.position,
             began=cursor.began, finished="", partial=True,
         )  # fmt: skip

@@ -33,7 +33,7 @@ from mangrove.tasks.transfer import small_files
 from mangrove.tasks.transfer.step import TransferStep, open_entries
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-from mangrove.tree.operations.journal import Change, Touched
+from mangrove.tree.operations.journal import StorageChange, Touched
 
 MAX_SMALL_BYTES = 4 << 20  # of a file that is copied together with others
 LOOKUP_CONCURRENCY = 16  # files per batch
@@ -98,7 +98,7 @@ def split_batches(rows: Sequence[ManifestEntry], max_files: int) -> list[list[Ma
     return batches
 
 
-def _begin_change(step: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
+def _begin_change(step: TransferStep, batch: Sequence[ManifestEntry]) -> StorageChange:
     """Return the change of a batch: of the target folders of its files and, for a move, of the source.
 
     `makedirs` records the folders that are made, and `_record_results` the files.
@@ -130,7 +130,11 @@ def _find_source_folders(step: TransferStep, batch: Sequence[ManifestEntry]) -> 
 
 
 def _record_results(
-    step: TransferStep, change: Change, batch: Sequence[ManifestEntry], results: Sequence[Problem | None], done: int
+    step: TransferStep,
+    change: StorageChange,
+    batch: Sequence[ManifestEntry],
+    results: Sequence[Problem | None],
+    done: int,
 ) -> None:
     """Record in the change the results of the files of a batch; `results` are those of the first `done`."""
     source = step.route.source
@@ -148,7 +152,7 @@ def _record_results(
             change.remove(moved) if is_copied else change.put(moved)
 
 
-async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: Change) -> int:
+async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: StorageChange) -> int:
     """Copy a batch, at least its first entry. Return the number of finished entries when the step is over.
 
     An entry that fails is recorded, and the others continue. It is recorded before the cursor advances, since the next

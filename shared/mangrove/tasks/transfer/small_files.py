@@ -29,7 +29,7 @@ from mangrove.drivers.taken import find_taken
 from mangrove.tasks.core.file_copy import Copied
 from mangrove.tasks.core.files import lock_names
 from mangrove.tasks.core.model import ManifestEntry, SourceVersion
-from mangrove.tasks.core.verification import Stored
+from mangrove.tasks.core.verification import StoredCopy
 from mangrove.tasks.transfer.step import TransferStep
 from mangrove.tree.mounts import StoragePath
 
@@ -139,4 +139,4 @@ async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index
     step.run.begin_item(target.path.name)
     step.run.end_item()
     md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if mode.verify else ""
-    results[index] = Copied(version, Stored(SourceVersion.of(entry), version.size, md5=md5))
+    results[index] = Copied(version, StoredCopy(SourceVersion.of(entry), version.size, md5=md5))

@@ -19,7 +19,7 @@ from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.files import FilePath, TargetListing
 from mangrove.tasks.core.model import ManifestEntry
 from mangrove.tasks.core.registry import KINDS
-from mangrove.tasks.core.staging import Manifest, StagedPath
+from mangrove.tasks.core.staging import StagedList, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
 from mangrove.tree.access import PathAccess
@@ -153,7 +153,7 @@ class TransferStep:
 
     run: TransferRun
     route: TransferRoute
-    failed: Manifest[ManifestEntry]
+    failed: StagedList[ManifestEntry]
     """The entries that failed in this round."""
     listing: TargetListing
     mode: CopyMode
@@ -189,17 +189,17 @@ async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
     return TransferStep(run, route, open_failed(run, run.cursor), TargetListing(driver), mode, is_direct, limiter)
 
 
-def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
+def open_entries(run: TransferRun, round: int, count: int) -> StagedList[ManifestEntry]:
     """Return the list of the entries that are copied in a round."""
     return staging.open_entries(run.task.id, round, count, run.cursor.only_entry)
 
 
-def open_failed(run: TransferRun, cursor: TransferCursor) -> Manifest[ManifestEntry]:
+def open_failed(run: TransferRun, cursor: TransferCursor) -> StagedList[ManifestEntry]:
     """Return the list of the entries that failed, for the next round; of a part if `cursor` is that of a part."""
     if cursor.part is None:
         return staging.open_entries(run.task.id, cursor.round + 1, cursor.failed_count, cursor.only_entry)
     name = make_part_name("failed", cursor, cursor.part)
-    return Manifest(run.task.id, name, cursor.failed_count, staging.parse_entry)
+    return StagedList(run.task.id, name, cursor.failed_count, staging.parse_entry)
 
 
 def make_part_name(word: str, cursor: TransferCursor, number: int) -> str:

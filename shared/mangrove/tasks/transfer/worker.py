@@ -21,7 +21,7 @@ from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folder
 from mangrove.tasks.core.model import DELETE_POLICIES, ManifestEntry, State
 from mangrove.tasks.core.partials import drop_receipts
 from mangrove.tasks.core.registry import KINDS
-from mangrove.tasks.core.staging import Manifest, ManifestLost
+from mangrove.tasks.core.staging import ManifestLost, StagedList
 from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS
 from mangrove.tasks.transfer import parts
 from mangrove.tasks.transfer.batches import copy_entries
@@ -98,8 +98,8 @@ class Lists:
     """The lists that a plan writes."""
 
     run: TransferRun
-    entries: Manifest[ManifestEntry]
-    folders: Manifest[str]
+    entries: StagedList[ManifestEntry]
+    folders: StagedList[str]
     total: int
     """Bytes, as far as sizes are known."""
     saved: float = field(default_factory=time.monotonic)

@@ -23,7 +23,7 @@ from mangrove.tasks.core import files, model, queue
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
+from mangrove.tasks.upload.multipart import ChunksInFlight, UploadProgress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
@@ -95,7 +95,7 @@ async def _mark_completing(session: Session) -> None:
         raise BadRequest(session.explain_end())
 
 
-def _check_complete(progress: Progress) -> None:
+def _check_complete(progress: UploadProgress) -> None:
     session = progress.session
     stored = {part.number for part in progress.parts}
     missing = [number - 1 for number in range(1, session.chunk_count + 1) if number not in stored]

@@ -121,7 +121,7 @@ class NewUpload:
     """Bytes that the client prefers; None for any size."""
 
 
-class Progress(NamedTuple):
+class UploadProgress(NamedTuple):
     """A session, and the parts that are stored."""
 
     session: Session
@@ -136,7 +136,7 @@ def require_enabled(settings: Settings) -> None:
         raise AccessDenied("multipart upload is disabled")
 
 
-async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
+async def begin(access: PathAccess, new: NewUpload) -> tuple[UploadProgress, bool]:
     """Return a session for a file, and True if it existed before. Everything that can be refused is refused here."""
     await uploads.refuse_form(access)
     if access.share is not None:
@@ -155,7 +155,7 @@ async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
     return await look(session), False
 
 
-async def _begin_shared(access: PathAccess, new: NewUpload) -> Progress:
+async def _begin_shared(access: PathAccess, new: NewUpload) -> UploadProgress:
     """Return a new session of a visitor, who resumes it by its id."""
     access = await shared_uploads.choose_target(access, new.upload.size or 0)
     session = await _make_session(access, *await uploads.prepare(access, new.overwrite), new)
@@ -169,7 +169,7 @@ async def _begin_shared(access: PathAccess, new: NewUpload) -> Progress:
     return await look(session)
 
 
-async def _resume(session: Session, new: NewUpload) -> Progress:
+async def _resume(session: Session, new: NewUpload) -> UploadProgress:
     if session.facts.overwrite != new.overwrite:
         session.facts.overwrite = new.overwrite
         await session.save()
@@ -218,20 +218,20 @@ def plan_chunk_size(size: int, preferred: int | None, limit: int, is_direct: boo
     return length
 
 
-async def look(session: Session) -> Progress:
+async def look(session: Session) -> UploadProgress:
     """Return a session with its stored parts. A session whose parts are lost fails."""
     if not session.state.is_open:
-        return Progress(session, [], False)
+        return UploadProgress(session, [], False)
     driver, _ = await session.open_storage()
     try:
-        return Progress(session, await session.list_parts(), driver.offers_direct_uploads)
+        return UploadProgress(session, await session.list_parts(), driver.offers_direct_uploads)
     except EntryNotFound:
         if session.state is SessionState.RECEIVING:
             await session.fail("the parts stored so far are gone")
-        return Progress(session, [], driver.offers_direct_uploads)
+        return UploadProgress(session, [], driver.offers_direct_uploads)
 
 
-async def find(access: PathAccess, size: int) -> Progress | None:
+async def find(access: PathAccess, size: int) -> UploadProgress | None:
     """Return the newest session of the caller for a path and a size that has not ended."""
     sessions = await find_open(access.caller, access.path, size)
     return await look(sessions[0]) if sessions else None
@@ -256,7 +256,9 @@ def _require_receiving(session: Session) -> None:
         raise BadRequest(session.explain_end())
 
 
-async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> Progress:
+async def write_chunk(
+    caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str
+) -> UploadProgress:
     """Store the chunk `index` (from 0). Return the parts that are stored then, as far as this process knows.
 
     The body must have the size of the chunk and, unless `crc32` is "", that CRC-32. An upload that is being completed
@@ -279,7 +281,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
             await finish_despite_cancel(session.write_part(number, content))
     driver, _ = await session.open_storage()
-    return Progress(session, await _add_known_part(session, number), driver.offers_direct_uploads)
+    return UploadProgress(session, await _add_known_part(session, number), driver.offers_direct_uploads)
 
 
 def _name_sender(caller: Caller) -> Hashable:
@@ -287,13 +289,13 @@ def _name_sender(caller: Caller) -> Hashable:
     return find_client(caller.source) if caller.is_guest else caller.user.id
 
 
-async def _show_whole(caller: Caller, session: Session) -> Progress:
+async def _show_whole(caller: Caller, session: Session) -> UploadProgress:
     """Return the progress of a session whose chunks have all arrived."""
     await authorize(caller, session, "")
     numbers = range(1, session.chunk_count + 1)
     driver, _ = await session.open_storage()
     parts = [StoredPart(number, session.get_size_of(number), "") for number in numbers]
-    return Progress(session, parts, driver.offers_direct_uploads)
+    return UploadProgress(session, parts, driver.offers_direct_uploads)
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:

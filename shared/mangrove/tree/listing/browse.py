@@ -31,9 +31,9 @@ from mangrove.tree.listing.columns import Columns, Selection
 from mangrove.tree.listing.folder import CachedFolder, View, encode_in_thread
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, listings
 from mangrove.tree.listing.lookups import look_up, look_up_with_related
-from mangrove.tree.listing.orders import Order, cut_page
+from mangrove.tree.listing.orders import SortOrder, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
-from mangrove.tree.listing.rows import MountFolders, Rows, encode_rows, join_rows
+from mangrove.tree.listing.rows import MountFolders, PendingRows, encode_rows, join_rows
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import links
 
@@ -59,11 +59,11 @@ class PageRequest:
         start = min((max(self.page, 1) - 1) * self.per_page, total)
         return start, min(start + self.per_page, total)
 
-    def find_order(self, storage: Storage | None) -> Order | None:
+    def find_order(self, storage: Storage | None) -> SortOrder | None:
         """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
         is_back = storage is not None and storage.extract_folder == "back"
         folders = self.extract_folder or ("back" if is_back else "front")
-        return Order(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
+        return SortOrder(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
 
 
 async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
@@ -101,12 +101,12 @@ async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, b
     }
 
 
-Page = tuple[orjson.Fragment | Rows, int]
+Page = tuple[orjson.Fragment | PendingRows, int]
 """Return the rows, and the total."""
 
 
 async def _get_merged_page(
-    access: PathAccess, view: View, virtual: dict[str, Mount], request: PageRequest, order: Order | None
+    access: PathAccess, view: View, virtual: dict[str, Mount], request: PageRequest, order: SortOrder | None
 ) -> Page:
     """Return a page of the visible entries and the virtual folders.
 
@@ -148,11 +148,11 @@ async def _get_stored_page(
     return join_rows(*mount_rows, await encode_in_thread(encode, part.entries)), part.total + len(names)
 
 
-async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | Rows:
+async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
     """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent."""
     ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
     if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
-        return Rows(_stream(view, pieces))
+        return PendingRows(_stream(view, pieces))
     return join_rows(*[piece if isinstance(piece, bytes) else await view.get_rows(*piece) for piece in pieces])
 
 
@@ -174,7 +174,7 @@ async def _open_folder(
     request: PageRequest, refresh: bool, has_virtual: bool, storage_path: StoragePath
 ) -> tuple[CachedFolder | PagedFolder, StoragePath]:
     """Return the storage's listing, as much of it as the page requires."""
-    order = request.find_order(storage_path.mount.storage) or Order.of(storage_path.mount.storage)
+    order = request.find_order(storage_path.mount.storage) or SortOrder.of(storage_path.mount.storage)
     if 0 < request.per_page <= MAX_WHOLE_ROWS:
         in_pages = not has_virtual and order.is_of_storage
         return await listings().open(storage_path, in_pages=in_pages, refresh=refresh), storage_path
@@ -238,7 +238,7 @@ def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Probl
     return _explain_failure(problem, driver is not None and driver.config.direct_lookup)
 
 
-async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: Order | None) -> View:
+async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: SortOrder | None) -> View:
     signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
     thumbs = (base, access.share and access.share.key) if folder.has_thumbs else ""
@@ -293,7 +293,7 @@ def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
     return None
 
 
-async def _encode_related(access: PathAccess, entries: Selection | None) -> orjson.Fragment | Rows | None:
+async def _encode_related(access: PathAccess, entries: Selection | None) -> orjson.Fragment | PendingRows | None:
     """Encode the related entries that the caller may see."""
     if entries is None:
         return None
@@ -323,7 +323,7 @@ async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Ent
     return base + url if url.startswith("/") else url
 
 
-async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
+async def list_subfolders(access: PathAccess) -> orjson.Fragment | PendingRows:
     """Return the subfolders, as `{name, modified}`.
 
     A folder that its storage lists in pages is read in pages and not cached, because it may have many files.

@@ -16,7 +16,7 @@ from mangrove.core.concurrency import compute_pools
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
-from mangrove.tree.listing.orders import Order, sort
+from mangrove.tree.listing.orders import SortOrder, sort
 from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount
 
@@ -91,8 +91,8 @@ class CachedFolder:
         self.counted_weight = 0  # bytes that are counted in the cache
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
-        self._views: OrderedDict[tuple[Order, Hashable], View] = OrderedDict()
-        self._other_orders: OrderedDict[Order, Selection] = OrderedDict()
+        self._views: OrderedDict[tuple[SortOrder, Hashable], View] = OrderedDict()
+        self._other_orders: OrderedDict[SortOrder, Selection] = OrderedDict()
         self._lock = asyncio.Lock()
 
     @property
@@ -115,13 +115,13 @@ class CachedFolder:
         return self._by_name.find_range(encode_name(prefix))
 
     async def get_view(
-        self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: Order | None = None
+        self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: SortOrder | None = None
     ) -> View:
         """Return the view with the key, made at its first use from the entries that pass `test`.
 
         Beyond MAX_VIEWS, the least recently used view is dropped. `order`: None for that of the storage.
         """
-        order = order or Order.of(self.mount.storage)
+        order = order or SortOrder.of(self.mount.storage)
         async with self._lock:
             entries = await self._get_sorted(order)
             view = self._views.get((order, key))
@@ -133,9 +133,9 @@ class CachedFolder:
             self._views.move_to_end((order, key))
             return view
 
-    async def _get_sorted(self, order: Order) -> Selection:
+    async def _get_sorted(self, order: SortOrder) -> Selection:
         """Return all entries in an order, sorted at its first use."""
-        if order == Order.of(self.mount.storage):
+        if order == SortOrder.of(self.mount.storage):
             return self.entries
         if order not in self._other_orders:
             columns = self.entries.columns
@@ -157,7 +157,7 @@ async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, e
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """Return the listing of all entries that were read."""
-    entries = Selection(columns, await run_chunked(sort(columns, Order.of(mount.storage))))
+    entries = Selection(columns, await run_chunked(sort(columns, SortOrder.of(mount.storage))))
     by_name = await run_chunked(entries.sort_by_name())
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)
 

@@ -25,7 +25,7 @@ from mangrove.tree.listing.columns import (
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """An order.
 
     `by`: name, size, modified, or "" for the order of the storage's answer. `folders`: front, back, or "" for among the
@@ -38,7 +38,7 @@ class Order:
     ignores_case: bool = False
 
     @classmethod
-    def of(cls, storage: Storage) -> Order:
+    def of(cls, storage: Storage) -> SortOrder:
         """Return the order of a storage."""
         return cls(storage.order_by, storage.order_direction == "desc", storage.extract_folder)
 
@@ -58,7 +58,7 @@ class Order:
         return make_caseless_key(name) if self.ignores_case else make_natural_key(name)
 
 
-def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
+def sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
     """Sort the positions, in steps. The sort is stable."""
     positions: Positions = range(len(columns))
     if order.by == "name":
@@ -73,13 +73,13 @@ def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
     return positions
 
 
-async def sort_entries(entries: Sequence[Entry], order: Order) -> Selection:
+async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
     """Sort entries."""
     columns = await run_chunked(make_columns(entries))
     return Selection(columns, await run_chunked(sort(columns, order)))
 
 
-def find_folder_position(sorted_entries: Selection, order: Order, folder: Entry) -> int:
+def find_folder_position(sorted_entries: Selection, order: SortOrder, folder: Entry) -> int:
     """Return the number of sorted entries that come before one more folder."""
     columns, positions = sorted_entries.columns, sorted_entries.positions
     start, stop = 0, len(positions)

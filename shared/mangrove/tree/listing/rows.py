@@ -16,10 +16,10 @@ from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.columns import Selection
 from mangrove.tree.listing.folder import Encode
-from mangrove.tree.listing.orders import Order, find_folder_position
+from mangrove.tree.listing.orders import SortOrder, find_folder_position
 from mangrove.tree.mounts import Mount
 from mangrove.tree.operations import links
-from mangrove.tree.operations.links import Signer
+from mangrove.tree.operations.links import LinkSigner
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 FOLDER_CODE = 1
@@ -67,7 +67,7 @@ def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return orjson.dumps(list(rows), option=_OPTIONS)[1:-1]
 
 
-class Rows:
+class PendingRows:
     """Rows of an answer that remain to be encoded."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
@@ -79,17 +79,17 @@ def join_rows(*pieces: bytes) -> orjson.Fragment:
     return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
 
 
-def make_signer(access: PathAccess) -> Signer:
+def make_signer(access: PathAccess) -> LinkSigner:
     """Return the signer of links for this caller."""
     return links.make_signer(access.settings, access.caller.user.id)
 
 
-def make_folder_signer(access: PathAccess) -> Signer | None:
+def make_folder_signer(access: PathAccess) -> LinkSigner | None:
     """Return the signer of links in this folder; None if they carry no signature."""
     return make_signer(access) if access.signs_folder() else None
 
 
-def make_encoder(access: PathAccess, signer: Signer | None, base: str | None) -> Encode:
+def make_encoder(access: PathAccess, signer: LinkSigner | None, base: str | None) -> Encode:
     """Return the function that encodes entries of the folder.
 
     It signs them if there is a signer, and adds thumbnails if `base`, the service's address, is not None.
@@ -143,7 +143,7 @@ class MountFolders:
         return await asyncio.gather(*(_make_mount_row(access, *self._folders[number]) for number in numbers))
 
 
-async def place_folders(folders: dict[str, Mount], entries: Selection, order: Order | None) -> MountFolders:
+async def place_folders(folders: dict[str, Mount], entries: Selection, order: SortOrder | None) -> MountFolders:
     """Insert folders of mounts into sorted entries; append them if there is no order."""
     if order is None:
         return MountFolders(list(folders.items()), [len(entries)] * len(folders))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mangrove import archives
-from mangrove.archives import Archive, Limits, Member
+from mangrove.archives import Archive, ArchiveLimits, Member
 from mangrove.configuration.values import Settings
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
@@ -29,7 +29,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import PageRequest, get_content
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
-from mangrove.tree.listing.orders import Order, sort_entries
+from mangrove.tree.listing.orders import SortOrder, sort_entries
 from mangrove.tree.listing.rows import encode_rows, make_row
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import links
@@ -64,9 +64,9 @@ class _Node:
     children: dict[str, _Node] = field(default_factory=dict)  # of a folder, by name
 
 
-def make_limits(settings: Settings) -> Limits:
+def make_limits(settings: Settings) -> ArchiveLimits:
     """Return the limits of an archive from the settings."""
-    return Limits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
+    return ArchiveLimits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
 
 
 async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ async def list_folder(
         text = f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
         raise type(problem)(text) from None
     storage = storage_path.mount.storage
-    ordered = await sort_entries(entries, request.find_order(storage) or Order.of(storage))
+    ordered = await sort_entries(entries, request.find_order(storage) or SortOrder.of(storage))
     codes = access.settings.type_codes
     view = View(ordered, lambda entries: encode_rows(make_row(codes, entry) for entry in entries))
     return {"content": await get_content(view, request.indices(len(ordered))), "total": len(ordered)}
@@ -274,7 +274,7 @@ def _make_entry(name: str, member: Member, modified: float) -> Entry:
 
 async def _make_tree_rows(folder: _Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
     tree_rows = []
-    for entry in await sort_entries([node.entry for node in folder.children.values()], Order.of(storage)):
+    for entry in await sort_entries([node.entry for node in folder.children.values()], SortOrder.of(storage)):
         children = await _make_tree_rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
         tree_rows.append(make_row(codes, entry) | {"children": children or None})
     return tree_rows

@@ -1,6 +1,7 @@
 """Changes by this service: cached listings are dropped, and the log of the search index records them.
 
-Every change of a storage is made within a `Change`: `async with journal.move(source, target, …): await driver.move(…)`.
+Every change of a storage is made within a `StorageChange`:
+`async with journal.move(source, target, …): await driver.move(…)`.
 
 Before it, an intent records the folders in which something may change. If it cannot be written, RecordsUnavailable is
 raised and nothing is changed. After it, the log records the present entries. An intent serves all changes of this
@@ -43,7 +44,7 @@ class Touched(NamedTuple):
     deep: bool = False
 
 
-class Change:
+class StorageChange:
     """A change of a storage in progress."""
 
     def __init__(self, forget: Callable[[], None], touched: Collection[Touched], in_bulk: bool = False) -> None:
@@ -116,7 +117,7 @@ class Change:
             return reads
         return [Effect(effect.storage_path) for effect in self.effects]
 
-    async def __aenter__(self) -> Change:
+    async def __aenter__(self) -> StorageChange:
         await self.begin()
         return self
 
@@ -133,25 +134,25 @@ async def note(*changes: IndexChange) -> None:
         await runtime.get(ChangeLog).add(logged)
 
 
-def add(storage_path: StoragePath, entry: Entry | None = None) -> Change:
+def add(storage_path: StoragePath, entry: Entry | None = None) -> StorageChange:
     """Return the change of a new, replaced or removed file or empty folder, in an existing folder."""
-    change = Change(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
+    change = StorageChange(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
     change.put(storage_path, entry)
     return change
 
 
-def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bulk: bool) -> Change:
+def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bulk: bool) -> StorageChange:
     """Return the change that makes a folder and its missing parents; `steps`: all of these, the topmost last."""
     topmost = storage_path.with_path(steps[-1]) if steps else None
     touched = [Touched((topmost or storage_path).parent), *([Touched(topmost, True)] if topmost is not None else ())]
-    change = Change(lambda: _forget_ancestors(storage_path), touched, in_bulk)
+    change = StorageChange(lambda: _forget_ancestors(storage_path), touched, in_bulk)
     now = time.time()
     for step in reversed(steps):
         change.put(storage_path.with_path(step), Entry(step.name, 0, now, True))
     return change
 
 
-def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
+def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> StorageChange:
     """Return the change of an entry that gets another path; `replaces`: an entry that may exist."""
     change = _make_change([source, target], is_folder)
     if is_folder:
@@ -162,7 +163,7 @@ def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
     return change
 
 
-def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
+def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> StorageChange:
     """Return the change of an entry that is copied to another path; `replaces`: an entry that may exist."""
     change = _make_change([target], is_folder)
     if is_folder:
@@ -172,14 +173,14 @@ def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
     return change
 
 
-def remove(storage_path: StoragePath, *, is_folder: bool) -> Change:
+def remove(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
     """Return the change of a removed entry, a folder with all its content."""
     change = _make_change([storage_path], is_folder)
     change.remove(storage_path)
     return change
 
 
-def restore(storage_path: StoragePath, *, is_folder: bool) -> Change:
+def restore(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
     """Return the change of an entry that comes back, a folder with all it holds."""
     change = _make_change([storage_path], is_folder)
     change.put(storage_path)
@@ -188,17 +189,17 @@ def restore(storage_path: StoragePath, *, is_folder: bool) -> Change:
     return change
 
 
-def _make_change(entries: Sequence[StoragePath], are_folders: bool) -> Change:
+def _make_change(entries: Sequence[StoragePath], are_folders: bool) -> StorageChange:
     def forget() -> None:
         for entry in entries:
             listings().forget(entry.mount.storage.id, entry.path.parent)
             listings().forget_below(entry.mount.storage.id, entry.path)
 
     folders = [Touched(entry, True) for entry in entries] if are_folders else []
-    return Change(forget, [*(Touched(entry.parent) for entry in entries), *folders])
+    return StorageChange(forget, [*(Touched(entry.parent) for entry in entries), *folders])
 
 
-def change_folders(*touched: Touched) -> Change:
+def change_folders(*touched: Touched) -> StorageChange:
     """Return the changes of a task in folders; in those that are `deep` also below.
 
     The task records the entries. If the change fails, a folder without a recorded entry counts as unknown.
@@ -212,7 +213,7 @@ def change_folders(*touched: Touched) -> Change:
             if deep:
                 listings().forget_below(folder.mount.storage.id, folder.path)
 
-    return Change(forget, touched, in_bulk=True)
+    return StorageChange(forget, touched, in_bulk=True)
 
 
 def _forget_ancestors(storage_path: StoragePath) -> None:

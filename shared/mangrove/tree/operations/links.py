@@ -35,7 +35,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class LinkSigner:
     """A signer of links that are issued now. Equal signers make equal signatures."""
 
     key: bytes = field(repr=False)
@@ -54,11 +54,11 @@ def _join(digest: bytes, expires: int) -> str:
     return f"{base64.urlsafe_b64encode(digest).decode()}:{expires}"
 
 
-def make_signer(settings: Settings, owner: int, purpose: Purpose = Purpose.FILE) -> Signer:
+def make_signer(settings: Settings, owner: int, purpose: Purpose = Purpose.FILE) -> LinkSigner:
     """Return the signer of the links that a user gets now."""
     issued = (int(time.time()) // TIME_STEP_SECONDS + 1) * TIME_STEP_SECONDS
     expires = issued + settings.link_expiration * 3600 if settings.link_expiration > 0 else 0
-    return Signer(_make_key(settings, purpose), owner, issued, expires)
+    return LinkSigner(_make_key(settings, purpose), owner, issued, expires)
 
 
 def sign_selection(settings: Settings, owner: int, selection: str, folder: TreePath, seconds: int) -> str:
@@ -67,7 +67,7 @@ def sign_selection(settings: Settings, owner: int, selection: str, folder: TreeP
     `selection`: the id of the stored selection; "" for the whole folder.
     """
     now = int(time.time())
-    signer = Signer(_make_key(settings, Purpose.SELECTION), owner, now, now + seconds)
+    signer = LinkSigner(_make_key(settings, Purpose.SELECTION), owner, now, now + seconds)
     return signer.sign(f"{selection}:{folder}")
 
 
@@ -97,7 +97,7 @@ def verify(settings: Settings, path: str, signature: str, purpose: Purpose = Pur
         _verify_old(settings, path, signature, purpose)
         return None
     issued, owner = numbers
-    if not _is_same(Signer(_make_key(settings, purpose), owner, issued, expires).sign(path), signature):
+    if not _is_same(LinkSigner(_make_key(settings, purpose), owner, issued, expires).sign(path), signature):
         raise Unauthorized("sign invalid")
     if 0 < settings.link_expiration * 3600 < time.time() - issued:
         raise Unauthorized("sign expired")

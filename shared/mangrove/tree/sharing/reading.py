@@ -16,7 +16,7 @@ from mangrove.tree.listing import browse, rows
 from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
-from mangrove.tree.listing.orders import Order, sort_entries
+from mangrove.tree.listing.orders import SortOrder, sort_entries
 from mangrove.tree.listing.rows import make_row
 from mangrove.tree.sharing.shared_path import SharedPath
 from mangrove.tree.sharing.uploads import list_sent
@@ -96,7 +96,7 @@ async def _list_shared(access: PathAccess, request: PageRequest, ordered: PageRe
 
 async def _list_roots(access: PathAccess, share: SharedPath, request: PageRequest, base: str) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
-    ordered = await sort_entries(await find_roots(share), request.find_order(None) or Order())
+    ordered = await sort_entries(await find_roots(share), request.find_order(None) or SortOrder())
     settings = access.settings
 
     def encode(page: Any) -> bytes:

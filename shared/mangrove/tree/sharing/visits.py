@@ -63,7 +63,7 @@ class _Root(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenedShare:
     """A share link that its visitor may open."""
 
     link: ShareLink
@@ -138,7 +138,7 @@ async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
     raise EntryNotFound
 
 
-async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _Opened:
+async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _OpenedShare:
     """Open a share link. `password`: None for a visitor whose password was checked before."""
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
@@ -156,7 +156,7 @@ async def _open(id: str, password: str | None, right: Right, source: str, is_vis
         await _check_password(link, password, source)
     if is_visit:
         await _count_visit(link, source)
-    return _Opened(link, owner, visitor, roots, rules, table, now.settings)
+    return _OpenedShare(link, owner, visitor, roots, rules, table, now.settings)
 
 
 def is_open(link: ShareLink, owner: User, now: float) -> bool:

@@ -12,22 +12,22 @@ from typing import NamedTuple
 from mangrove.identity.rights import Caller
 
 
-class Remover(NamedTuple):
+class TrashActor(NamedTuple):
     """A user who removes or replaces entries."""
 
     id: int = 0
     name: str = ""
 
 
-NOBODY = Remover()
-_remover: ContextVar[Remover] = ContextVar("remover", default=NOBODY)
+NOBODY = TrashActor()
+_remover: ContextVar[TrashActor] = ContextVar("remover", default=NOBODY)
 
 
 def note_caller(caller: Caller) -> None:
     """Note the caller for the rest of the request or task step."""
-    _remover.set(Remover(caller.user.id, caller.user.username))
+    _remover.set(TrashActor(caller.user.id, caller.user.username))
 
 
-def find_remover() -> Remover:
+def find_remover() -> TrashActor:
     """Return the current caller. It has no id for work of the service itself."""
     return _remover.get()

@@ -91,7 +91,7 @@ def _read_days(mount: Mount) -> int:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TrashResult:
     """The result of a request that concerns several entries."""
 
     done: list[tuple[str, TreePath]] = field(default_factory=list)
@@ -208,7 +208,7 @@ def parse_ids(ids: Sequence[str]) -> list[tuple[int, str]]:
     return keys
 
 
-async def find_items(caller: Caller, ids: Sequence[str], password: str, outcome: Outcome) -> list[TrashItem]:
+async def find_items(caller: Caller, ids: Sequence[str], password: str, outcome: TrashResult) -> list[TrashItem]:
     """Return the entries of ids. Add those that the caller may not see to the failures of the outcome."""
     keys = parse_ids(ids)
     entries = {
@@ -241,17 +241,17 @@ async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) 
     return [id for id in paths.values() if id]
 
 
-async def delete(caller: Caller, ids: Sequence[str], password: str) -> Outcome:
+async def delete(caller: Caller, ids: Sequence[str], password: str) -> TrashResult:
     """Delete entries permanently."""
-    outcome = Outcome()
+    outcome = TrashResult()
     items = await find_items(caller, ids, password, outcome)
     await _delete_items(items, outcome)
     return outcome
 
 
-async def empty(query: TrashQuery) -> tuple[Outcome, bool]:
+async def empty(query: TrashQuery) -> tuple[TrashResult, bool]:
     """Delete the entries that the caller sees and may delete. Return True if a further request has to continue."""
-    outcome = Outcome()
+    outcome = TrashResult()
     items: list[TrashItem] = []
     has_more = False
     async for _, item in iterate(query, ""):
@@ -263,7 +263,7 @@ async def empty(query: TrashQuery) -> tuple[Outcome, bool]:
     return outcome, has_more
 
 
-async def _delete_items(items: Sequence[TrashItem], outcome: Outcome) -> None:
+async def _delete_items(items: Sequence[TrashItem], outcome: TrashResult) -> None:
     """Delete entries. They disappear from the trash immediately. The next clean-up continues long deletions."""
     allowed: list[TrashItem] = []
     async for item in iterate_chunked(items):

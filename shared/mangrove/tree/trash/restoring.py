@@ -24,7 +24,7 @@ from mangrove.tree.operations import changes, journal
 from mangrove.tree.operations.free_names import list_free_names
 from mangrove.tree.operations.name_locks import lock_name, makedirs
 from mangrove.tree.trash.content import get_folder, get_path, keeps_versions
-from mangrove.tree.trash.entries import Outcome, TrashItem, check_rights, find_items
+from mangrove.tree.trash.entries import TrashItem, TrashResult, check_rights, find_items
 from mangrove.tree.trash.moving import move_content
 
 GONE = "the entry is not in the trash any more"
@@ -32,13 +32,13 @@ GONE = "the entry is not in the trash any more"
 
 async def restore(
     caller: Caller, ids: Sequence[str], overwrite: bool, password: str, budget: TimeBudget | None = None
-) -> Outcome:
+) -> TrashResult:
     """Move entries back to their original paths. Create missing folders.
 
     If a name is taken, the entry gets a number, or with `overwrite` replaces the existing entry. A failure of an entry
     does not stop the others. With a `budget`, return the entries that remain for a task when the time is up.
     """
-    outcome = Outcome()
+    outcome = TrashResult()
     time_left = budget or unlimited()
     items = await find_items(caller, ids, password, outcome)
     async for position, item in iterate_chunked(enumerate(items)):

@@ -8,7 +8,7 @@ import pytest
 from opendal import AsyncOperator
 from opendal.layers import CapabilityOverrideLayer
 
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext
+from mangrove.drivers.base import Driver, DriverContext, DriverProperties
 from mangrove.drivers.clouds.kinds import Drive
 from mangrove.drivers.options import Options, option
 from tests.contract.drivers import suite
@@ -36,7 +36,7 @@ class FolderOptions(Options):
 class FolderDrive(Drive):
     name = "FolderDrive"
     Options = FolderOptions
-    config = DriverConfig()
+    config = DriverProperties()
     scheme = "fs"
 
     def build_operator(self) -> AsyncOperator:

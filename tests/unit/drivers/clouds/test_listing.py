@@ -8,7 +8,7 @@ from opendal import AsyncOperator
 
 from mangrove.core.paths import TreePath
 from mangrove.drivers import base
-from mangrove.drivers.base import DriverConfig, DriverContext
+from mangrove.drivers.base import DriverContext, DriverProperties
 from mangrove.drivers.clouds.driver import LISTING_BATCH_ENTRIES, is_valid_name
 from mangrove.drivers.clouds.kinds import WritableCloud
 from mangrove.drivers.options import Options, option
@@ -21,7 +21,7 @@ class MemoryOptions(Options):
 class Memory(WritableCloud):
     name = "Memory"
     Options = MemoryOptions
-    config = DriverConfig()
+    config = DriverProperties()
     scheme = "memory"
 
     def build_operator(self) -> AsyncOperator:

@@ -10,7 +10,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.crypt.ciphers import derive_keys
 from mangrove.drivers.crypt.encodings import make_encoding
-from mangrove.drivers.crypt.names import Names
+from mangrove.drivers.crypt.names import EncryptedNames
 from mangrove.drivers.crypt.options import CryptOptions
 
 KEYS = derive_keys("pass", "")
@@ -32,12 +32,12 @@ EXPECTED = [
 ]
 
 
-def make_names(mode: str, encoding: str = "", folders: str = "false") -> Names:
+def make_names(mode: str, encoding: str = "", folders: str = "false") -> EncryptedNames:
     options = {
         "filename_encryption": mode, "filename_encoding": encoding, "directory_name_encryption": folders,
         "encrypted_suffix": ".bin",
     }  # fmt: skip
-    return Names(CryptOptions.parse(json.dumps(options)), KEYS)
+    return EncryptedNames(CryptOptions.parse(json.dumps(options)), KEYS)
 
 
 def test_the_keys_are_those_of_the_reference() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.ftp.lines import Names
+from mangrove.drivers.ftp.lines import ServerNames
 from mangrove.drivers.ftp.options import parse_encoding, parse_server
 
 
@@ -29,10 +29,10 @@ def test_an_encoding_is_a_charset_in_which_commands_can_be_sent() -> None:
 
 
 def test_names_are_bytes_of_the_charset() -> None:
-    names = Names("cp1251", TreePath("/root"))
+    names = ServerNames("cp1251", TreePath("/root"))
     assert names.encode(TreePath("/Ж")).encode("latin-1") == "/root/Ж".encode("cp1251")
     assert names.decode("Ж".encode("cp1251")) == "Ж"
-    assert Names("utf-8", TreePath("/")).decode("Ж".encode("cp1251")) is None
+    assert ServerNames("utf-8", TreePath("/")).decode("Ж".encode("cp1251")) is None
     with pytest.raises(StorageProblem, match="я"):
         names.encode(TreePath("/я"))  # the byte 255
     with pytest.raises(StorageProblem, match="too long"):

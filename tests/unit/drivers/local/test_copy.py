@@ -14,7 +14,7 @@ from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import copy, durability, kernel
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
-from mangrove.drivers.local.rooted import FileVersion, Root
+from mangrove.drivers.local.rooted import FileStat, Root
 
 P = TreePath
 
@@ -34,7 +34,7 @@ def copier(folder: Path) -> FileCopier:
 def request_of(path: Path, name: str, overwrite: bool = False, durable: bool = False) -> CopyRequest:
     status = (path / name).stat()
     return CopyRequest(
-        P(f"/{name}"), P(f"/{name}"), status.st_size, status.st_mtime, overwrite, FileVersion.of(status).etag, durable
+        P(f"/{name}"), P(f"/{name}"), status.st_size, status.st_mtime, overwrite, FileStat.of(status).etag, durable
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from mangrove.drivers.local import decoder
-from mangrove.drivers.local.decoder import FORMATS, MAX_PIXELS, WIDTH, Outcome, read_webp_pixels
+from mangrove.drivers.local.decoder import FORMATS, MAX_PIXELS, WIDTH, DecoderOutcome, read_webp_pixels
 
 BOUNDED = """
 import sys
@@ -43,7 +43,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", MAX_PIXELS)
 
 
-def decode(content: bytes, most_pixels: int = MAX_PIXELS) -> tuple[Outcome, bytes]:
+def decode(content: bytes, most_pixels: int = MAX_PIXELS) -> tuple[DecoderOutcome, bytes]:
     return decoder.decode(io.BytesIO(content), most_pixels)
 
 
@@ -56,7 +56,7 @@ def save(picture: Image.Image, kind: str, **more: object) -> bytes:
 def measure(content: bytes) -> tuple[int, int]:
     """The size of a thumbnail."""
     outcome, picture = decode(content)
-    assert outcome is Outcome.MADE
+    assert outcome is DecoderOutcome.MADE
     return Image.open(io.BytesIO(picture)).size
 
 
@@ -80,7 +80,7 @@ def test_each_named_kind_is_decoded(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["ICO", "PPM", "PCX", "TGA", "JPEG2000", "DDS", "SGI", "PDF", "EPS", "ICNS"])
 def test_no_other_kind_is_decoded_whatever_its_name(kind: str) -> None:
-    assert decode(save(Image.new("RGB", (64, 64), "teal"), kind)) == (Outcome.NOT_A_PICTURE, b"")
+    assert decode(save(Image.new("RGB", (64, 64), "teal"), kind)) == (DecoderOutcome.NOT_A_PICTURE, b"")
 
 
 @pytest.mark.parametrize("size", [(2400, 1800), (600, 450)])
@@ -98,32 +98,32 @@ def test_a_turned_picture_is_turned_back(size: tuple[int, int], high: int) -> No
 
 @pytest.mark.parametrize("content", [b"", b"<script>", b"\x89PNG\r\n\x1a\n", b"RIFF1234WEBPVP8X" + bytes(20)])
 def test_what_is_no_picture_is_told(content: bytes) -> None:
-    assert decode(content) == (Outcome.NOT_A_PICTURE, b"")
+    assert decode(content) == (DecoderOutcome.NOT_A_PICTURE, b"")
 
 
 def test_a_picture_that_is_cut_off_is_none() -> None:
-    assert decode(save(Image.effect_noise((500, 500), 9), "PNG")[:-5000]) == (Outcome.NOT_A_PICTURE, b"")
+    assert decode(save(Image.effect_noise((500, 500), 9), "PNG")[:-5000]) == (DecoderOutcome.NOT_A_PICTURE, b"")
 
 
 def test_a_picture_of_too_many_pixels_is_not_decoded() -> None:
-    assert decode(make_png(8001, 8000, rows=1)) == (Outcome.TOO_LARGE, b"")
+    assert decode(make_png(8001, 8000, rows=1)) == (DecoderOutcome.TOO_LARGE, b"")
 
 
 def test_the_bound_counts_what_is_inside_a_container_too() -> None:
     """An icon of 256 pixels, by its own words, with a picture of 169 millions in it: 600 MiB to decode."""
     inner = make_png(13000, 13000, rows=1)
     icon = struct.pack("<HHHBBBBHHII", 0, 1, 1, 0, 0, 0, 0, 1, 32, len(inner), 22) + inner
-    assert decode(icon) == (Outcome.NOT_A_PICTURE, b"")
+    assert decode(icon) == (DecoderOutcome.NOT_A_PICTURE, b"")
     gif = bytearray(save(Image.new("L", (16, 16)), "GIF"))
     at = gif.index(b",", 13)  # its one frame, which says itself how large it is
     gif[at + 5 : at + 9] = struct.pack("<HH", 65535, 65535)
-    assert decode(bytes(gif)) == (Outcome.TOO_LARGE, b"")
+    assert decode(bytes(gif)) == (DecoderOutcome.TOO_LARGE, b"")
 
 
 def test_picture_over_pixel_limit_needs_another_process() -> None:
     content = save(Image.new("RGB", (400, 300), "teal"), "PNG")
-    assert decode(content, 400 * 300 - 1) == (Outcome.NEEDS_MORE, b"")
-    assert decode(content, 400 * 300)[0] is Outcome.MADE
+    assert decode(content, 400 * 300 - 1) == (DecoderOutcome.NEEDS_MORE, b"")
+    assert decode(content, 400 * 300)[0] is DecoderOutcome.MADE
 
 
 @pytest.mark.parametrize("lossless", [False, True])
@@ -131,7 +131,7 @@ def test_picture_over_pixel_limit_needs_another_process() -> None:
 def test_the_pixels_of_a_webp_are_read_from_its_head(lossless: bool, exif: bytes) -> None:
     content = save(Image.new("RGB", (301, 77), "teal"), "WEBP", lossless=lossless, exif=exif)
     assert read_webp_pixels(content[:30]) == 301 * 77
-    assert decode(content, 301 * 77 - 1) == (Outcome.NEEDS_MORE, b"")
+    assert decode(content, 301 * 77 - 1) == (DecoderOutcome.NEEDS_MORE, b"")
     assert read_webp_pixels(make_png(5, 5)[:30]) == read_webp_pixels(content[:29]) == 0
 
 
@@ -142,7 +142,7 @@ def test_no_other_program_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path))
     document = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
-    assert decode(document) == (Outcome.NOT_A_PICTURE, b"")
+    assert decode(document) == (DecoderOutcome.NOT_A_PICTURE, b"")
     assert not (tmp_path / "called").exists()
 
 

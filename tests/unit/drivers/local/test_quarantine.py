@@ -17,7 +17,7 @@ from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.noreplace import unlink
-from mangrove.drivers.local.rooted import FileVersion
+from mangrove.drivers.local.rooted import FileStat
 
 P = TreePath
 
@@ -29,12 +29,12 @@ def folder(tmp_path: Path) -> Iterator[int]:
     os.close(handle)
 
 
-def make(path: Path, content: bytes) -> FileVersion:
+def make(path: Path, content: bytes) -> FileStat:
     """Put a file as this service does: whole, over what is there."""
     part = path.with_name(f".mangrove-{threading.get_ident()}.part")
     part.write_bytes(content)
     os.utime(part, (1, 1_700_000_000))
-    version = FileVersion.of(part.stat())
+    version = FileStat.of(part.stat())
     part.rename(path)
     return version
 

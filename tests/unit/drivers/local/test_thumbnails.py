@@ -18,7 +18,7 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported
 from mangrove.core.runtime import Runtime
-from mangrove.drivers.local.decoder import MAX_PIXELS, WIDTH, Outcome
+from mangrove.drivers.local.decoder import MAX_PIXELS, WIDTH, DecoderOutcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.thumbnails import LARGE, Decoder, DecoderGone, DecoderPool, Decoders, ThumbnailMaker
 from mangrove.drivers.threads import StorageThreads
@@ -105,7 +105,7 @@ def test_one_that_has_ended_meanwhile_is_replaced(tmp_path: Path) -> None:
     for _ in range(2):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
-        assert outcome is not None and outcome[0] is Outcome.MADE
+        assert outcome is not None and outcome[0] is DecoderOutcome.MADE
         (child,) = list_children() - before
         os.kill(child, signal.SIGKILL)
         while list_children() != before:
@@ -119,7 +119,7 @@ def test_one_that_is_about_to_end_is_replaced(tmp_path: Path) -> None:
     for _ in range(10):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
-        assert outcome is not None and outcome[0] is Outcome.MADE
+        assert outcome is not None and outcome[0] is DecoderOutcome.MADE
         (idle,) = pool._idle
         idle._socket.shutdown(socket.SHUT_WR)
     pool.close()
@@ -130,7 +130,7 @@ def test_one_that_somebody_ends_is_replaced(tmp_path: Path) -> None:
     for _ in range(5):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
-        assert outcome is not None and outcome[0] is Outcome.MADE
+        assert outcome is not None and outcome[0] is DecoderOutcome.MADE
         (child,) = list_children() - before
         os.kill(child, signal.SIGTERM)
     pool.close()
@@ -142,7 +142,7 @@ def test_one_that_stands_still_is_replaced(tmp_path: Path) -> None:
     for _ in range(2):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
-        assert outcome is not None and outcome[0] is Outcome.MADE
+        assert outcome is not None and outcome[0] is DecoderOutcome.MADE
         (child,) = list_children() - before
         os.kill(child, signal.SIGSTOP)
     pool.close()
@@ -159,7 +159,7 @@ def test_picture_that_kills_its_process_is_logged_and_next_works(tmp_path: Path)
             return None, await pool.decode(good)
 
     _, made = asyncio.run(both())
-    assert isinstance(made, tuple) and made[0] is Outcome.MADE
+    assert isinstance(made, tuple) and made[0] is DecoderOutcome.MADE
     pool.close()
 
 

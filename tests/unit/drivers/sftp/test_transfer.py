@@ -13,7 +13,7 @@ from mangrove.core.problems import EntryChanged, Unreachable
 from mangrove.drivers.sftp import transfer
 from mangrove.drivers.sftp.client import CachedResult
 from mangrove.drivers.sftp.errors import translate_errors
-from mangrove.drivers.sftp.transfer import FileStream, write_blocks
+from mangrove.drivers.sftp.transfer import SftpStream, write_blocks
 from tests.contract.drivers.actions import body
 
 CONTENT = bytes(range(256)) * 40
@@ -64,7 +64,7 @@ def run(work: Callable[[Any], Awaitable[None]]) -> None:
 
 
 async def read(session: Any, file: OddFile, offset: int, end: int | None) -> bytes:
-    return b"".join([block async for block in FileStream(session, file, "f", (offset, end), AsyncExitStack())])
+    return b"".join([block async for block in SftpStream(session, file, "f", (offset, end), AsyncExitStack())])
 
 
 @pytest.mark.parametrize("max_answer", [1 << 20, 64, 33])
@@ -94,7 +94,7 @@ def test_few_bytes_are_requested_until_the_reader_is_known_to_be_fast(monkeypatc
 
     async def work(session: Any) -> None:
         file = OddFile(CONTENT)
-        reading = FileStream(session, file, "f", (0, None), AsyncExitStack())
+        reading = SftpStream(session, file, "f", (0, None), AsyncExitStack())
         await anext(reading)
         assert file.max_pending <= 5
         assert b"".join([block async for block in reading]) == CONTENT[100:]
@@ -109,7 +109,7 @@ def test_a_failure_in_the_middle_releases_the_resources() -> None:
         file.failure = ConnectionResetError()
         resources = AsyncExitStack()
         resources.callback(released.set)
-        reading = FileStream(session, file, "f", (0, None), resources)
+        reading = SftpStream(session, file, "f", (0, None), resources)
         with pytest.raises(Unreachable):
             async for _ in reading:
                 pass
@@ -124,7 +124,7 @@ def test_a_stream_without_a_reader_is_released() -> None:
         for count in (0, 1):
             released, resources = asyncio.Event(), AsyncExitStack()
             resources.callback(released.set)
-            reading = FileStream(session, OddFile(CONTENT), "f", (0, None), resources)
+            reading = SftpStream(session, OddFile(CONTENT), "f", (0, None), resources)
             for _ in range(count):
                 await anext(reading)
             del reading

@@ -11,7 +11,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.webdav import resources
 from mangrove.drivers.webdav.options import parse_address
-from mangrove.drivers.webdav.resources import MultistatusParser, Resource, Urls, parse_date
+from mangrove.drivers.webdav.resources import MultistatusParser, RemoteResource, Urls, parse_date
 
 HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:" xmlns:o="http://other.example/">'
 FILE = b"""<D:response xmlns:lp1="DAV:"><D:href>/f/%C3%A4%20b.txt</D:href>
@@ -26,12 +26,12 @@ FOLDER = b"""<D:response><D:href>/f/</D:href><D:propstat><D:prop><D:resourcetype
 </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"""
 TAIL = b"</D:multistatus>"
 RESOURCES = [
-    Resource("/f/%C3%A4%20b.txt", 200, False, 12, 784111777.0, '"a"b"'),
-    Resource("/f/", 200, True, None, 0.0, "", 70, 30),
+    RemoteResource("/f/%C3%A4%20b.txt", 200, False, 12, 784111777.0, '"a"b"'),
+    RemoteResource("/f/", 200, True, None, 0.0, "", 70, 30),
 ]
 
 
-def parse(*pieces: bytes) -> list[Resource]:
+def parse(*pieces: bytes) -> list[RemoteResource]:
     parser = MultistatusParser()
     entries = []
     for piece in pieces:
@@ -59,7 +59,7 @@ def test_an_entry_is_there_as_soon_as_it_is_complete() -> None:
 
 def test_what_failed_has_its_status() -> None:
     failed = b"<D:response><D:href>/a</D:href><D:status>HTTP/1.1 423 Locked</D:status></D:response>"
-    assert parse(HEAD + failed + TAIL) == [Resource("/a", 423)]
+    assert parse(HEAD + failed + TAIL) == [RemoteResource("/a", 423)]
 
 
 @pytest.mark.parametrize(
