@@ -1,7 +1,7 @@
 """`python -m bench`: measure the real service and print a table. `!` marks a missed aim; nothing is asserted.
 
 `python -m bench`: everyday work with one process and the default number, beside the service that `--peer` names.
-`python -m bench service`: large folders, small files, a start.
+`python -m bench service`: large folders, small files, a start, ZIP files.
 `python -m bench coldstart`: the CPU of each function's first request.
 `python -m bench economy`: the calls that requests make of AWS, and their price.
 """

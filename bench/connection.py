@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -58,12 +59,24 @@ class Connection:
         """Fetch a URL path and return the number of bytes."""
         self._begin("GET", path, 0)
         body, length = self._answer()
-        left = length - len(body)
+        self._drain(length - len(body))
+        return length
+
+    def get_timed(self, path: str) -> tuple[float, float]:
+        """Fetch a URL path. Return the seconds until the first byte of the body, and until the last."""
+        began = time.perf_counter()
+        self._begin("GET", path, 0)
+        body, length = self._answer()
+        body += b"" if body else self._socket.recv(BLOCK)
+        first = time.perf_counter() - began
+        self._drain(length - len(body))
+        return first, time.perf_counter() - began
+
+    def _drain(self, left: int) -> None:
         while left:
             read = self._socket.recv_into(self._buffer)
             assert read, "the answer was cut"
             left -= read
-        return length
 
     def _begin(self, method: str, path: str, size: int, more: str = "", content: bytes = b"") -> None:
         head = f"{method} {path} HTTP/1.1\r\n{self._head}{more}content-length: {size}\r\n\r\n"

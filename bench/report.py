@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench import copies, files, folders, memory, requests, search, service
+from bench import archives, copies, files, folders, memory, requests, search, service
 from bench.load import describe_client
 from bench.rows import Row, Workspace
 from bench.scaling import print_scaling
@@ -22,7 +22,7 @@ TABLES = {
     "comparison": (
         *memory.FIRST_ROWS, *folders.ROWS, *requests.ROWS, *files.ROWS, *copies.ROWS, *search.ROWS, *memory.LAST_ROWS,
     ),
-    "service": service.ROWS,
+    "service": (*service.ROWS, *archives.ROWS),
 }  # fmt: skip
 ONE_PROCESS, DEFAULT, PEER = "--processes 1", "default", "peer"
 COLUMN_WIDTHS = (42, 28, 20)

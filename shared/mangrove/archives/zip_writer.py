@@ -23,6 +23,7 @@ MIN_ENTRY_BYTES = 64  # of content and padding, so that the text of an error fit
 EARLIEST, LATEST = 315532800, 4354819199  # the years 1980 to 2107, which DOS times have
 ERROR_SUFFIX = b".error.txt"
 LOCAL, DIRECTORY, END = struct.Struct("<IHHHHHIIIHH"), struct.Struct("<IHHHHHHIIIHHHHHII"), struct.Struct("<IHHHHIIH")
+TIME = struct.Struct("<HHBI")
 END64, LOCATOR64 = struct.Struct("<IQHHIIQQQQ"), struct.Struct("<IIQI")
 
 
@@ -49,6 +50,7 @@ class ZipEntry:
     """It has the text that stands for a file. Its headers have no optional field."""
     is_large: bool = False
     """Its header has room for a size of 64 bits."""
+    _dos_time: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self.is_large = self.size is None or self.size >= MAX_SMALL_NUMBER
@@ -108,7 +110,7 @@ class ZipEntry:
 
     def _format_time(self) -> bytes:
         modified = int(self.modified)
-        return struct.pack("<HHBI", TIME_FIELD, 5, 1, modified if 0 < modified < 1 << 31 else 0)
+        return TIME.pack(TIME_FIELD, 5, 1, modified if 0 < modified < 1 << 31 else 0)
 
     def _format_padding(self) -> bytes:
         if self.size is None or self.size >= MIN_ENTRY_BYTES or self.name.endswith(b"/"):
@@ -116,9 +118,12 @@ class ZipEntry:
         return struct.pack("<HHH", PADDING_FIELD, 2 + MIN_ENTRY_BYTES, 1) + bytes(MIN_ENTRY_BYTES)
 
     def _format_dos_time(self) -> tuple[int, int]:
+        if self._dos_time is not None:
+            return self._dos_time
         at = time.gmtime(min(max(self.modified, EARLIEST), LATEST))
         date = (at.tm_year - 1980) << 9 | at.tm_mon << 5 | at.tm_mday
-        return at.tm_hour << 11 | at.tm_min << 5 | at.tm_sec // 2, date
+        self._dos_time = at.tm_hour << 11 | at.tm_min << 5 | at.tm_sec // 2, date
+        return self._dos_time
 
 
 def encode_error(text: str) -> bytes:

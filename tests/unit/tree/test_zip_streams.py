@@ -126,15 +126,15 @@ def test_archive_is_broken_off_when_its_user_may_read_nothing(tree: TreeEnv, roo
 
 
 def test_folder_that_cannot_be_listed_is_named(tree: TreeEnv, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    iterate = packing.entries.iterate
+    iterate_batches = packing.entries.iterate_batches
 
     async def fail(access: PathAccess) -> AsyncIterator[object]:
         if access.path.name == "d":
             raise Unreachable
-        async for entry in iterate(access):
-            yield entry
+        async for batch in iterate_batches(access):
+            yield batch
 
-    monkeypatch.setattr(packing.entries, "iterate", fail)
+    monkeypatch.setattr(packing.entries, "iterate_batches", fail)
     files = pack(tree)
     assert files["d.error.txt"] == b"storage does not answer\n"
     assert "d/b.txt" not in files
@@ -150,3 +150,14 @@ def test_walk_that_takes_too_long_is_refused(tree: TreeEnv, root: Path, monkeypa
     monkeypatch.setattr(packing, "PLAN_SECONDS", 0.0)
     with pytest.raises(TooLarge, match="as a task"):
         tree.run(make_plan(tree.access("/disk"), []))
+
+
+@pytest.mark.parametrize("mount_path", ["/disk/d", "/disk/d/b.txt"])
+def test_file_of_a_storage_that_is_mounted_over_it_is_not_read(tree: TreeEnv, root: Path, mount_path: str) -> None:
+    def change(count: int) -> None:
+        if not count:
+            tree.mount_disk(mount_path)
+
+    files = pack(tree, change=change)
+    assert "d/b.txt" not in files
+    assert files["d/b.txt.error.txt"]

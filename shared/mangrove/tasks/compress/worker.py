@@ -44,10 +44,11 @@ async def plan(run: CompressRun) -> bool:
     root, names = await _find_selection(run)
     await _check_target(run)
     bounds, rows = PackLimits(root.settings), list_packed(run.task.id, 0)
-    async with aclosing(walk(root, names)) as packed_entries:
-        async for packed in packed_entries:
-            bounds.add(packed.size)
-            await rows.append(packed)
+    async with aclosing(walk(root, names)) as batches:
+        async for batch in batches:
+            bounds.add(batch)
+            for packed in batch:
+                await rows.append(packed)
             if platform().ends_late_steps and not run.has_time():
                 raise ListedTooSlowly("it takes too long to list what is to be packed: pack less at once")
     await rows.flush()

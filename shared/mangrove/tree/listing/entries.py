@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
+from contextlib import aclosing
 
-from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked
+from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess
@@ -14,6 +15,7 @@ from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.rows import make_mount_entry
 
 ENTRIES_PER_PAGE = 1000  # of a folder that its storage lists in pages
+ENTRIES_PER_BATCH = 512  # of a folder that is listed at once: about 2 ms
 
 
 async def stat(access: PathAccess) -> Entry:
@@ -37,6 +39,14 @@ async def find_known(access: PathAccess) -> Entry | None:
 
 
 async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
+    """Yield the entries in a folder as `iterate_batches` does, one by one."""
+    async with aclosing(iterate_batches(access)) as batches:
+        async for batch in batches:
+            async for entry in iterate_chunked(batch):
+                yield entry
+
+
+async def iterate_batches(access: PathAccess) -> AsyncGenerator[Sequence[Entry], None]:
     """Yield the entries in a folder that the caller may see: its storage's entries, then the mounts without an entry.
 
     For a storage that lists in pages, at most one page is read ahead, and a mount hides an entry of its name.
@@ -50,29 +60,25 @@ async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
         def test(entry: Entry) -> bool:
             return entry.name not in virtual and visibility.passes(entry)
 
-        async for entry in _iterate_pages(access, folder, (visibility.key, frozenset(virtual)), test):
-            yield entry
+        async for page in _iterate_pages(access, folder, (visibility.key, frozenset(virtual)), test):
+            yield page
     elif folder is not None:
         virtual = browse.exclude_names(virtual, folder)
-        for start in range(0, len(folder.entries), CHUNK_ITEMS):
-            async for entry in iterate_chunked(folder.entries[start : start + CHUNK_ITEMS]):
-                if visibility.passes(entry):
-                    yield entry
-    for name, mount in virtual.items():
-        yield make_mount_entry(name, mount)
+        async for batch in in_batches(folder.entries, ENTRIES_PER_BATCH):
+            yield visibility.select(batch)
+    yield [make_mount_entry(name, mount) for name, mount in virtual.items()]
 
 
 async def _iterate_pages(
     access: PathAccess, folder: PagedFolder, key: Hashable, test: Callable[[Entry], bool]
-) -> AsyncIterator[Entry]:
+) -> AsyncIterator[Sequence[Entry]]:
     start, is_end = 0, False
     while not is_end:
         try:
             part = await folder.read(key, test, start, start + ENTRIES_PER_PAGE)
         except StorageProblem as problem:
             raise browse.explain_folder_failure(access, problem) from problem
-        async for entry in iterate_chunked(part.entries):
-            yield entry
+        yield part.entries
         start += len(part.entries)
         is_end = len(part.entries) < ENTRIES_PER_PAGE
 

@@ -53,8 +53,12 @@ class PackedEntry(NamedTuple):
         return Entry(self.path, self.size, self.modified, self.is_dir, etag=self.etag)
 
 
+Batch = Sequence[PackedEntry]
+
+
 def _make_entry(path: str, entry: Entry) -> PackedEntry:
-    return PackedEntry(path, entry.size, entry.modified, entry.is_dir, entry.etag)
+    problem = LINK_IS_NOT_FOLLOWED if entry.is_dir and entry.is_link else ""
+    return PackedEntry(path, entry.size, entry.modified, entry.is_dir, entry.etag, problem)
 
 
 class PackLimits:
@@ -68,10 +72,10 @@ class PackLimits:
         self.size = 0
         """Bytes so far, of the files whose size is known."""
 
-    def add(self, size: int | None) -> None:
-        """Count an entry. Raise TooLarge above a bound."""
-        self.count += 1
-        self.size += size or 0
+    def add(self, batch: Batch) -> None:
+        """Count entries. Raise TooLarge above a bound."""
+        self.count += len(batch)
+        self.size += sum(packed.size or 0 for packed in batch)
         if self._max_files and self.count > self._max_files:
             raise TooLarge(f"more than {self._max_files} files and folders are too many for an archive")
         if self._max_size and self.size > self._max_size:
@@ -94,24 +98,24 @@ def describe_problem(root: PathAccess, problem: Problem) -> str:
     return problem.message if root.share is None else UNREADABLE
 
 
-async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> AsyncGenerator[PackedEntry, None]:
-    """Yield the entries `names` of a folder, or all its entries, with all that is below them.
+async def walk(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> AsyncGenerator[Batch, None]:
+    """Yield the entries `names` of a folder, or all its entries, with all that is below them, in batches.
 
     What the caller may not read, or not see, is left out. A folder that cannot be listed comes once more, with its
     problem. `strict`: raise the problem of an entry of `names`.
     """
     if not names:
         root.require_read()
-        async for packed in _walk_folder(root, ""):
-            yield packed
+        async for batch in _walk_folder(root, ""):
+            yield batch
     for name in dict.fromkeys(names):
         selected = await _find(root, check_existing_name(name), strict)
         if selected is None:
             continue
-        yield selected
+        yield [selected]
         if selected.is_dir and not selected.problem:
-            async for below in _walk_folder(root, name):
-                yield below
+            async for batch in _walk_folder(root, name):
+                yield batch
 
 
 async def _find(root: PathAccess, name: str, strict: bool) -> PackedEntry | None:
@@ -126,16 +130,15 @@ async def _find(root: PathAccess, name: str, strict: bool) -> PackedEntry | None
         return PackedEntry(name, 0, 0.0, False, problem=describe_problem(root, problem))
 
 
-async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[PackedEntry, None]:
+async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[Batch, None]:
     waiting = [start]
     while waiting:
         folder = waiting.pop()
         subfolders: list[str] = []
         try:
-            async for packed in _list_folder(root, folder):
-                yield packed
-                if packed.is_dir and not packed.problem:
-                    subfolders.append(packed.path)
+            async for batch in _list_folder(root, folder):
+                yield batch
+                subfolders += [packed.path for packed in batch if packed.is_dir and not packed.problem]
         except EntryNotFound:
             if not folder:
                 raise
@@ -143,19 +146,20 @@ async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[PackedEnt
         except Problem as problem:
             if not folder:
                 raise
-            yield PackedEntry(folder, 0, 0.0, True, problem=describe_problem(root, problem))
+            yield [PackedEntry(folder, 0, 0.0, True, problem=describe_problem(root, problem))]
         waiting.extend(reversed(subfolders))
 
 
-async def _list_folder(root: PathAccess, folder: str) -> AsyncIterator[PackedEntry]:
+async def _list_folder(root: PathAccess, folder: str) -> AsyncIterator[Batch]:
     access = find_access(root, folder)
     prefix = f"{folder}/" if folder else ""
     is_free = access.rules.is_empty
-    async for entry in entries.iterate(access):
-        if entry.name == TRASH or not (is_free or access.child(entry.name).may_read()):
-            continue
-        packed = _make_entry(prefix + entry.name, entry)
-        yield packed._replace(problem=LINK_IS_NOT_FOLLOWED) if entry.is_dir and entry.is_link else packed
+    async for batch in entries.iterate_batches(access):
+        yield [
+            _make_entry(prefix + entry.name, entry)
+            for entry in batch
+            if entry.name != TRASH and (is_free or access.child(entry.name).may_read())
+        ]
 
 
 class ListedTooSlowly(TooLarge):
@@ -166,26 +170,53 @@ class ListedTooSlowly(TooLarge):
 
 async def list_selection(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> list[PackedEntry]:
     """Return what `walk` yields. Raise TooLarge above the bounds of an archive, ListedTooSlowly after PLAN_SECONDS."""
-    bounds, rows = PackLimits(root.settings), []
+    bounds, rows = PackLimits(root.settings), list[PackedEntry]()
     try:
-        async with asyncio.timeout(PLAN_SECONDS), aclosing(walk(root, names, strict=strict)) as packed_entries:
-            async for packed in packed_entries:
-                bounds.add(packed.size)
-                rows.append(packed)
+        async with asyncio.timeout(PLAN_SECONDS), aclosing(walk(root, names, strict=strict)) as batches:
+            async for batch in batches:
+                bounds.add(batch)
+                rows += batch
     except TimeoutError:
         raise ListedTooSlowly from None
     return rows
 
 
-async def _locate(root: PathAccess, packed: PackedEntry) -> StoragePath:
-    """Return where a file is. NotReadable if the caller may not read it now."""
-    return await find_access(root, packed.path).require_read().locate()
+class _FileLocator:
+    """Finds where files are. A folder without mounts is evaluated and located once for all its files."""
+
+    def __init__(self, root: PathAccess) -> None:
+        self._root = root
+        self._folders: dict[str, tuple[PathAccess, StoragePath] | None] = {}
+
+    async def locate(self, packed: PackedEntry) -> StoragePath:
+        """Return where a file is. NotReadable if the caller may not read it now."""
+        parent, _, name = packed.path.rpartition("/")
+        if parent not in self._folders:
+            self._folders[parent] = await self._find_folder(parent)
+        folder = self._folders[parent]
+        if folder is None:
+            return await find_access(self._root, packed.path).require_read().locate()
+        access, storage_path = folder
+        if not access.rules.is_empty:
+            access.child(name).require_read()
+        return storage_path.child(name)
+
+    async def _find_folder(self, parent: str) -> tuple[PathAccess, StoragePath] | None:
+        """Return a folder; None if another storage may have its entries."""
+        if not parent and self._root.share is not None and self._root.share.roots:
+            return None
+        access = find_access(self._root, parent)
+        if access.path in access.table.ancestors:
+            return None
+        if access.rules.is_empty:
+            access.require_read()
+        return access, await access.locate()
 
 
 async def open_file(root: PathAccess, packed: PackedEntry, offset: int = 0) -> AsyncIterator[bytes]:
     """Open a file from `offset` on. NotReadable if the caller may not read it now, EntryChanged if it has changed since
     the walk."""
-    storage_path = await _locate(root, packed)
+    storage_path = await _FileLocator(root).locate(packed)
     blocks = await storage_path.driver.read(storage_path.path, offset, None, packed.to_entry())
     return _check_length(blocks, None if packed.size is None else packed.size - offset)
 
@@ -221,11 +252,12 @@ def split_groups(rows: Sequence[PackedEntry]) -> int:
 
 async def read_small_files(root: PathAccess, rows: Sequence[PackedEntry]) -> list[Content]:
     """Read small files, each whole and of the version that the walk found."""
-    contents: list[Content] = [NotReadable() for _ in rows]
+    contents: list[Content] = [b""] * len(rows)
     groups: dict[int, list[tuple[int, StoragePath]]] = {}
+    locator = _FileLocator(root)
     for index, packed in enumerate(rows):
         try:
-            storage_path = await _locate(root, packed)
+            storage_path = await locator.locate(packed)
         except Problem as problem:
             contents[index] = problem
             continue

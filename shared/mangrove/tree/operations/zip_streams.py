@@ -100,10 +100,10 @@ class ZipStream:
     async def _add_group(self, rows: Sequence[PackedEntry]) -> AsyncGenerator[bytes, None]:
         contents = await read_small_files(await self._authorize(), rows)
         for packed, content in zip(rows, contents, strict=True):
-            self._begin(packed)
             if isinstance(content, bytes):
                 self._waiting += self._writer.add_file(get_name(packed), packed.modified, content)
             else:
+                self._begin(packed)
                 for padding in self._replace(packed, content):
                     self._waiting += padding
             if len(self._waiting) >= SENT_BYTES:
