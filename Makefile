@@ -77,7 +77,7 @@ deploy: named build
 named:
 	@test -n "$(STACK)" || { echo 'which stack? STACK=name [REGION=…] [PARAMETERS="DomainName=… …"]'; exit 1; }
 
-# Removes the stack without a question. What people own stays: the files bucket, the tables and the master key.
+# Removes the stack without a question. What people own stays: the files bucket, the tables and the keys.
 undeploy: named .venv-build/ready
 	$(SAM) delete $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --no-prompts
 

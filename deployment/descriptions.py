@@ -19,7 +19,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
         {"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"}
         | {"TransactGetItems", "TransactWriteItems", "DescribeTable", "UpdateTable"}
     ),
-    "Secrets Manager": frozenset({"GetSecretValue"}),
+    "Secrets Manager": frozenset({"GetSecretValue", "PutSecretValue"}),
     "EventBridge": frozenset({"PutEvents"}),
     "SFN": frozenset({"DescribeExecution", "StartExecution", "StopExecution"}),
 }

@@ -21,7 +21,7 @@ from mangrove.core.aws import AwsSession
 from mangrove.core.runtime import Runtime
 from mangrove.identity.passwords import Hasher
 from mangrove.records.store.base import Connections
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from tests import servers
 from tests.support import driver_table, selection
 from tests.support import engine as engines

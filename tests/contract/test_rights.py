@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
 
 from mangrove.core import runtime
-from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
 from mangrove.drivers.s3 import objects as s3upload
 from mangrove.records.store.encryption import compute_mac
+from mangrove.records.store.keys import Key, keyring
 from mangrove.records.store.upgrade import UPGRADABLE, VERSION
 from mangrove.standalone import template
 from tests.contract import identity_scenarios, mcp_scenario, scenarios, task_scenarios, trash_scenario
@@ -70,12 +67,10 @@ OLD_UPLOAD = {"place": {"S": "old"}, "item": {"S": "x"}, "facts": {"S": "{}"}}
 
 def note_version(cloud: lambdas.Cloud, version: int, program: str) -> None:
     """Write the version of the records, as this deployment does."""
-    secret = cloud.client("secretsmanager").get_secret_value(SecretId=cloud.refs["MasterKey"])["SecretString"]
+    secret = cloud.client("secretsmanager").get_secret_value(SecretId=cloud.refs["IntegrityKey"])["SecretString"]
     item: dict[str, Any] = {"key": {"S": "schema"}, "value": {"N": str(version)}, "program": {"S": program}}
-    with runtime.use(Runtime()), NamedTemporaryFile() as file:
-        file.write(secret.encode())
-        file.flush()
-        runtime.put(Config, replace(Config(), key_file=Path(file.name)))
+    with runtime.use(Runtime()):
+        keyring().put(Key.INTEGRITY, bytes.fromhex(secret))
         item["mac"] = {"B": compute_mac("counters", item)}
     cloud.client("dynamodb").put_item(TableName=cloud.refs["Counters"], Item=item)
 
@@ -159,6 +154,16 @@ def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name:
 def test_who_may_read_users_asks_who_somebody_is(cloud: lambdas.Cloud, name: str) -> None:
     users = read_managed(name, cloud.refs) - read_managed("SiteFunction", cloud.refs)
     assert any(covers(right, need) for right in users for need in cloud.get_function(name).used)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_may_read_the_keys_that_it_uses_and_no_other(cloud: lambdas.Cloud, name: str) -> None:
+    keys = {cloud.refs[key]: key for key in ("IntegrityKey", "TokenKey", "MasterKey")}
+    action = "secretsmanager:GetSecretValue"
+    rights = read_inline(name, cloud.refs) | read_managed(name, cloud.refs)
+    held = {keys[place] for verb, place in rights if verb == action and place in keys}
+    used = {keys[place] for verb, place in cloud.get_function(name).used if verb == action and place in keys}
+    assert held == used
 
 
 def test_what_everybody_may_call_reads_no_users(cloud: lambdas.Cloud) -> None:

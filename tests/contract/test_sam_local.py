@@ -49,4 +49,4 @@ def test_the_functions_are_told_where_the_services_and_their_resources_are(
         environment = cloud.get_function(name).environment | {"MANGROVE_PAGE": "/var/task/page"}
         own = {key: value for key, value in variables.items() if key.startswith("MANGROVE_")}
         assert own == {key: environment[key] for key in own}
-        assert {"MANGROVE_TABLES", "MANGROVE_KEY_SECRET"} <= own.keys()
+        assert {"MANGROVE_TABLES", "MANGROVE_ENCRYPTION_KEY_SECRET"} <= own.keys()

@@ -142,7 +142,7 @@ def test_what_people_own_outlives_the_stack_but_not_a_create_that_failed(stack: 
     retained = {
         name for name, resource in stack["Resources"].items() if resource.get("UpdateReplacePolicy") == "Retain"
     }
-    assert {"Files", "MasterKey", "Users", "Tasks"} <= retained
+    assert {"Files", "MasterKey", "IntegrityKey", "TokenKey", "Users", "Tasks"} <= retained
     versions = list_resources(stack, "AWS::Lambda::Version")
     policies = {
         name: resource.get("DeletionPolicy") for name, resource in stack["Resources"].items() if name not in versions

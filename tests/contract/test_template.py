@@ -259,6 +259,35 @@ def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, w
     assert writable == written
 
 
+SIGNED_IN = {
+    "AuthFunction", "UsersFunction", "MetasFunction", "SettingsFunction", "StoragesFunction", "FilesFunction",
+    "SharesFunction", "UploadsFunction", "McpFunction", "TasksFunction", "SearchFunction",
+}  # fmt: skip
+WITHOUT_SECRETS: set[str] = set()
+
+
+def find_readers(key: str) -> set[str]:
+    """Return the functions that may read a key."""
+    managed = dict(template.iter_resources("AWS::IAM::ManagedPolicy"))
+    readers = set()
+    for name, function in FUNCTIONS.items():
+        statements = list_statements(function)
+        for policy in function["Properties"]["Policies"]:
+            if "Ref" in policy:
+                statements += managed[policy["Ref"]]["Properties"]["PolicyDocument"]["Statement"]
+        reads = [rule for rule in statements if "secretsmanager:GetSecretValue" in list_actions(rule)]
+        if any({"Ref": key} in list_resources(rule) for rule in reads):
+            readers.add(name)
+    return readers
+
+
+def test_each_key_is_read_by_the_functions_that_need_it() -> None:
+    assert find_readers("IntegrityKey") == set(FUNCTIONS)
+    assert find_readers("TokenKey") == SIGNED_IN | {"SetupFunction"}
+    assert find_readers("MasterKey") == set(FUNCTIONS) - WITHOUT_SECRETS
+    assert find_readers("AdminSecret") == {"SetupFunction"}
+
+
 def test_secrets_do_not_stand_in_the_environment() -> None:
     variables = dict(template.load_template()["Globals"]["Function"]["Environment"]["Variables"])
     del variables["MANGROVE_TABLES"]  # names of tables, one of them of application passwords

@@ -236,6 +236,7 @@ def _create_resources(services: str) -> dict[str, str]:
         "AWS::StackName": STACK,
         **{resource: f"{STACK}-{kind}" for resource, kind in KINDS.items()},
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
+        **{key: manager.create_secret(Name=f"{key}-{name}")["ARN"] for key in ("IntegrityKey", "TokenKey")},
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }
     for role, _ in template.iter_resources("AWS::IAM::Role"):

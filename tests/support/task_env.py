@@ -332,7 +332,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove.core import runtime
     from mangrove.core.aws import AwsSession
     from mangrove.records.store.base import Connections
-    from mangrove.records.store.encryption import Keyring
+    from mangrove.records.store.keys import Keyring
     from mangrove.tasks.core.workers import use_loop
 
     own_runtime = runtime.current().keep(AwsSession, Connections, Keyring)

@@ -11,13 +11,16 @@ from mangrove.core.config import Config, config
 from mangrove.core.runtime import Runtime
 
 DEFAULTS = Config(
-    tables="mangrove", key_file=None, key_secret="", data=None, site_url="", snapshot_seconds=2.0, token_hours=48,
+    tables="mangrove", key_file=None, integrity_key_secret="", token_key_secret="", encryption_key_secret="",
+    data=None, site_url="", snapshot_seconds=2.0, token_hours=48,
     is_function=False, trusted_proxies=(),
 )  # fmt: skip
 VARIABLES = (
     "TABLES",
     "KEY_FILE",
-    "KEY_SECRET",
+    "INTEGRITY_KEY_SECRET",
+    "TOKEN_KEY_SECRET",
+    "ENCRYPTION_KEY_SECRET",
     "DATA",
     "SITE_URL",
     "SNAPSHOT_SECONDS",
@@ -41,7 +44,7 @@ def test_an_empty_environment_means_the_cloud() -> None:
     ("name", "text", "field", "value"),
     [
         ("TABLES", "stack", "tables", "stack"), ("KEY_FILE", "/k", "key_file", Path("/k")),
-        ("KEY_FILE", "", "key_file", None), ("KEY_SECRET", "arn", "key_secret", "arn"),
+        ("KEY_FILE", "", "key_file", None), ("TOKEN_KEY_SECRET", "arn", "token_key_secret", "arn"),
         ("DATA", "/d", "data", Path("/d")), ("DATA", "", "data", None),
         ("SITE_URL", "https://a.example/x//", "site_url", "https://a.example/x"),
         ("SNAPSHOT_SECONDS", "0.5", "snapshot_seconds", 0.5), ("SNAPSHOT_SECONDS", "never", "snapshot_seconds", None),

@@ -1,5 +1,5 @@
-"""A custom resource of the deployment in CloudFormation: it makes the records for the first start, and empties
-buckets before they are deleted.
+"""A custom resource of the deployment in CloudFormation: it makes the keys and the records for the first start, and
+empties buckets before they are deleted.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ def _find_failure(event: dict[str, Any], context: Any) -> str:
 
 
 def _run(event: dict[str, Any]) -> None:
-    """Upgrade the records and make the missing ones.
+    """Make the missing keys, upgrade the records and make the missing ones.
 
     The imports read the environment, that is the parameters of the deployment: they are here, so that CloudFormation
     gets the errors.
     """
+    from mangrove.cloud import keys
     from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
@@ -76,6 +77,7 @@ def _run(event: dict[str, Any]) -> None:
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
     secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
+    keys.make_missing_keys(bool(known) or upgrade.has_records())
     try:
         version = upgrade.read_version(known)
     except upgrade.NewerSchema as problem:

@@ -65,8 +65,12 @@ class Config:
     """The prefix of the names of the tables, or each name as `kind=name`, comma-separated."""
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
     """The file with the master key."""
-    key_secret: str = _variable("MANGROVE_KEY_SECRET", "")
-    """The secret in Secrets Manager with the master key."""
+    integrity_key_secret: str = _variable("MANGROVE_INTEGRITY_KEY_SECRET", "")
+    """The secret in Secrets Manager with the key of the MACs of records."""
+    token_key_secret: str = _variable("MANGROVE_TOKEN_KEY_SECRET", "")
+    """The secret with the key that signs tokens."""
+    encryption_key_secret: str = _variable("MANGROVE_ENCRYPTION_KEY_SECRET", "")
+    """The secret with the master key."""
     data: Path | None = field(default_factory=lambda: _read_path("MANGROVE_DATA"))
     """The data directory."""
     records_socket: str = _variable("MANGROVE_RECORDS_SOCKET", "")

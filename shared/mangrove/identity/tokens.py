@@ -20,7 +20,7 @@ from mangrove.core.problems import Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import sessions
 from mangrove.records.store import versions
-from mangrove.records.store.encryption import derive
+from mangrove.records.store.keys import Key, keyring
 from mangrove.records.users import User
 
 ALGORITHM = "HS256"
@@ -104,7 +104,7 @@ def issue(user: User) -> str:
         "nbf": now,
         "jti": secrets.token_urlsafe(16),
     }
-    return str(jwt.encode(claims, derive("jwt"), ALGORITHM))
+    return str(jwt.encode(claims, keyring().get(Key.TOKEN), ALGORITHM))
 
 
 async def user_of(text: str, find: FindUser) -> User:
@@ -164,7 +164,7 @@ def _decode(text: str) -> dict[str, Any]:
     jwt = _load_jwt()
     options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
-        return dict(jwt.decode(text, derive("jwt"), algorithms=[ALGORITHM], options=options))
+        return dict(jwt.decode(text, keyring().get(Key.TOKEN), algorithms=[ALGORITHM], options=options))
     except jwt.InvalidTokenError:
         raise Unauthorized("token is invalidated") from None
 

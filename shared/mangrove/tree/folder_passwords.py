@@ -17,7 +17,7 @@ from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, name_folder
 from mangrove.records.store import counters
-from mangrove.records.store.encryption import derive
+from mangrove.records.store.keys import Key, keyring
 
 if TYPE_CHECKING:
     from mangrove.tree.access import PathAccess
@@ -95,7 +95,7 @@ async def _count(guess: _Guess) -> None:
 
 def _digest(guess: _Guess) -> bytes:
     text = "\0".join((guess.subject, guess.source, guess.password))
-    return hmac.digest(derive("folder passwords"), text.encode(), "sha256")
+    return hmac.digest(keyring().derive(Key.INTEGRITY, "folder passwords"), text.encode(), "sha256")
 
 
 def _record(guess: _Guess, digest: bytes) -> bool:

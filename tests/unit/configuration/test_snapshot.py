@@ -17,7 +17,7 @@ from mangrove.core.runtime import Runtime
 from mangrove.records import metas, settings, storages, users
 from mangrove.records.store import versions
 from mangrove.records.store.base import Connections, count_calls
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from mangrove.records.store.versions import MAX_NOTES
 
 pytestmark = pytest.mark.usefixtures("records")

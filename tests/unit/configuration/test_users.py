@@ -20,7 +20,7 @@ from mangrove.core.runtime import Runtime
 from mangrove.records import users
 from mangrove.records.store import repository
 from mangrove.records.store.base import Connections, NameTaken, count_calls
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from mangrove.records.store.versions import MAX_NOTES
 from mangrove.records.users import User
 

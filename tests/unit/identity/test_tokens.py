@@ -21,7 +21,7 @@ from mangrove.identity import tokens
 from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
 from mangrove.records import sessions, settings
 from mangrove.records.store.base import count_calls
-from mangrove.records.store.encryption import derive
+from mangrove.records.store.keys import Key, keyring
 from mangrove.records.users import User
 from tests.unit.tree import builders
 
@@ -34,7 +34,7 @@ IN_A_FUNCTION = """
 import sys
 from mangrove.core import runtime
 from mangrove.identity import tokens
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from tests.unit.tree import builders
 
 issued = tokens.issue(builders.user(username="ann", pwd_ts=5))
@@ -76,7 +76,7 @@ def sign(key: bytes | str | None = None, algorithm: str = "HS256", **claims: Any
     now = int(time.time())
     whole = {"username": "ann", "pwd_ts": 5, "exp": now + 60, "iat": now, "nbf": now, "jti": "j"} | claims
     known = {name: value for name, value in whole.items() if value is not None}
-    return jwt.encode(known, derive("jwt") if key is None else key, algorithm)
+    return jwt.encode(known, keyring().get(Key.TOKEN) if key is None else key, algorithm)
 
 
 def test_a_token_stands_for_the_present_record_of_its_user() -> None:

@@ -22,7 +22,7 @@ from mangrove.protocols.sessions import ProtocolAccess, ProtocolSession, find_en
 from mangrove.records import users
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.store.base import Connections, count_calls
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from mangrove.records.users import User
 from tests.unit.identity.test_keys import ED25519
 

@@ -27,7 +27,7 @@ from mangrove.protocols.sftp.handles import READ_BYTES, ConnectionHandles, Opene
 from mangrove.protocols.sftp.protocol import MAX_PACKET_BYTES
 from mangrove.protocols.sftp.writing import Spool
 from mangrove.records.store.base import Connections
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from tests.servers import ssh
 from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene
 from tests.unit.tree.environment import TreeEnv

@@ -28,7 +28,8 @@ from mangrove.records import (  # noqa: F401 - each defines a protected record
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.store import encryption
 from mangrove.records.store.base import Protected, Record
-from mangrove.records.store.encryption import Keyring, RefusedRecords, decrypt, derive, encrypt
+from mangrove.records.store.encryption import RefusedRecords, decrypt, encrypt
+from mangrove.records.store.keys import Keyring
 from mangrove.records.store.upgrade import SchemaVersion
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import NewTask, TaskView
@@ -271,22 +272,6 @@ def key(tmp_path: Path, own_runtime: Runtime) -> Path:
     return path
 
 
-def test_a_derived_key_belongs_to_its_purpose_and_to_the_master_key(key: Path) -> None:
-    first = derive("jwt")
-    assert len({first, derive("records"), derive("search")}) == 3
-    assert len(first) == encryption.KEY_BYTES
-    assert derive("jwt") == Keyring().derive("jwt") == first
-    key.write_bytes(b"l" * 32)
-    assert Keyring().derive("jwt") != first
-
-
-def test_the_master_key_is_read_once(key: Path) -> None:
-    first = derive("jwt")
-    key.unlink()
-    assert derive("jwt") == first
-    assert derive("another purpose") != first
-
-
 def test_what_is_sealed_is_opened_again_and_never_looks_the_same(key: Path) -> None:
     text = "secret \N{SNOWMAN}"
     first, second = encrypt(text, CONTEXT), encrypt(text, CONTEXT)
@@ -308,13 +293,6 @@ def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw:
         sealed = sealed[: -1 if flaw == "cut" else 0]
     with pytest.raises(Problem, match="it was encrypted with another key"):
         decrypt(sealed, CONTEXT)
-
-
-def test_without_a_master_key_nothing_is_sealed() -> None:
-    runtime.put(Config, replace(Config(), key_file=None, key_secret=""))
-    runtime.put(Keyring, Keyring())
-    with pytest.raises(Problem, match="no master key"):
-        encrypt("secret", CONTEXT)
 
 
 def test_secrets_are_sealed_in_the_table(records: None, engine: str) -> None:

@@ -13,9 +13,9 @@ from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.runtime import Runtime
 from mangrove.records import sessions, settings, users
-from mangrove.records.store import base, encryption, versions
+from mangrove.records.store import base, encryption, keys, versions
 from mangrove.records.store.base import TableMeta
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Key, Keyring, keyring
 from mangrove.records.tasks import batches as task_batches
 from tests.servers.refusing import refusing_server
 
@@ -24,7 +24,7 @@ from tests.servers.refusing import refusing_server
 def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The records of the log."""
     said: list[Any] = []
-    for module in (base, encryption):
+    for module in (base, encryption, keys):
         monkeypatch.setattr(module, "log_warning", lambda message, **facts: said.append((message, facts)))
     return said
 
@@ -68,11 +68,14 @@ def test_a_secret_that_cannot_be_read_is_a_problem_in_words(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with refusing_server("AccessDeniedException") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.url)
-        for changes in ({"key_file": None, "key_secret": "the key"}, {"key_file": tmp_path / "none"}):
+        for changes, message in (
+            ({"key_file": None, "token_key_secret": "the key"}, "the token key cannot be read"),
+            ({"key_file": tmp_path / "none"}, "the master key cannot be read"),
+        ):
             runtime.put(Config, replace(Config(), **changes))
             runtime.put(Keyring, Keyring())
             with pytest.raises(Problem) as caught:
-                encryption.derive("jwt")
-            assert caught.value.message == "the master key cannot be read"
-    assert [message for message, _ in said] == ["the master key cannot be read"] * 2
+                keyring().get(Key.TOKEN)
+            assert caught.value.message == message == said[-1][0]
+    assert len(said) == 2
     assert said[0][1]["secret"] == "the key" and "AccessDeniedException" in said[0][1]["reason"]

@@ -13,7 +13,7 @@ from mangrove.records import metas, settings, storages, users
 from mangrove.records.store import counters, versions
 from mangrove.records.store.base import Connections, NameTaken, RecordConflict
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from mangrove.records.store.versions import MAX_NOTES, read_changes
 
 pytestmark = pytest.mark.usefixtures("records")

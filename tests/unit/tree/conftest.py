@@ -11,7 +11,7 @@ from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
 from mangrove.identity.passwords import Hasher
 from mangrove.records.store.base import Connections
-from mangrove.records.store.encryption import Keyring
+from mangrove.records.store.keys import Keyring
 from tests.unit.tree.environment import TreeEnv
 
 

@@ -13,7 +13,9 @@ from mangrove.core.platform import Platform, platform
 LOCAL = Config(
     tables="mangrove",
     key_file=None,
-    key_secret=None,
+    integrity_key_secret="",
+    token_key_secret="",
+    encryption_key_secret="",
     data=Path("/data"),
     site_url="",
     snapshot_seconds=None,

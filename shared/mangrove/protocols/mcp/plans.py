@@ -18,7 +18,7 @@ import orjson
 from mangrove.core.problems import BadRequest
 from mangrove.identity.rights import Caller
 from mangrove.records.store import counters
-from mangrove.records.store.encryption import derive
+from mangrove.records.store.keys import Key, keyring
 
 PLAN_SECONDS = 300
 MAX_PLAN_LENGTH = 128  # characters
@@ -44,5 +44,5 @@ async def use_plan(caller: Caller, operation: Mapping[str, Any], plan: str) -> N
 
 def _sign(caller: Caller, operation: Mapping[str, Any], end: int) -> str:
     text = orjson.dumps([caller.user.id, caller.token_id, end, operation], option=orjson.OPT_SORT_KEYS)
-    digest = hmac.digest(derive("mcp-plan"), text, "sha256")
+    digest = hmac.digest(keyring().derive(Key.TOKEN, "mcp-plan"), text, "sha256")
     return f"{end}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -1,4 +1,4 @@
-"""Protection of the records against other programs that can write them: keys, encrypted attributes, MACs.
+"""Protection of the records against other programs that can write them: encrypted attributes and MACs.
 
 An encrypted attribute can be decrypted only in its table, record and attribute. A record that grants rights has a MAC
 over all of it, with its key and version. A MAC does not reveal that a record was deleted, or that an older version of
@@ -12,23 +12,18 @@ import secrets
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import orjson
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, NUMBER
 
-from mangrove.core import aws, runtime
-from mangrove.core.config import config
+from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_warning
+from mangrove.records.store.keys import Key, keyring
 
-KEY_BYTES = 32
 NONCE_BYTES = 12
 MAC = "mac"  # the attribute
 MAX_LOGGED_KEY_LENGTH = 200  # characters
@@ -42,63 +37,6 @@ class DecryptionError(Problem):
     """A secret that cannot be decrypted, now or later."""
 
     text = "a stored secret cannot be read: it was encrypted with another key, or copied from another place"
-
-
-class Keyring:
-    """The master key, read on first use, and the keys derived from it."""
-
-    def __init__(self) -> None:
-        self._master = b""
-        self._derived: dict[str, bytes] = {}
-
-    def derive(self, purpose: str) -> bytes:
-        """Return a key for one purpose."""
-        key = self._derived.get(purpose)
-        if key is None:
-            self._master = self._master or _read_master_key()
-            hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode())
-            key = self._derived[purpose] = hkdf.derive(self._master)
-        return key
-
-    @cached_property
-    def cipher(self) -> AESGCM:
-        """The cipher for secrets in records."""
-        return AESGCM(self.derive("records"))
-
-
-def _read_master_key() -> bytes:
-    """Read the key from its file (mode 0600), or from Secrets Manager in the cloud."""
-    settings = config()
-    if settings.key_file is not None:
-        try:
-            return settings.key_file.read_bytes()
-        except OSError as error:
-            log_warning("the master key cannot be read", reason=error.strerror)
-            raise Problem("the master key cannot be read") from None
-    if settings.key_secret:
-        return _read_secret(settings.key_secret)
-    raise Problem("no master key: set MANGROVE_KEY_FILE or MANGROVE_KEY_SECRET")
-
-
-def _read_secret(name: str) -> bytes:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        answer = aws.create_client("secretsmanager").get_secret_value(SecretId=name)
-        return str(answer["SecretString"]).encode()
-    except (BotoCoreError, ClientError, KeyError) as error:
-        log_warning("the master key cannot be read", secret=name, reason=str(error))
-        raise Problem("the master key cannot be read") from None
-
-
-def keyring() -> Keyring:
-    """Return the keys of this process."""
-    return runtime.get(Keyring)
-
-
-def derive(purpose: str) -> bytes:
-    """Return a key of KEY_BYTES for one purpose."""
-    return keyring().derive(purpose)
 
 
 def encrypt(text: str, context: bytes) -> bytes:
@@ -157,7 +95,7 @@ class EncryptedAttribute(Attribute[str]):
 
 def compute_mac(kind: str, item: Item) -> bytes:
     """Return the MAC of a record of a kind, over all attributes except the MAC."""
-    return hmac.digest(derive("record integrity"), _encode(kind, item), "sha256")
+    return hmac.digest(keyring().get(Key.INTEGRITY), _encode(kind, item), "sha256")
 
 
 def is_authentic(kind: str, item: Item) -> bool:

@@ -84,6 +84,20 @@ def read_version(known: int = 0) -> int | None:
     return version
 
 
+def has_records() -> bool:
+    """True if the records have a version or a user."""
+    with translate_errors():
+        try:
+            Counter.get(KEY, consistent_read=True)
+        except DoesNotExist:
+            return _has_users()
+    return True
+
+
+def _has_users() -> bool:
+    return any(True for role in users.ROLES for _ in users.iter_ids(role, page_size=1))
+
+
 def _read() -> tuple[int | None, str]:
     """Return the version, None for new records, and the program that it needs. Raise UntrustedSchema."""
     with translate_errors():
@@ -91,8 +105,7 @@ def _read() -> tuple[int | None, str]:
             if Counter.get(KEY, consistent_read=True).value == 1:  # without a MAC
                 return 1, PROGRAMS[1]
         except DoesNotExist:
-            has_users = any(True for role in users.ROLES for _ in users.iter_ids(role, page_size=1))
-            return (1 if has_users else None), PROGRAMS[1]  # version 1 was not stored
+            return (1 if _has_users() else None), PROGRAMS[1]  # version 1 was not stored
         try:
             record = SchemaVersion.get(KEY, consistent_read=True)
         except DoesNotExist:  # it is refused

@@ -16,7 +16,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
-from mangrove.records.store.encryption import derive
+from mangrove.records.store.keys import Key, keyring
 from mangrove.records.users import User
 from mangrove.tree.callers import make_caller
 from mangrove.tree.mounts import Mount
@@ -80,7 +80,7 @@ def verify_selection(settings: Settings, selection: str, folder: TreePath, signa
 
 def _make_key(settings: Settings, purpose: Purpose) -> bytes:
     """Derive the key from the master key, not from the permanent token. A new salt invalidates all links."""
-    return derive(f"{purpose} {settings.link_salt}")
+    return keyring().derive(Key.ENCRYPTION, f"{purpose} {settings.link_salt}")
 
 
 def verify(settings: Settings, path: str, signature: str, purpose: Purpose = Purpose.FILE) -> int | None:

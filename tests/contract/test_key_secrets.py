@@ -1,0 +1,82 @@
+"""The keys of a stack: a new one has three that are independent, an older one keeps what it wrote and signed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mangrove.records.store import upgrade
+from mangrove.records.store.keys import Key, derive_key
+from tests.contract.scenarios import Person
+from tests.support import lambdas
+
+pytestmark = pytest.mark.xdist_group("cloud")
+NAMES = {Key.INTEGRITY: "IntegrityKey", Key.TOKEN: "TokenKey", Key.ENCRYPTION: "MasterKey"}
+WRITE_AS_BEFORE = """
+import sys
+from datetime import UTC, datetime
+from mangrove.identity import passwords, tokens
+from mangrove.records import settings, storages, users
+from mangrove.records.store import upgrade
+
+upgrade.upgrade(None, ())
+hashed = passwords.hash_password(sys.argv[1])
+admin = users.create(username="admin", password_hash=hashed, role=2, permission=0xFFFF)
+users.create(username="guest", password_hash=hashed, role=1, disabled=True)
+storages.create(
+    mount_path="/old", driver="S3", status="work", modified=datetime.now(UTC), disabled=True,
+    addition='{"bucket": "b", "region": "us-east-1", "secret_access_key": "hush"}',
+)
+settings.save({"token": "the permanent token", "link_salt": "s", "site_title": "The old title"})
+print(tokens.issue(admin))
+"""
+
+
+def read_key(cloud: lambdas.Cloud, key: Key) -> str:
+    answer = cloud.client("secretsmanager").get_secret_value(SecretId=cloud.refs[NAMES[key]])
+    return str(answer["SecretString"])
+
+
+def test_a_new_stack_gets_keys_that_do_not_follow_from_each_other() -> None:
+    with lambdas.deploy() as cloud:
+        assert cloud.run_setup()["Status"] == "SUCCESS"
+        first = {key: read_key(cloud, key) for key in Key}
+        assert len(set(first.values())) == 3
+        for key in (Key.INTEGRITY, Key.TOKEN):
+            assert bytes.fromhex(first[key]) != derive_key(first[Key.ENCRYPTION].encode(), key.value)
+        assert cloud.run_setup()["Status"] == "SUCCESS"
+        assert {key: read_key(cloud, key) for key in Key} == first, "the next deployment leaves them"
+
+
+def write_as_before(cloud: lambdas.Cloud, folder: Path) -> str:
+    """Write the records of a stack that has the master key alone. Return a token that it signed."""
+    master = folder / "master"
+    master.write_text(read_key(cloud, Key.ENCRYPTION))
+    own = cloud.get_function("AuthFunction").environment | {
+        "MANGROVE_KEY_FILE": str(master), "AWS_ENDPOINT_URL_DYNAMODB": cloud.aws[0], "PATH": os.environ["PATH"],
+    }  # fmt: skip
+    command = [sys.executable, "-c", WRITE_AS_BEFORE, lambdas.ADMIN_PASSWORD]
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_an_older_stack_keeps_its_records_sessions_and_secrets(tmp_path: Path) -> None:
+    with lambdas.deploy() as cloud:
+        token = write_as_before(cloud, tmp_path)
+        answer = cloud.run_setup(RequestType="Update", OldResourceProperties={"Schema": str(upgrade.VERSION)})
+        assert answer["Status"] == "SUCCESS", answer
+        master = read_key(cloud, Key.ENCRYPTION).encode()
+        for key in (Key.INTEGRITY, Key.TOKEN):
+            assert read_key(cloud, key) == derive_key(master, key.value).hex()
+        admin = Person(cloud, token)
+        assert admin.gets("auth/me")["username"] == "admin", "the session goes on"
+        assert Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD).gets("auth/me")["role"] == 2
+        assert Person(cloud).gets("site/public_settings")["site_title"] == "The old title"
+        (storage,) = admin.gets("storages/list")["content"]
+        assert json.loads(storage["addition"])["secret_access_key"] == "hush"
