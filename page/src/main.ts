@@ -14,8 +14,8 @@ appearance.apply()
 router.start()
 void site.load()
 void session.start()
-await language.start()
-mount(App, { target })
+// no await here: a language is a file of its own that imports from this one, and would wait for it
+void language.start().then(() => mount(App, { target }))
 
 /** Without the service, the page opens nevertheless and connects when it can: see public/sw.js. */
 if (import.meta.env.PROD && 'serviceWorker' in navigator) {

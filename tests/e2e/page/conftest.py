@@ -24,6 +24,7 @@ DEFAULT_MODULES = (
     "test_changes",
     "test_uploads",
     "test_hostile",
+    "test_first_load",
 )
 
 
