@@ -23,7 +23,7 @@ from mangrove.identity.passwords import Hasher
 from mangrove.records.store.base import Connections
 from mangrove.records.store.keys import Keyring
 from tests import servers
-from tests.support import driver_table, selection
+from tests.support import driver_table, selection, service_models
 from tests.support import engine as engines
 from tests.support.service import Client, Service, run_service
 from tests.support.task_env import TaskEnv
@@ -31,6 +31,7 @@ from tests.support.task_env import task_env as open_task_env
 
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
 selection.get_seed()  # before the workers start
+service_models.share()
 LAST_FAILED = "cache/lastfailed"  # where pytest keeps them
 GROUP = re.compile(r"@[\w ]+$")  # that xdist writes behind the name of a test
 

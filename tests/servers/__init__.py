@@ -91,6 +91,7 @@ def rclone_s3(folder: Path, *options: str, port: int = 0) -> Iterator[str]:
 @contextmanager
 def moto_s3() -> Iterator[str]:
     """moto's S3, and its other services; its address."""
+    from moto import backends
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
@@ -101,11 +102,15 @@ def moto_s3() -> Iterator[str]:
         return status, headers, text.replace("2010-11-10T20:48:33", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it writes a line for every request, which pytest keeps
+    modules = list(backends.list_of_moto_modules())  # it lists its folder for every request
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
         # moto says that all of them began in 2010
-        with patch.object(S3Response, "list_multipart_uploads", list_uploads_of_now):
+        with (
+            patch.object(S3Response, "list_multipart_uploads", list_uploads_of_now),
+            patch.object(backends, "list_of_moto_modules", lambda: modules),
+        ):
             host, port = server.get_host_and_port()
             yield f"http://{host}:{port}"
     finally:

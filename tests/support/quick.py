@@ -1,6 +1,7 @@
 """The service with cheap hashes of passwords: `python -m tests.support.quick serve …`.
 
-Tests make some thousand users and sign in as each: a hash as it is stored takes longer than most requests.
+Tests make some thousand users and sign in as each: a hash as it is stored takes longer than most requests. The
+descriptions of the services of AWS are read once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from argon2 import PasswordHasher
 
 from mangrove.identity import passwords
 from mangrove.standalone.__main__ import main
+from tests.support import service_models
 
 
 class QuickHasher(passwords.Hasher):
@@ -21,4 +23,5 @@ class QuickHasher(passwords.Hasher):
 
 if __name__ == "__main__":
     passwords.Hasher = QuickHasher  # type: ignore[misc]
+    service_models.share()
     sys.exit(main())

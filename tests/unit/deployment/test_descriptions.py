@@ -16,6 +16,7 @@ from botocore.regions import EndpointResolver
 
 from deployment.descriptions import DATA, OPERATIONS, PREFIXES, SERVICES, trim_descriptions
 from mangrove.standalone import template
+from tests.support.service_models import UnsharedFileLoader
 
 INSTALLED = Path(botocore.__file__).parent / "data"
 
@@ -35,7 +36,8 @@ def trimmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(data: Path, service: str, kind: str = "service-2") -> Any:
-    return Loader([str(data)], include_default_search_paths=False).load_service_model(service, kind)
+    loader = Loader([str(data)], UnsharedFileLoader(), include_default_search_paths=False)
+    return loader.load_service_model(service, kind)
 
 
 def describe(shape: Shape | None, seen: frozenset[str] = frozenset()) -> Any:
