@@ -14,16 +14,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from mangrove import __version__
-from mangrove.commands.run import run
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem
-from mangrove.core.runtime import Runtime
 from mangrove.core.telemetry import LOG_FORMATS, AccessLog, set_format, set_level
 from mangrove.standalone import engine, maintenance
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
-from mangrove.standalone.local_client import open_local_client
 from mangrove.standalone.parser import make_parser
 from mangrove.standalone.tracing import MISSING, is_installed
 
@@ -40,7 +37,7 @@ END_SECONDS = 5.0  # for everything that follows
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. If it cannot run, print one line on standard error."""
-    parser = make_parser(os.environ)
+    parser = make_parser(os.environ, "".join((sys.argv[1:] if arguments is None else arguments)[:1]))
     options = parser.parse_args(arguments)
     try:
         return _run(parser, options)
@@ -58,6 +55,9 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return 0
     _check_environment()
     if "run" in options:
+        from mangrove.commands.run import run  # imported here, because a service does not need the client
+        from mangrove.standalone.local_client import open_local_client
+
         return run(options, open_local_client)
     directory = DataDirectory(Path(options.data).resolve())
     match options.command:
@@ -183,7 +183,7 @@ def _print_start(address: str, data: Path, password: str | None, short: str | No
 
 
 def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None) -> None:
-    from mangrove.standalone.gateway import Gateway
+    from mangrove.standalone.preload import preload
     from mangrove.standalone.processes import Processes
 
     def serve(leader: TaskLeader) -> None:
@@ -193,10 +193,9 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
             pass  # SIGTERM or Ctrl-C
         _exit()
 
-    with runtime.use(Runtime()):
-        Gateway(page)  # imported before the fork, so that all processes share its memory
     listener.setblocking(False)
-    processes = Processes(count, serve, GRACE_SECONDS + END_SECONDS + 1)
+    shared = preload(page)
+    processes = Processes(count, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
     processes.run()
 

@@ -361,11 +361,12 @@ def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def _open_client(endpoint: EngineEndpoint) -> Iterator[Any]:
-    import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
+    from mangrove.core.aws import create_client
+
     try:
-        with closing(boto3.client("dynamodb", endpoint_url=endpoint.url)) as client:
+        with closing(create_client("dynamodb", endpoint_url=endpoint.url)) as client:
             use_socket(client, endpoint.socket_path)
             yield client
     except (BotoCoreError, ClientError, ValueError) as error:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mangrove import __version__
-from mangrove.commands.parser import ClientCommands
 from mangrove.core.config import ACCESS_LOGS
 from mangrove.core.http import parse_integer
 from mangrove.core.telemetry import LOG_FORMATS
@@ -17,8 +16,11 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of the command line. The variables in `environment` replace defaults."""
+def make_parser(environment: Mapping[str, str], requested_command: str = "") -> argparse.ArgumentParser:
+    """Return the parser of the command line. The variables in `environment` replace defaults.
+
+    A `requested_command` that is `serve` leaves out the commands of the client, which would cost a service 3 MB.
+    """
     parser = argparse.ArgumentParser(prog="mangrove", description="Many storages under mount paths, shown as one tree")
     parser.add_argument("--version", action="version", version=f"v{__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -59,7 +61,10 @@ def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON")
     completion = commands.add_parser("completion", help="print the completion of commands for a shell")
     completion.add_argument("shell", choices=SHELLS, help="the shell")
-    ClientCommands(commands, environment).add_all()
+    if requested_command != "serve":
+        from mangrove.commands.parser import ClientCommands
+
+        ClientCommands(commands, environment).add_all()
     return parser
 
 

@@ -15,7 +15,7 @@ import mmap
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import NoReturn
 
 from mangrove.core import runtime
 from mangrove.core.platform import platform
-from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.standalone.leader import TaskLeader
@@ -71,12 +70,15 @@ def find_free_memory(root: Path = Path("/")) -> float:
 class Processes:
     """The processes of the service.
 
-    Each runs `serve` in a runtime of its own; it returns when the process should end. Its argument elects the process
-    that runs the tasks.
+    Each runs `serve` in a runtime of its own, which has the `shared` slots of the present one. `serve` returns when the
+    process should end. Its argument elects the process that runs the tasks.
     """
 
-    def __init__(self, count: int, serve: Callable[[TaskLeader], None], end_seconds: float) -> None:
+    def __init__(
+        self, count: int, serve: Callable[[TaskLeader], None], shared: Iterable[type[object]], end_seconds: float
+    ) -> None:
         self._serve = serve
+        self._shared = tuple(shared)
         self._end_seconds = end_seconds
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
         self._leader = TaskLeader.open(count)
@@ -90,6 +92,7 @@ class Processes:
     def run(self) -> None:
         """Keep them running until an exception asks this process to end; then end them."""
         gc.collect()
+        trim()
         for activity in (Activity.TASKS, Activity.SCHEDULE):
             activity_times().record(activity)  # an own pool, because taking over the work takes them some time
         gc.freeze()  # no collection in a child writes to the memory that it shares with the others
@@ -121,7 +124,7 @@ class Processes:
             signal.signal(
                 signal.SIGHUP, lambda *_: None
             )  # until its gateway handles it, and reads the configuration again
-            with runtime.use(Runtime()):
+            with runtime.use(runtime.current().keep(*self._shared)):
                 platform().process_count = self._leader.process_count
                 runtime.put(SharedMemory, self._share_memory(index))
                 self._serve(self._leader)
@@ -173,9 +176,15 @@ def limit_arenas() -> None:
         mallopt(M_ARENA_MAX, ARENAS)
 
 
+def trim() -> None:
+    """Return free pages to the system."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
 async def trim_regularly() -> None:
     """Return free pages to the system every TRIM_SECONDS, in a thread, since it takes some milliseconds."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    while trim is not None:
+    while True:
         await asyncio.sleep(TRIM_SECONDS)
-        await asyncio.to_thread(trim, 0)
+        await asyncio.to_thread(trim)
