@@ -126,9 +126,11 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             directory.write_holder(holder)
             _print_start(address, directory.data, *_run_first_start(directory.data))
             from mangrove.core import descriptors
+            from mangrove.core.aws import AwsSession
             from mangrove.standalone.connections import ConnectionLimits
             from mangrove.standalone.processes import choose_count
 
+            runtime.get(AwsSession).forget_descriptions()  # before the routes are imported, which use the memory again
             limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
             descriptors.raise_limit_at_start()
             try:
