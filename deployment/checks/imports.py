@@ -22,6 +22,7 @@ REQUIREMENTS: Mapping[str, set[str]] = {  # by the folder of the function; the f
     "functions/api/downloads": set(),
     "functions/workers/download*": {"httpx"},
     "functions/workers/transfer_identity": {"httpx", "argon2", "pyotp", "segno", "mangrove.drivers.options"},
+    "functions/workers/bucket_events": {"mangrove.drivers.options", "mangrove.drivers.s3.driver"},
     "functions/workers/*": set(),
     "functions/api/*": {"pydantic", "fastapi", "argon2", "pyotp", "segno"},
 }

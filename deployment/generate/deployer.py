@@ -113,8 +113,8 @@ RIGHTS = (
         (
             "s3:CreateBucket", "s3:DeleteBucket", "s3:DeleteBucketPolicy", "s3:GetBucketPolicy",
             "s3:GetBucketVersioning", "s3:GetLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketPolicy",
-            "s3:PutBucketPublicAccessBlock", "s3:PutBucketTagging", "s3:PutBucketVersioning",
-            "s3:PutLifecycleConfiguration",
+            "s3:GetBucketNotification", "s3:PutBucketNotification", "s3:PutBucketPublicAccessBlock",
+            "s3:PutBucketTagging", "s3:PutBucketVersioning", "s3:PutLifecycleConfiguration",
         ),
         (f"arn:aws:s3:::{STACK.lower()}-*",),
     ),
@@ -161,7 +161,7 @@ RIGHTS = (
         (f"arn:aws:sns:*:*:{STACK}-*",),
     ),
     DeployerRight(
-        ("AWS::SQS::Queue",),
+        ("AWS::SQS::Queue", "AWS::SQS::QueuePolicy"),
         ("sqs:CreateQueue", "sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"),
         (f"arn:aws:sqs:*:*:{STACK}-*",),
     ),
@@ -185,6 +185,14 @@ RIGHTS = (
             "events:TagResource", "events:UntagResource",
         ),
         (f"arn:aws:events:*:*:event-bus/{STACK}",),
+    ),
+    DeployerRight(
+        ("AWS::Events::Rule",),
+        (
+            "events:DeleteRule", "events:DescribeRule", "events:ListTargetsByRule", "events:PutRule",
+            "events:PutTargets", "events:RemoveTargets",
+        ),
+        (f"arn:aws:events:*:*:rule/{STACK}-*",),
     ),
     DeployerRight(
         ("AWS::Budgets::Budget",),

@@ -65,7 +65,7 @@ MACHINES = {
 }
 
 
-SERVICES = {"transfer_identity"}  # functions that other services of AWS ask; `scenarios` sends their samples
+SERVICES = {"transfer_identity", "bucket_events"}  # functions that other services of AWS call, in scenarios
 
 
 def test_each_route_has_one_sample_and_each_sample_a_route_or_a_state() -> None:

@@ -24,7 +24,8 @@ NAMES = {
     "AWS::ApiGatewayV2::Api": "Name", "AWS::Budgets::Budget": "BudgetName", "AWS::CloudWatch::Alarm": "AlarmName",
     "AWS::CloudWatch::Dashboard": "DashboardName",
     "AWS::DynamoDB::Table": "TableName",
-    "AWS::Events::EventBus": "Name", "AWS::IAM::ManagedPolicy": "ManagedPolicyName", "AWS::IAM::Role": "RoleName",
+    "AWS::Events::EventBus": "Name", "AWS::Events::Rule": "Name",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName", "AWS::IAM::Role": "RoleName",
     "AWS::Lambda::Function": "FunctionName", "AWS::Lambda::LayerVersion": "LayerName",
     "AWS::Logs::LogGroup": "LogGroupName", "AWS::S3::Bucket": "BucketName", "AWS::SNS::Topic": "TopicName",
     "AWS::SQS::Queue": "QueueName", "AWS::Scheduler::Schedule": "Name", "AWS::SecretsManager::Secret": "Name",
@@ -33,7 +34,7 @@ NAMES = {
 NAMELESS = {  # these have a name only within another resource, or none at all
     "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::IAM::Policy",
     "AWS::Lambda::Alias", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Lambda::Version",
-    "AWS::S3::BucketPolicy", "AWS::Transfer::Server", "Custom::MangroveSetup",
+    "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::Transfer::Server", "Custom::MangroveSetup",
 }  # fmt: skip
 
 

@@ -372,6 +372,35 @@ def test_stream_of_tasks_carries_new_records_and_released_leases() -> None:
     ]
 
 
+def test_changes_of_the_files_bucket_reach_the_function_that_follows_them() -> None:
+    """A batch is tried five times, then it is among the dead letters."""
+    resources = template.load_template()["Resources"]
+    queue, rule = resources["BucketEventsQueue"]["Properties"], resources["BucketEventsRule"]["Properties"]
+    assert rule["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created", "Object Deleted"],
+        "detail": {"bucket": {"name": [{"Ref": "Files"}]}},
+    }
+    assert [target["Arn"] for target in rule["Targets"]] == [{"Fn::GetAtt": "BucketEventsQueue.Arn"}]
+    (statement,) = resources["BucketEventsQueuePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Principal"], statement["Action"]) == ({"Service": "events.amazonaws.com"}, "sqs:SendMessage")
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Fn::GetAtt": "BucketEventsRule.Arn"}}}
+    dead_letters = {"Fn::GetAtt": "DeadLetters.Arn"}
+    assert queue["RedrivePolicy"] == {"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5}
+    assert queue["VisibilityTimeout"] == 6 * resources["BucketEventsFunction"]["Properties"]["Timeout"]
+    mapping = resources["BucketEvents"]["Properties"]
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": "BucketEventsQueue.Arn"}
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    granted = [
+        statement
+        for statement in list_statements(FUNCTIONS["BucketEventsFunction"])
+        if list_resources(statement) == [{"Fn::GetAtt": "BucketEventsQueue.Arn"}]
+    ]
+    assert [list_actions(statement) for statement in granted] == [
+        ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+    ]
+
+
 def test_role_of_transfer_family_is_for_servers_of_the_account_alone() -> None:
     (statement,) = template.load_template()["Resources"]["TransferRole"]["Properties"]["AssumeRolePolicyDocument"][
         "Statement"

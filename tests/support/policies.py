@@ -12,6 +12,7 @@ from tests.support.recorder import Right
 FUNCTIONS: dict[str, dict[str, Any]] = {
     name: function["Properties"] for name, function in template.iter_resources("AWS::Serverless::Function")
 }
+QUEUE = "AWS::SQS::Queue"
 
 
 def get_folder(name: str) -> str:
@@ -67,9 +68,9 @@ def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Righ
 
 
 def _is_of_lambda(shown: dict[str, str]) -> bool:
-    """True for the streams that Lambda reads, and the queue to which it sends what failed, by a function's role."""
+    """True for the streams and queues that Lambda reads, or sends to what failed, by a function's role."""
     name, _, attribute = shown.get("Fn::GetAtt", "").partition(".")
-    return attribute == "StreamArn" or name == "DeadLetters"
+    return attribute == "StreamArn" or template.load_template()["Resources"].get(name, {}).get("Type") == QUEUE
 
 
 def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:

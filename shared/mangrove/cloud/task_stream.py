@@ -6,15 +6,12 @@ A batch may arrive twice. Starting a task twice is one execution, and a slot is 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from mangrove.core import aws
+from mangrove.cloud import event_bus
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.core.problems import RecordNotFound
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import TaskView, load_view
 from mangrove.records.tasks.ordering import TaskStatus, find_status
@@ -22,8 +19,7 @@ from mangrove.tasks.core.model import State
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.waiting import hand_over
 
-MAX_EVENTS_PER_CALL = 10  # of PutEvents
-SOURCE, TASK_ENDED = "mangrove", "TaskEnded"
+TASK_ENDED = "TaskEnded"
 
 Image = Mapping[str, Mapping[str, Any]]
 """A record as the stream has it: `{type: value}` by attribute."""
@@ -41,7 +37,12 @@ async def follow(event: Mapping[str, Any]) -> None:
     for kind in sorted({image["kind"]["S"] for name, image, _ in changes if name == "MODIFY"} & set(KINDS)):
         await hand_over(kind)
     ended = [image for _, image, before in changes if _is_done(image) and not (before and _is_done(before))]
-    await asyncio.to_thread(_announce, [image for image in ended if KINDS[image["kind"]["S"]].is_listed])
+    details = [
+        _describe(image["kind"]["S"], load_view(image["view"]["S"]))
+        for image in ended
+        if KINDS[image["kind"]["S"]].is_listed
+    ]
+    await asyncio.to_thread(event_bus.announce, TASK_ENDED, details)
 
 
 def _start(id: str) -> None:
@@ -58,26 +59,7 @@ def _is_done(image: Image) -> bool:
     return find_status(image["owner_key"]["S"]) is TaskStatus.DONE
 
 
-def _announce(images: Iterable[Image]) -> None:
-    """Put an event of each ended task on the bus of the deployment."""
-    entries = [
-        {
-            "Source": SOURCE, "DetailType": TASK_ENDED, "EventBusName": os.environ["MANGROVE_EVENT_BUS"],
-            "Detail": orjson.dumps(_describe(image["kind"]["S"], load_view(image["view"]["S"]))).decode(),
-        }
-        for image in images
-    ]  # fmt: skip
-    for start in range(0, len(entries), MAX_EVENTS_PER_CALL):
-        _put(entries[start : start + MAX_EVENTS_PER_CALL])
-
-
 def _describe(kind: str, view: TaskView) -> dict[str, Any]:
     state = State(view.state).name.lower()
     fields = {name: getattr(view, name) for name in ("id", "name", "creator", "error", "start_time", "end_time")}
     return {"kind": kind, "state": state, "bytes": view.total_bytes, **fields}
-
-
-def _put(entries: Sequence[Mapping[str, Any]]) -> None:
-    answer = aws.create_client("events").put_events(Entries=entries)
-    if answer["FailedEntryCount"]:
-        raise Problem(f"{answer['FailedEntryCount']} events of {len(entries)} were not taken")

@@ -118,7 +118,7 @@ class ChangeLog:
     async def add(self, changes: Sequence[IndexChange]) -> None:
         """Write changes that were made elsewhere. Raise a Problem of the records if that fails."""
         async with self._lock:
-            await asyncio.to_thread(index_changes.write, self._number(changes))
+            await asyncio.to_thread(index_changes.write, self._number(_join(changes)))
 
     async def _flush(self) -> None:
         """Write all waiting changes together when it is this call's turn."""

@@ -134,6 +134,21 @@ async def note(*changes: IndexChange) -> None:
         await runtime.get(ChangeLog).add(logged)
 
 
+async def note_entries(entries: Sequence[tuple[StoragePath, Entry | None]]) -> None:
+    """Log entries that other programs changed, as they are now; None for one that does not exist."""
+    effects = [Effect(storage_path, entry, is_gone=entry is None) for storage_path, entry in entries]
+    await _note_effects(effects)
+
+
+async def note_unknown(folders: Sequence[StoragePath]) -> None:
+    """Log that the content of folders, and of everything below them, has to be read."""
+    await _note_effects([Effect(folder, is_unknown=True, is_deep=True) for folder in folders])
+
+
+async def _note_effects(effects: Sequence[Effect]) -> None:
+    await note(*[change for effect in effects for change in await describe_effect(effect)])
+
+
 def add(storage_path: StoragePath, entry: Entry | None = None) -> StorageChange:
     """Return the change of a new, replaced or removed file or empty folder, in an existing folder."""
     change = StorageChange(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
