@@ -128,6 +128,8 @@ LIST: Sequence[Limit] = [
         ("folders", "identity.groups:MAX_FOLDERS_PER_GROUP", "folders", "group"),
         ("paths of all folders", "identity.groups:MAX_FOLDER_BYTES_PER_GROUP", "bytes", "group"),
         ("name of a group", "identity.groups:MAX_NAME_LENGTH", "characters", "group"),
+        ("sessions", "identity.sessions:MAX_LISTED_SESSIONS", "sessions", "list of sessions"),
+        ("device of a session", "identity.sessions:MAX_DEVICE_LENGTH", "characters", "session"),
         ("tokens", "identity.app_passwords:MAX_APP_PASSWORDS_PER_USER", "tokens", "user"),
         ("title of a key", "identity.keys:MAX_TITLE_LENGTH", "characters", "key"),
         ("title of a token", "identity.app_passwords:MAX_TITLE_LENGTH", "characters", "token"),

@@ -23,9 +23,33 @@ def save_settings(admin: Person, **values: str) -> None:
 
 
 def run_all(admin: Person) -> None:
+    end_sessions(admin)
     sign_in_at_provider(admin)
     delete_user_with_passkey(admin)
     keep_removed(admin)
+
+
+def end_sessions(admin: Person) -> None:
+    """End a session of one's own, one of another user, and all of another user."""
+    person, others = create_user(admin, "evicted"), [Person(admin.cloud) for _ in range(2)]
+    for other in others:
+        other.sign_in("evicted", PASSWORD)
+    id, uid = find_session(person.gets("auth/sessions")), find_id(admin, "evicted")
+    person.gets("auth/session_evict", session_id=id)
+    assert len(person.gets("auth/sessions")) == 2
+    assert find_session(admin.gets("users/session_list", ""))
+    admin.gets("users/session_evict", session_id=find_session(person.gets("auth/sessions")))
+    person.gets("auth/session_evict_others")
+    assert len(admin.gets("users/session_list", f"uid={uid}")) == 1
+    admin.gets("users/session_evict_all", f"uid={uid}")
+    assert admin.gets("users/session_list", f"uid={uid}") == []
+    admin.gets("users/delete", f"id={uid}")
+
+
+def find_session(rows: Any) -> str:
+    """Return the id of a session other than that of the request."""
+    id: str = next(row["session_id"] for row in rows if not row["current"])
+    return id
 
 
 def sign_in_at_provider(admin: Person) -> None:

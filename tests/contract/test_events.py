@@ -30,6 +30,8 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "auth/passkey_finish_login": 400,  # `scenarios` answers a challenge
     "auth/passkey_finish_registration": 400,
     "auth/passkey_delete": 404,
+    "auth/session_evict": 404,
+    "users/session_evict": 404,
     "auth/login_ldap": 403,  # there is no directory and no identity provider
     "auth/sso": 403,
     "auth/sso_callback": 403,

@@ -13,7 +13,7 @@ from mangrove.configuration import users
 from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
-from mangrove.identity import accounts, app_passwords, directory, keys, otp, passkeys, passwords, tokens
+from mangrove.identity import accounts, app_passwords, directory, keys, otp, passkeys, passwords, sessions, tokens
 from mangrove.identity.rights import Caller
 from mangrove.identity.single_sign_on import read_link
 from mangrove.records.credentials import app_passwords as app_password_records
@@ -25,31 +25,32 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import AccountOwner, Anyone, ClientAddress, PresentCode, Reader, RequestFlavour
+from mangrove.web.sessions import EvictSessionReq, SessionRow, format_sessions, record_session
 
 api = Api("auth")
 
 
-async def _login(body: models.LoginReq, static: str, client_address: str) -> Reply:
+async def _login(request: Request, body: models.LoginReq, static: str, client_address: str) -> Reply:
     require_fields(username=body.username)
     await configuration.get()
     sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, users.find)
-    return ok({"token": await passwords.run_in_turn(client_address, sign_in)})
+    return ok({"token": await record_session(request, await passwords.run_in_turn(client_address, sign_in))})
 
 
 @api.post("/api/auth/login", data_model=models.Token)
-async def login(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+async def login(who: Anyone, request: Request, body: models.LoginReq, client_address: ClientAddress) -> Reply:
     """Sign in with a name and a password; returns a token."""
-    return await _login(body, passwords.make_static_hash(body.password), client_address)
+    return await _login(request, body, passwords.make_static_hash(body.password), client_address)
 
 
 @api.post("/api/auth/login/hash", data_model=models.Token)
-async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+async def login_hash(who: Anyone, request: Request, body: models.LoginReq, client_address: ClientAddress) -> Reply:
     """Sign in with a name and the hash of a password; returns a token."""
-    return await _login(body, body.password.lower(), client_address)
+    return await _login(request, body, body.password.lower(), client_address)
 
 
 @api.post("/api/auth/login/ldap", data_model=models.Token)
-async def login_ldap(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+async def login_ldap(who: Anyone, request: Request, body: models.LoginReq, client_address: ClientAddress) -> Reply:
     """Sign in with a name and password of the directory; returns a token."""
     require_fields(username=body.username)
     settings = (await configuration.get()).settings
@@ -59,7 +60,7 @@ async def login_ldap(who: Anyone, body: models.LoginReq, client_address: ClientA
         token = await asyncio.to_thread(
             directory.login, settings, body.username, body.password, body.otp_code, client_address
         )
-    return ok({"token": token})
+    return ok({"token": await record_session(request, token)})
 
 
 @api.get("/api/auth/logout")
@@ -123,6 +124,29 @@ def _require_user(who: Caller) -> int:
     if who.is_guest:
         raise Unauthorized("user invalid")
     return who.user.id
+
+
+@api.get("/api/me/sessions", data_model=list[SessionRow])
+def list_sessions(who: AccountOwner, request: Request) -> Reply:
+    """List the caller's open sessions, the last used first."""
+    _require_user(who)
+    return ok(format_sessions(sessions.list_of(who.user), request))
+
+
+@api.post("/api/me/sessions/evict")
+def evict_session(who: AccountOwner, body: EvictSessionReq) -> Reply:
+    """End a session of the caller."""
+    _require_user(who)
+    require_fields(session_id=body.session_id)
+    sessions.end_own(who.user, body.session_id)
+    return ok()
+
+
+@api.post("/api/me/sessions/evict_others")
+def evict_other_sessions(who: AccountOwner, request: Request) -> Reply:
+    """End all sessions of the caller except that of this request."""
+    accounts.end_sessions(_require_user(who), tokens.read_header(request.headers))
+    return ok()
 
 
 @api.get("/api/me/sshkey/list", data_model=models.Rows[models.SshKeyRow])
@@ -262,7 +286,7 @@ async def finish_passkey_login(
     """Sign in with a passkey, which counts as both factors; returns a token."""
     party, credential = await _find_relying_party(request), body.model_dump(by_alias=True)
     sign_in = partial(passkeys.finish_login, party, session, credential, username, client_address)
-    return ok({"token": await passwords.run_in_turn(client_address, sign_in)})
+    return ok({"token": await record_session(request, await passwords.run_in_turn(client_address, sign_in))})
 
 
 @api.get("/api/authn/webauthn_begin_registration", data_model=sign_in_models.PasskeyChallenge)

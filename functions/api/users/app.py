@@ -6,18 +6,21 @@ from typing import Annotated
 
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
-from mangrove.identity import accounts, app_passwords, groups, keys, passkeys, tokens
+from mangrove.identity import accounts, app_passwords, groups, keys, passkeys, sessions, tokens
 from mangrove.records import groups as group_records
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
+from mangrove.records.users import User
 from mangrove.web import account_models, flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.framework import Id, RecordId, Request, parse_id, require_fields, require_in_query
+from mangrove.web.framework import Id, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import Admin, ClientAddress, Page, PresentCode, RequestFlavour
+from mangrove.web.sessions import EvictSessionReq, SessionRow, format_sessions
 
 api = Api("users")
+SessionsUserId = Annotated[str, Query(description="Id of the user; empty for all users.")]
 UserId = Annotated[str, require_in_query("Id of the user.", "integer")]
 Username = Annotated[str, require_in_query("Name that the user signs in with.")]
 
@@ -89,10 +92,37 @@ def del_cache(who: Admin, username: Username = "") -> Reply:
 
 def _parse_user(uid: str) -> int:
     """Parse the id of a user. ResourceNotFound if there is no such user."""
-    owner = parse_id(uid, "user id format invalid")
-    if users.find_by_id(owner) is None:
+    return _find_user(uid).id
+
+
+def _find_user(uid: str) -> User:
+    user = users.find_by_id(parse_id(uid, "user id format invalid"))
+    if user is None:
         raise ResourceNotFound("user invalid")
-    return owner
+    return user
+
+
+@api.get("/api/admin/session/list", data_model=list[SessionRow])
+def list_sessions(who: Admin, request: Request, uid: SessionsUserId = "") -> Reply:
+    """List open sessions, the last used first: of all users, or of one."""
+    rows = sessions.list_of(_find_user(uid)) if uid else sessions.list_all(users.find)
+    return ok(format_sessions(rows, request))
+
+
+@api.post("/api/admin/session/evict")
+def evict_session(who: Admin, body: EvictSessionReq) -> Reply:
+    """End a session of any user."""
+    require_fields(session_id=body.session_id)
+    sessions.end(body.session_id)
+    return ok()
+
+
+@api.post("/api/admin/session/evict_all")
+def evict_all_sessions(who: Admin, request: Request, uid: UserId = "") -> Reply:
+    """End all sessions of a user, except that of this request."""
+    owner = _parse_user(uid)
+    accounts.end_sessions(owner, tokens.read_header(request.headers) if owner == who.user.id else "")
+    return ok()
 
 
 @api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])

@@ -1,21 +1,7 @@
 import { call } from './client'
-import { Problem } from './problem'
 import type { Enrolment, SshKeyRow } from './schema'
 
 /** One's own account. */
-
-/** True if the password is the user's; a second factor is not asked for. Throws Problem. */
-export async function checkPassword(username: string, password: string): Promise<boolean> {
-  try {
-    await call('post', '/api/auth/login', { body: { username, password, otp_code: '' }, token: '' })
-    return true
-  } catch (thrown) {
-    const kind = thrown instanceof Problem ? thrown.kind : ''
-    if (kind === 'secondFactor') return true // it is asked for after the right password only
-    if (kind === 'signedOut') return false
-    throw thrown
-  }
-}
 
 export function beginSecondFactor(): Promise<Enrolment> {
   return call('post', '/api/auth/2fa/generate')

@@ -4,7 +4,7 @@ import { editor } from './editor.en'
 import { firstSteps } from './firstSteps.en'
 import { frame } from './frame.en'
 import { groups } from './groups.en'
-import { passkeys, signInWith, sso, tokens } from './identity.en'
+import { passkeys, sessions, signInWith, sso, tokens } from './identity.en'
 import { taskKinds } from './kinds'
 import { manage } from './manage.en'
 import { overview } from './overview.en'
@@ -396,17 +396,7 @@ export const en = {
       title: 'Second factor',
       wrong: 'The code is wrong. Use the code that the app shows now.',
     },
-    sessions: {
-      endAll: 'Sign out everywhere else',
-      endAllExplanation:
-        'Ends all other sessions of your account, including those on lost devices. Your password stays the same.',
-      ended: 'All other sessions have ended.',
-      explanation: 'A session expires some time after the sign-in. There is no list of open sessions.',
-      kept: 'You stay signed in on this device.',
-      notKept: 'You are signed in until you close the last tab of this page.',
-      title: 'Sessions',
-      wrong: 'The password is wrong.',
-    },
+    sessions,
     title: 'Profile',
     sso,
     tokens,

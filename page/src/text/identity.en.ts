@@ -77,3 +77,27 @@ export const tokens = {
   until: (date: string) => `until ${date}`,
   used: (date: string) => `Last used ${date}`,
 }
+
+export const sessions = {
+  begun: (date: string) => `Signed in ${date}`,
+  confirm: 'Whoever uses this session has to sign in again.',
+  current: 'This session',
+  device: (program: string, system: string) => `${program} on ${system}`,
+  end: 'End',
+  endAll: 'Sign out everywhere else',
+  endAllExplanation:
+    'Ends all other sessions of your account, including those on lost devices. Your password stays the same.',
+  ended: 'All other sessions have ended.',
+  endedOne: 'Session ended',
+  endOf: 'End all sessions',
+  endOfConfirm: (name: string) => `End all sessions of ${name}? The password stays the same.`,
+  endOfDone: 'All sessions of the user have ended.',
+  endOne: (device: string, address: string) => `End the session of ${device}, ${address}`,
+  ends: (date: string) => `Ends ${date}`,
+  kept: 'You stay signed in on this device.',
+  none: 'There are no open sessions.',
+  notKept: 'You are signed in until you close the last tab of this page.',
+  title: 'Sessions',
+  unknownDevice: 'Unknown device',
+  used: (date: string) => `Last used ${date}`,
+}

@@ -77,3 +77,26 @@ export const tokens: Texts['profile']['tokens'] = {
   until: (date) => `有效期至 ${date}`,
   used: (date) => `上次使用 ${date}`,
 }
+
+export const sessions: Texts['profile']['sessions'] = {
+  begun: (date) => `登录于 ${date}`,
+  confirm: '使用此会话的人需要重新登录。',
+  current: '当前会话',
+  device: (program, system) => `${system} 上的 ${program}`,
+  end: '结束',
+  endAll: '在其他所有设备上退出',
+  endAllExplanation: '您账户的其他所有会话都会结束，包括丢失设备上的会话。密码保持不变。',
+  ended: '其他会话均已结束。',
+  endedOne: '会话已结束',
+  endOf: '结束所有会话',
+  endOfConfirm: (name) => `要结束 ${name} 的所有会话吗？密码保持不变。`,
+  endOfDone: '该用户的所有会话均已结束。',
+  endOne: (device, address) => `结束 ${device}（${address}）的会话`,
+  ends: (date) => `${date} 到期`,
+  kept: '您在此设备上保持登录。',
+  none: '没有打开的会话。',
+  notKept: '您将保持登录，直到关闭此页面的最后一个标签页。',
+  title: '会话',
+  unknownDevice: '未知设备',
+  used: (date) => `上次使用 ${date}`,
+}

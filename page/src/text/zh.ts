@@ -6,7 +6,7 @@ import { firstSteps } from './firstSteps.zh'
 import { frame } from './frame.zh'
 import { groups } from './groups.zh'
 import { helps } from './help.zh'
-import { passkeys, signInWith, sso, tokens } from './identity.zh'
+import { passkeys, sessions, signInWith, sso, tokens } from './identity.zh'
 import { taskKinds } from './kinds'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
@@ -386,16 +386,7 @@ export const zh: Texts = {
       title: '两步验证',
       wrong: '验证码不正确，请输入应用当前显示的验证码。',
     },
-    sessions: {
-      endAll: '在其他所有设备上退出',
-      endAllExplanation: '您账户的其他所有会话都会结束，包括丢失设备上的会话。密码保持不变。',
-      ended: '其他会话均已结束。',
-      explanation: '会话在登录一段时间后会自动结束。系统不记录有哪些会话。',
-      kept: '您在此设备上保持登录。',
-      notKept: '您将保持登录，直到关闭此页面的最后一个标签页。',
-      title: '会话',
-      wrong: '密码不正确。',
-    },
+    sessions,
     title: '个人资料',
     sso,
     tokens,

@@ -194,6 +194,10 @@ class Enrolment(TypedDict):
     secret: str
 
 
+class EvictSessionReq(TypedDict):
+    session_id: str
+
+
 class FileObject(TypedDict):
     name: str
     size: int
@@ -624,6 +628,19 @@ class ServiceOverview(TypedDict):
     index: OverviewIndex
     failures: list[OverviewFailure]
     machine: OverviewMachine | None
+
+
+class SessionRow(TypedDict):
+    session_id: str
+    user_id: int
+    username: str
+    last_active: int
+    status: int
+    ua: str
+    ip: str
+    created: str
+    expires: str
+    current: bool
 
 
 class SettingReq(TypedDict):

@@ -159,6 +159,18 @@ class Operations:
         """Return the state of the service: storages, tasks, the index, the last failures, and figures of its machine."""
         return self._call("GET", "/api/admin/overview")
 
+    def admin_session_evict(self, **body: Unpack[models.EvictSessionReq]) -> None:
+        """End a session of any user."""
+        self._call("POST", "/api/admin/session/evict", json=body)
+
+    def admin_session_evict_all(self, *, uid: int) -> None:
+        """End all sessions of a user, except that of this request."""
+        self._call("POST", "/api/admin/session/evict_all", query={"uid": uid})
+
+    def admin_session_list(self, *, uid: str | None = None) -> list[models.SessionRow]:
+        """List open sessions, the last used first: of all users, or of one."""
+        return self._call("GET", "/api/admin/session/list", query={"uid": uid})
+
     def admin_setting_default(self, *, groups: str | None = None, group: str | None = None) -> list[models.SettingRow]:
         """List settings with their default values; nothing is changed."""
         return self._call("POST", "/api/admin/setting/default", query={"groups": groups, "group": group})
@@ -651,6 +663,18 @@ class Operations:
     def me_app_password_list(self) -> models.AppPasswordRowPage:
         """List the caller's application passwords, without their texts."""
         return self._call("GET", "/api/me/app_password/list")
+
+    def me_sessions(self) -> list[models.SessionRow]:
+        """List the caller's open sessions, the last used first."""
+        return self._call("GET", "/api/me/sessions")
+
+    def me_sessions_evict(self, **body: Unpack[models.EvictSessionReq]) -> None:
+        """End a session of the caller."""
+        self._call("POST", "/api/me/sessions/evict", json=body)
+
+    def me_sessions_evict_others(self) -> None:
+        """End all sessions of the caller except that of this request."""
+        self._call("POST", "/api/me/sessions/evict_others")
 
     def me_sshkey_add(self, **body: Unpack[models.AddKeyReq]) -> None:
         """Add an SSH key of the caller."""

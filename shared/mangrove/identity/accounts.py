@@ -178,6 +178,14 @@ def create_token(user: User, new: app_passwords.NewToken, present_code: str, sou
     return app_passwords.add(user.id, new)
 
 
+def end_sessions(id: int, kept_session: str) -> None:
+    """End all sessions of a user, except `kept_session`, which is the text of a token; "" for no exception."""
+    user, pwd_ts = get(id), _make_pwd_ts()
+    tokens.keep(kept_session, pwd_ts)
+    users.change(id, pwd_ts=pwd_ts)
+    log_event("the other sessions of a user ended", user=user.username, reason="ended by a person")
+
+
 def _change_second_factor(user: User, secret: str, kept_session: str) -> None:
     pwd_ts = _make_pwd_ts()
     tokens.keep(kept_session, pwd_ts)

@@ -18,7 +18,7 @@ from mangrove.core.config import config
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import sessions
+from mangrove.records import open_sessions, sessions
 from mangrove.records.store import versions
 from mangrove.records.store.keys import Key, keyring
 from mangrove.records.users import User
@@ -27,6 +27,7 @@ ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"
 MAX_CLOCK_SKEW_SECONDS = 300  # tolerated clock difference between the issuer of a token and this process
 MAX_VERIFIED_TOKENS = 4096  # in the memory of a process
+USE_INTERVAL_SECONDS = 60  # minimum between two records of the last use
 FindUser = Callable[[str], Awaitable[User | None]]
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
@@ -41,6 +42,8 @@ class VerifiedToken:
     exp: int
     nbf: int
     jti: str
+    used: float
+    """The time of its last use that was recorded; at first, the time when it was issued."""
     checked: float = 0.0
     """The monotonic time of the last look-up of its revocation, 0 before the first."""
     change_count: int = 0
@@ -153,8 +156,9 @@ def _verify(text: str) -> VerifiedToken:
     claims = _decode(text)
     try:
         return VerifiedToken(
-            str(claims["username"]), int(claims["pwd_ts"]), int(claims["exp"]), int(claims["nbf"]), str(claims["jti"])
-        )
+            str(claims["username"]), int(claims["pwd_ts"]), int(claims["exp"]), int(claims["nbf"]), str(claims["jti"]),
+            int(claims["iat"]),
+        )  # fmt: skip
     except (TypeError, ValueError):
         raise Unauthorized("token is invalidated") from None
 
@@ -195,10 +199,11 @@ def _check_times(token: VerifiedToken) -> None:
 
 def is_session(text: str) -> bool:
     """True if an accepted text is a session token, not the permanent token."""
-    return _find_session(text) is not None
+    return find_session(text) is not None
 
 
-def _find_session(text: str) -> VerifiedToken | None:
+def find_session(text: str) -> VerifiedToken | None:
+    """Return the token of a text with a valid signature; None for any other text."""
     try:
         return _verify(text)
     except Unauthorized:
@@ -207,16 +212,33 @@ def _find_session(text: str) -> VerifiedToken | None:
 
 def keep(text: str, pwd_ts: int) -> None:
     """Keep a session token valid when the `pwd_ts` of its user changes to this value. Ignore other texts."""
-    token = _find_session(text)
+    token = find_session(text)
     if token is not None:
         sessions.keep(token.jti, pwd_ts, token.exp)
+        open_sessions.set_pwd_ts(token.jti, pwd_ts)
 
 
 def revoke(text: str) -> None:
     """Revoke a session token. Ignore other texts."""
-    token = _find_session(text)
-    if token is None:
-        return
-    sessions.revoke(token.jti, token.exp)
+    token = find_session(text)
+    if token is not None:
+        revoke_session(token.jti, token.exp)
+
+
+def revoke_session(jti: str, expires: int) -> None:
+    """Revoke the token of a session, which would expire at that time."""
+    sessions.revoke(jti, expires)
     change_counters().bump(Topic.SESSIONS)
-    _verified_tokens().remove_session(token.jti)
+    _verified_tokens().remove_session(jti)
+
+
+def find_due_use(text: str) -> str | None:
+    """Return the id of the session of a token if its use has to be recorded now; the caller records it.
+
+    A process records it at most once in USE_INTERVAL_SECONDS.
+    """
+    token, now = _verified_tokens().get(text), time.time()
+    if now - token.used < USE_INTERVAL_SECONDS:
+        return None
+    token.used = now
+    return token.jti

@@ -26,6 +26,7 @@ from mangrove.tree import callers
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.flavours import ApiFlavour, find_flavour
 from mangrove.web.framework import Depends, Header, Query, Request
+from mangrove.web.sessions import note_use
 
 Row = TypeVar("Row")
 Level = Literal["anyone", "visitor", "member", "admin"]
@@ -81,10 +82,10 @@ async def _authenticate(request: Request) -> tuple[User, TokenScope | None]:
     if is_app_password(text):
         await configuration.get()
         return await callers.find_token(text, TokenProtocol.API)
-    return await _find_session_user(text), None
+    return await _find_session_user(request, text), None
 
 
-async def _find_session_user(token: str) -> User:
+async def _find_session_user(request: Request, token: str) -> User:
     now = await configuration.get(partial(tokens.read_version, token) if token else None)
     if not token:
         return await _find_guest()
@@ -93,6 +94,7 @@ async def _find_session_user(token: str) -> User:
         return await _find_administrator()
     user = await tokens.user_of(token, users.find_by_name)
     session_times().record(token)
+    await note_use(request, token)
     return user
 
 

@@ -20,6 +20,7 @@ from mangrove.core.limits import limits
 from mangrove.core.problems import AccessDenied, BadRequest
 from mangrove.identity import single_sign_on
 from mangrove.web.address import find_client_address, find_site_address
+from mangrove.web.sessions import record_session
 
 COOKIE = "mangrove_sso"
 CALLBACK = "/api/auth/sso_callback"
@@ -80,6 +81,8 @@ async def finish_single_sign_on(request: Request, path: str, **parameters: str) 
     callback = single_sign_on.Callback(browser=_read_cookie(request), redirect_uri=f"{site}{path}", **parameters)
     async with limits().remote_sign_ins.hold(find_client(source)):
         answer = await single_sign_on.finish(settings, callback, source)
+    if "token" in answer:
+        await record_session(request, answer["token"])
     return _make_page(settings, answer)
 
 

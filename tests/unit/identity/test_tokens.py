@@ -182,7 +182,7 @@ def test_the_memory_of_tokens_is_bounded_and_the_oldest_goes(monkeypatch: pytest
     monkeypatch.setattr(tokens, "MAX_VERIFIED_TOKENS", 3)
     known = VerifiedTokens()
     texts = [tokens.issue(ANN) for _ in range(4)]
-    remembered = [VerifiedToken("ann", 5, 0, 0, str(number)) for number in range(4)]
+    remembered = [VerifiedToken("ann", 5, 0, 0, str(number), 0) for number in range(4)]
     for text, token in zip(texts, remembered, strict=True):
         known.add(text, token)
     assert [known.get(text) is token for text, token in zip(texts, remembered, strict=True)] == [
