@@ -28,11 +28,6 @@ export async function changeStorage(id: number, change: Partial<StorageReq>): Pr
   await call('post', '/api/admin/storage/update', { body: { ...now, ...change } })
 }
 
-/** Start a driver with options that are not stored, and list the folders of a folder of the storage. Throws Problem. */
-export function tryStorage(driver: string, addition: string, folder: string): Promise<StorageTrial> {
-  return call('post', '/api/admin/storage/test', { body: { driver, addition, folder } })
-}
-
 /** The same for a change that does not mind whether the storage can start: it is stored in any case. */
 export async function storeStorage(id: number, change: Partial<StorageReq>): Promise<void> {
   try {
@@ -40,6 +35,19 @@ export async function storeStorage(id: number, change: Partial<StorageReq>): Pro
   } catch (thrown) {
     if (!isOnlyStopped(asProblem(thrown))) throw thrown
   }
+}
+
+/** Start a driver with options that are not stored, and list the folders of a folder of the storage. Throws Problem. */
+export function tryStorage(driver: string, addition: string, folder: string): Promise<StorageTrial> {
+  return call('post', '/api/admin/storage/test', { body: { driver, addition, folder } })
+}
+
+/** Test a stored storage with a driver of its own; the number of its folders. Throws Problem. */
+export async function testStorage(id: number): Promise<number> {
+  const { driver, addition } = await getStorage(id)
+  const trial = await tryStorage(driver, addition, '/')
+  if (trial.addition !== addition) await storeStorage(id, { addition: trial.addition }) // tokens that work once were replaced
+  return trial.folders.length
 }
 
 /** Make a storage; its id. It may be there and not work: its status says why. */
