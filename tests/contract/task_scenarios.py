@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
 from moto.s3.models import s3_backends
 
@@ -160,6 +161,7 @@ def run_packing(admin: Person) -> None:
     admin.tasks("compress", "retry", tid=taken)
     cloud.run_executions()
     assert admin.read_outcome("compress", taken) == SUCCEEDED
+    pack_for_visitor(admin)
     leave_archive(admin, begin("left.zip"))
     restart_packing(admin, begin("again.zip"), "again.zip")
     lost, removed = begin("lost.zip"), begin("removed.zip")
@@ -169,6 +171,37 @@ def run_packing(admin: Person) -> None:
     cloud.run_executions()
     assert admin.read_outcome("compress", lost)[0] == "failed"
     assert "removed.zip" not in names(admin, "/files/archives")
+
+
+def pack_for_visitor(admin: Person) -> None:
+    """A folder of a share link, larger than an answer: its visitor waits for a task, and is sent to the archive."""
+    id = admin.gets("shares/create", files=["/files/loose"], pwd="secret")["id"]
+    visitor = Person(admin.cloud)
+    packed = {"dir": f"/@s/{id}", "password": "secret"}
+    assert visitor.asks("files/zip", dir=f"/@s/{id}", names=["small"], password="wrong")["code"] == 403
+    small = visitor.gets("files/zip", names=["small"], **packed)
+    assert small["task"] is None and small["url"].endswith(f"/sd/{id}/?zip=&names=small&pwd=secret")
+    links = [visitor.gets("files/zip", names=[], **packed) for _ in range(2)]
+
+    def fetch(link: dict[str, Any], password: str = "secret") -> dict[str, Any]:
+        query = f"zip={link['task']['id']}&pwd={password}"
+        assert link["url"].endswith(f"/sd/{id}/?zip={link['task']['id']}&pwd=secret")
+        return visitor.raw("downloads/sd_get", {"http": {"path": f"/sd/{id}/"}, "rawQueryString": query})
+
+    waiting = fetch(links[0])
+    assert (waiting["statusCode"], waiting["headers"]["retry-after"]) == (404, "5")
+    admin.tasks("compress", "cancel", tid=links[1]["task"]["id"])
+    admin.cloud.run_executions()
+    assert fetch(links[0], "wrong")["statusCode"] == 403
+    assert fetch(links[1])["statusCode"] == 404 and "retry-after" not in fetch(links[1])["headers"]
+    answer = fetch(links[0])
+    assert answer["statusCode"] == 302
+    content = httpx.get(answer["headers"]["location"], trust_env=False).content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        assert {info.filename: info.file_size for info in archive.infolist()} == {
+            "large": 2 * len(LARGE), "small": 5, "sub/": 0, "sub/deep/": 0, "sub/deep/x": 1
+        }  # fmt: skip
 
 
 def restart_packing(admin: Person, id: str, name: str) -> None:

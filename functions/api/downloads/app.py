@@ -167,7 +167,11 @@ async def zip_(request: Request) -> Response:
 
 
 PASSWORD = QueryText("pwd", "Password of the share link, if it has one.")
-ZIP = QueryText("zip", "If it is there, a folder is returned as a ZIP file, with all that is below it.")
+ZIP = QueryText(
+    "zip",
+    "If it is there, a folder is returned as a ZIP file, with all that is below it. With the id of a task, the request "
+    "is redirected to the file that the task has made.",
+)
 NAMES = QueryText("names", "An entry of the folder that the ZIP file takes; repeated for several, absent for all.")
 SHARED_FILE: dict[str, Any] = FILE | {
     "path_description": "Id of a share link, and the path of a file in it.",
@@ -198,6 +202,8 @@ async def shared_download(request: Request) -> Response:
             path = query.get(FULL_PATH.name) or request.path_params["path"]
             source = await find_client_address(request)
             names = query.getlist(NAMES.name)
+            if id := query[ZIP.name]:
+                return await zips.serve_shared_archive(path, query.get(PASSWORD.name, ""), source, id)
             return await zips.serve_shared(request, path, query.get(PASSWORD.name, ""), source, names)
         shared = await _authorize_shared(request)
         file = shared.file

@@ -239,10 +239,14 @@ async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavou
 
 
 @api.post("/api/fs/zip", data_model=models.ZipLink, creates_tasks=True)
-async def zip_(who: Reader, body: models.ZipReq, base_url: BaseUrl, flavour: RequestFlavour) -> Reply:
-    """Return the address of a ZIP file of some entries of a folder. It is valid for one hour."""
-    folder = await access.at(who, body.dir, body.password)
-    link = await zip_links.make_link(folder, body.names, base_url)
+async def zip_(who: ShareReader, body: models.ZipReq, base_url: BaseUrl, flavour: RequestFlavour) -> Reply:
+    """Return the address of a ZIP file of some entries of a folder. It is valid for one hour.
+
+    The address of a ZIP file of a share link is valid as long as the link.
+    """
+    async with visits.open_path(who, body.dir, body.password, "get") as folder:
+        make_link = zip_links.make_link if folder.share is None else zip_links.make_shared_link
+        link = await make_link(folder, body.names, base_url)
     return ok({"url": link.url, "task": link.task and flavours.format_created_task(link.task, flavour)})
 
 

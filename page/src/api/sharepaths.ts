@@ -24,16 +24,9 @@ export function formatShareAddress(path: string): string {
   return ROOT + encodePath(path.slice(ROOT.length))
 }
 
-/** The address of the bytes in a share, without an account: of a file, or (`zip`) of a folder as a ZIP; of some of its
- *  entries if there are `names`. */
-export function makeShareBytesAddress(
-  path: string,
-  password: string,
-  zip = false,
-  names: readonly string[] = [],
-): string {
+/** The address of the bytes in a share, without an account: of a file, or (`zip`) of a folder as a ZIP. */
+export function makeShareBytesAddress(path: string, password: string, zip = false): string {
   const query = new URLSearchParams({ ...(zip && { zip: '' }), ...(password && { pwd: password }) })
-  for (const name of names) query.append('names', name)
   const address = `/sd${encodePath(path.slice(ROOT.length))}${zip ? '/' : ''}`
   return query.size > 0 ? `${address}?${query}` : address
 }

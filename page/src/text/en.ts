@@ -313,6 +313,7 @@ export const en = {
     asZip: (name: string) => `As one ZIP file: ${name}`,
     begun: (name: string) => `Downloading “${name}”`,
     each: 'One file at a time',
+    prepared: 'The service is making the ZIP file. The download begins when it is ready.',
     title: (what: string) => `Download ${what}`,
     tooMany: 'Too many names for one address: select fewer entries, or download the whole folder.',
     withoutFolders: 'Folders are left out.',

@@ -303,6 +303,7 @@ export const zh: Texts = {
     asZip: (name) => `打包为一个文件：${name}`,
     begun: (name) => `正在下载“${name}”`,
     each: '逐个下载文件',
+    prepared: '服务正在生成 ZIP 文件，完成后开始下载。',
     title: (what) => `下载 ${what}`,
     tooMany: '名称过多，无法放入一个地址：请减少选择，或下载整个文件夹。',
     withoutFolders: '不包含文件夹。',

@@ -39,10 +39,15 @@ async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskReq
 
 
 async def enqueue_list(
-    kind: str, access: PathAccess, name: str, rows: Iterable[ManifestEntry], make_spec: Callable[[int], Spec]
+    kind: str,
+    access: PathAccess,
+    name: str,
+    rows: Iterable[ManifestEntry],
+    make_spec: Callable[[int], Spec],
+    id: str = "",
 ) -> Task:
-    """Enqueue a task over a list. `make_spec` is called with the number of rows."""
-    id = queue.make_id()
+    """Enqueue a task over a list. `make_spec` is called with the number of rows. `id`: "" for a new one."""
+    id = id or queue.make_id()
     async with limits().task_requests.hold(access.caller.user.id):
         try:
             spec = make_spec(await staging.store_requested(id, rows))

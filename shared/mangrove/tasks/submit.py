@@ -235,34 +235,50 @@ async def compress(source_dir: PathAccess, target_dir: PathAccess, names: Sequen
     return await _enqueue_compress(source_dir, names, target_dir.path, name, target.child(name))
 
 
-async def pack_into_staging(source_dir: PathAccess, names: Sequence[str], name: str) -> Task:
-    """Pack entries of a folder, or all if there are no `names`, into an archive in staging. Return the task."""
-    return await _enqueue_compress(source_dir, names, "", name, None)
+async def pack_into_staging(source_dir: PathAccess, names: Sequence[str], name: str, id: str = "") -> Task:
+    """Pack entries of a folder, or all if there are no `names`, into an archive in staging. Return the task.
+
+    The task for the visitor of a share link belongs to the owner of the link. `id`: "" for a new one.
+    """
+    return await _enqueue_compress(source_dir, names, "", name, None, id)
 
 
 async def _enqueue_compress(
-    source_dir: PathAccess, names: Sequence[str], target_dir: str, name: str, target: StoragePath | None
+    source_dir: PathAccess, names: Sequence[str], target_dir: str, name: str, target: StoragePath | None, id: str = ""
 ) -> Task:
     entries = list(dict.fromkeys(map(check_existing_name, names)))
     if not entries:
         source_dir.require_read()
-    mount, inner = source_dir.find_mount("src")
+    mount_path, inner = _find_source(source_dir)
     first = inner / entries[0] if entries else inner
     packed = model.format_many(first, max(len(entries), 1))
     if target is None:
-        task_name = model.format_staged_archive_name(mount.path, packed, name)
+        task_name = model.format_staged_archive_name(mount_path, packed, name)
     else:
-        task_name = model.format_transfer_name("compress", mount.path, packed, target.mount.path, target.path.parent)
+        task_name = model.format_transfer_name("compress", mount_path, packed, target.mount.path, target.path.parent)
 
     def make_spec(count: int) -> CompressSpec:
+        share = source_dir.share
+        if share is None:
+            source, password, number = source_dir.path, source_dir.password, 0
+        else:
+            source, password, number = inner, "", share.link.number
         return CompressSpec(
-            source_dir=source_dir.path, password=source_dir.password, count=count, target_dir=target_dir, name=name
+            source_dir=source, share=number, password=password, count=count, target_dir=target_dir, name=name
         )
 
     if not entries:
-        return await enqueue("compress", source_dir, TaskRequest(task_name, make_spec(0)))
+        return await enqueue("compress", source_dir, TaskRequest(task_name, make_spec(0), id=id))
     rows = (ManifestEntry(entry, None, 0.0, False, "") for entry in entries)
-    return await enqueue_list("compress", source_dir, task_name, rows, make_spec)
+    return await enqueue_list("compress", source_dir, task_name, rows, make_spec, id)
+
+
+def _find_source(folder: PathAccess) -> tuple[TreePath, TreePath]:
+    """Return the mount path of a folder and the path in its storage; of a share link the root, and the path in it."""
+    if folder.share is not None:
+        return TreePath("/"), folder.share.find_path(folder.path)
+    mount, inner = folder.find_mount("src")
+    return mount.path, inner
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:

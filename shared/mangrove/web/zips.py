@@ -54,6 +54,19 @@ class PackedSelection(NamedTuple):
         """Return the selection of some entries of a folder, or the folder itself if there are no `names`."""
         return cls(folder, names) if names else cls(*find_root(folder))
 
+    @classmethod
+    async def make_shared(cls, folder: PathAccess, names: Sequence[str]) -> PackedSelection:
+        """Return the selection of some entries of a shared folder, or all that is in it if there are no `names`.
+
+        Raise NotAFolder.
+        """
+        share = folder.share
+        assert share is not None
+        if not share.roots and not (await entries.stat(folder)).is_dir:
+            raise NotAFolder
+        title = share.link.id if share.roots else share.find_inner(folder.path).name or share.name
+        return cls(folder, names or list(share.roots), "" if len(names) == 1 else title)
+
     @property
     def archive_name(self) -> str:
         """The name of the archive: that of the only entry, else that of the folder."""
@@ -90,15 +103,22 @@ async def serve_shared(request: Request, raw: str, password: str, source: str, n
 
     async def find_selection() -> PackedSelection:
         await configuration.get()
-        access = await open_shared(raw, password, source)
-        share = access.share
-        assert share is not None
-        title = share.link.id if share.roots else share.find_inner(access.path).name or share.name
-        if not share.roots and not (await entries.stat(access)).is_dir:
-            raise NotAFolder
-        return PackedSelection(access, names or list(share.roots), "" if len(names) == 1 else title)
+        return await PackedSelection.make_shared(await open_shared(raw, password, source), names)
 
     return await serve_selection(request, find_selection, find_client(source))
+
+
+async def serve_shared_archive(raw: str, password: str, source: str, id: str) -> Response:
+    """Redirect to the archive that a task has made for a visitor of a share link. Raise ArchiveNotReady before it has.
+
+    Raise ResourceNotFound if the task has failed, or was not for this share link.
+    """
+    await configuration.get()
+    access = await open_shared(raw, password, source)
+    selection = await load_selection(id)
+    if access.share is None or selection.share != access.share.link.number:
+        raise ResourceNotFound("the link has ended")
+    return RedirectResponse(await _find_staged_archive(id, selection.archive), 302, headers=NO_STORE)
 
 
 async def _find_user(id: int, path: TreePath) -> User:

@@ -67,7 +67,7 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
     mayPack && {
       text: text.download,
       icon: 'download',
-      run: () => (isInShare && entry ? downloadShared(path, entry.name) : ask('download')),
+      run: () => (isInShare && entry ? report(downloadShared(path, entry.name)) : ask('download')),
     },
     !isInShare && session.may('share') && { text: t().share.verb, icon: 'share', run: () => ask('share') },
     !isInShare &&

@@ -1,6 +1,6 @@
 import { get } from '../../api/files'
 import { asProblem } from '../../api/problem'
-import { makeShareBytesAddress } from '../../api/sharepaths'
+import { makeZipLink, waitForZip } from '../../api/zips'
 import { passwords } from '../../state/passwords'
 import { toasts } from '../../state/toasts.svelte'
 import { t } from '../../text/language.svelte'
@@ -18,9 +18,14 @@ export async function downloadFile(path: string): Promise<void> {
   save(raw_url, name)
 }
 
-/** Download a folder of a share as a ZIP. */
-export function downloadShared(path: string, name: string): void {
-  save(makeShareBytesAddress(path, passwords.find(path), true), `${name}.zip`)
+/** Download a folder of a share as a ZIP, which may have to be made first. */
+export async function downloadShared(path: string, name: string): Promise<void> {
+  const { url, task } = await makeZipLink(path, [], passwords.find(path))
+  if (task) {
+    toasts.show('done', t().packing.prepared)
+    await waitForZip(url, () => true)
+  }
+  save(url, `${name}.zip`)
 }
 
 /** Have the browser download an address. */

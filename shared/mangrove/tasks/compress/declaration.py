@@ -13,7 +13,9 @@ class CompressSpec(Spec):
     """Pack entries of a folder into an archive."""
 
     source_dir: str
-    """A folder of the tree."""
+    """A folder of the tree, or `/@s/<id>[/…]` of a share link."""
+    share: int = 0
+    """The number of the share link through which a visitor reads `source_dir`; 0 for none."""
     password: str = ""
     """The password of `source_dir`."""
     count: int = 0

@@ -14,7 +14,14 @@ from mangrove.tasks.compress.declaration import CompressCursor, CompressSpec
 from mangrove.tasks.compress.packers import Packer, make_packer
 from mangrove.tasks.core.partials import StepEnded
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, Run
-from mangrove.tree.operations.packing import Authorize, PackedEntry, open_file, read_small_files, split_groups
+from mangrove.tree.operations.packing import (
+    UNREADABLE,
+    Authorize,
+    PackedEntry,
+    open_file,
+    read_small_files,
+    split_groups,
+)
 
 ZEROS_BYTES = 1 << 20
 
@@ -136,7 +143,8 @@ class PackingStep:
         cursor.failed_count += 1
         if len(cursor.errors) < MAX_NAMED_FAILURES:
             cursor.errors.append(f"{packed.path}: {problem.message}")
-        await self._append(self._packer.add_error, packed, problem.message)
+        text = UNREADABLE if self._run.spec.share else problem.message
+        await self._append(self._packer.add_error, packed, text)
 
     async def _append(self, make: Callable[..., bytes], *args: Any) -> None:
         self._buffer += await asyncio.to_thread(make, *args)

@@ -34,6 +34,8 @@ class FolderSelection:
     """The password of the folder, encrypted."""
     archive: str = ""
     """The name of the archive that a task makes in staging; "" for an archive that is made while it is sent."""
+    share: int = 0
+    """The number of the share link through which a visitor has the archive; 0 for none."""
 
     @classmethod
     def make(cls, names: list[str], password: str, archive: str = "") -> FolderSelection:

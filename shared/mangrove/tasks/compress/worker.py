@@ -8,16 +8,18 @@ one is not repeated within a run, since a second archive of the same files may h
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
 from mangrove.identity.rights import Right
 from mangrove.tasks.compress.archive_parts import ArchiveParts, find_archive, list_packed, open_parts
 from mangrove.tasks.compress.declaration import CompressCursor, CompressSpec
 from mangrove.tasks.compress.packing_step import PackingStep
+from mangrove.tasks.compress.selections import SELECTION
 from mangrove.tasks.core import authorization, file_copy, staging
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.files import TargetListing
@@ -27,6 +29,7 @@ from mangrove.tasks.core.steps import Run
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.packing import ListedTooSlowly, PackLimits, find_root, walk
+from mangrove.tree.sharing.packing import reopen
 
 STEP_SECONDS = 10.0  # on a standalone service; long, because each step ends a part
 
@@ -60,11 +63,9 @@ async def plan(run: CompressRun) -> bool:
 async def _find_selection(run: CompressRun) -> tuple[PathAccess, list[str]]:
     """Return the folder of the selection and the names in it, as the owner may read them now."""
     spec = run.spec
-    right = Right.WRITE if spec.target_dir else Right.READ
-    caller = await authorization.authorize_caller(run.task, right)
-    folder = await authorization.access_path(caller, spec.source_dir, spec.password)
+    folder, names = await _find_root(run)
     if not spec.count:
-        return find_root(folder.require_read())
+        return folder, names
     return folder, [row.path async for rows in staging.read_requested(run.task.id, spec.count, 0) for row in rows]
 
 
@@ -91,7 +92,7 @@ async def pack(run: CompressRun) -> bool:
     except StepEnded:
         return True
     cursor = run.cursor
-    if cursor.failed_count:
+    if cursor.failed_count and run.spec.target_dir:
         text = "; ".join(cursor.errors)
         raise StorageProblem(f"{cursor.failed_count} of {cursor.entry_count} items failed: {text}")
     return False
@@ -108,12 +109,16 @@ async def _make_archive(run: CompressRun, parts: ArchiveParts) -> None:
     pass_checkpoint("compress.packed")
 
 
-async def _find_root(run: CompressRun) -> tuple[PathAccess, Any]:
-    """Return the folder of the selection without reading the names again."""
+async def _find_root(run: CompressRun) -> tuple[PathAccess, list[str]]:
+    """Return the folder of the selection, and the names if they are not in a list; none for all its entries."""
     spec = run.spec
+    if spec.share:
+        folder = await reopen(TreePath(spec.source_dir), spec.share)
+        assert folder.share is not None
+        return folder, list(folder.share.roots)
     caller = await authorization.authorize_caller(run.task, Right.WRITE if spec.target_dir else Right.READ)
     folder = await authorization.access_path(caller, spec.source_dir, spec.password)
-    return (folder, None) if spec.count else find_root(folder.require_read())
+    return (folder, []) if spec.count else find_root(folder.require_read())
 
 
 async def _store(run: CompressRun) -> None:
@@ -131,7 +136,10 @@ async def _store(run: CompressRun) -> None:
 
 
 async def clean(run: CompressRun, state: State) -> None:
-    """Remove the files in staging, except the names for a retry and an archive that stays there."""
+    """Remove the files in staging, except the names for a retry and an archive that stays there.
+
+    The visitor of a share link, who does not see the task, learns of its failure by the end of the link to the archive.
+    """
     await run.flush()
     await abandon_partial(run)
     await drop_receipts(run)
@@ -140,3 +148,5 @@ async def clean(run: CompressRun, state: State) -> None:
         await staging.clear(run.task.id)
     elif state is not State.SUCCEEDED:
         await staging.remove(run.task.id, run.spec.name)
+        if run.spec.share:
+            await staging.remove(run.task.id, SELECTION)

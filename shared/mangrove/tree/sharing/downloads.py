@@ -52,7 +52,11 @@ async def open_shared(raw: str, password: str, source: str, right: Right = Right
     The root of a share of several files and folders is not in the tree: its `share.roots` are the accesses to them.
     Raise ShareNotFound, ShareEnded, NotReadable, TooMany, EntryNotFound or AccessDenied.
     """
-    access = await visits.at(PREFIX / raw, password, right, source)
+    return require_content(await visits.at(PREFIX / raw, password, right, source))
+
+
+def require_content(access: PathAccess) -> PathAccess:
+    """Return the access of a visitor. Raise AccessDenied or NotReadable unless visitors may read there."""
     assert access.share is not None
     if not access.share.shows_content:
         raise AccessDenied

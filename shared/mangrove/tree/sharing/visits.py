@@ -104,9 +104,10 @@ async def open_path(caller: Caller, raw: str, password: str, verb: str = "list")
     yield await tree_access.at(caller, raw, password)
 
 
-async def at(path: TreePath, password: str, right: Right, source: str, *, is_visit: bool = True) -> PathAccess:
+async def at(path: TreePath, password: str | None, right: Right, source: str, *, is_visit: bool = True) -> PathAccess:
     """Return the access of a visitor to a path of a share link, as its owner on a route that declares `right`.
 
+    `password`: None for a visitor whose password was checked before.
     `is_visit`: the request is counted, and refused if the share link accepts no more visits.
 
     Raise ShareNotFound, ShareEnded, NotReadable for a wrong password, TooMany after too many wrong passwords, or
