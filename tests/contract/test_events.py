@@ -7,11 +7,13 @@ import io
 import json
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+import httpx
 import pytest
 
 from deployment.generate.events import read_samples
@@ -47,6 +49,7 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "files/versions_by_query": 500,
     "files/versions_restore": 500,
 }
+DROP_PART_BYTES = 5 << 20  # the least that S3 takes
 WAITING_STATES = {"download/begin"}  # states that are followed by waiting
 STATUS = {
     "mcp/get": 405,
@@ -314,6 +317,44 @@ def test_page_of_a_share_link_has_a_title_unless_it_is_locked(cloud: lambdas.Clo
         assert 'src="/@assets/app-1.js"' in answer["body"]
         assert ('<meta property="og:title" content="holiday" />' in answer["body"]) is has_title
         assert ("holiday" in answer["body"]) is has_title
+
+
+def test_receipt_of_a_drop_into_the_bucket_has_its_sha256(cloud: lambdas.Cloud) -> None:
+    """The parts go to the bucket, whose own checksum of a joined file is not that of its bytes."""
+    admin, visitor = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD), Person(cloud)
+    admin.gets("files/mkdir", path="/files/dropped")
+    id = admin.gets("shares/create", files=["/files/dropped"], mode="drop")["id"]
+    session = {"x-share-session": "a random text"}
+
+    def ask(sample: str, body: str = "", **headers: str) -> Any:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        answer = visitor.raw(f"uploads/{sample}", {"headers": session | named} | ({"body": body} if body else {}))
+        envelope = json.loads(answer["body"])
+        assert envelope["code"] == 200, envelope
+        return envelope["data"]
+
+    content = bytes(range(256)) * (DROP_PART_BYTES // 256) + b"the end"
+    sizes = {"x_file_size": str(len(content)), "x_chunk_size": str(DROP_PART_BYTES)}
+    upload_id = ask("multipart_init", file_path=f"/@s/{id}/sent.bin", **sizes)["upload_id"]
+    parts = [content[:DROP_PART_BYTES], content[DROP_PART_BYTES:]]
+    chunks = [
+        {"index": index, "crc32": base64.b64encode(zlib.crc32(part).to_bytes(4)).decode()}
+        for index, part in enumerate(parts)
+    ]
+    signed = ask("multipart_sign", json.dumps({"upload_id": upload_id, "chunks": chunks}))["chunks"]
+    for part, chunk in zip(parts, signed, strict=True):
+        sent = httpx.request(chunk["method"], chunk["url"], content=part, headers=chunk["headers"], trust_env=False)
+        assert sent.status_code == 200, sent.text
+    receipt = ask("multipart_complete", x_upload_id=upload_id)["receipt"]
+    assert receipt == {
+        "name": "sent.bin",
+        "size": len(content),
+        "time": receipt["time"],
+        "sha256": sha256(content).hexdigest(),
+    }
+    cloud.run_executions()
+    stored = cloud.client("s3").get_object(Bucket=cloud.refs["Files"], Key="dropped/sent.bin")["Body"].read()
+    assert sha256(stored).hexdigest() == receipt["sha256"]
 
 
 def test_a_file_of_the_page_comes_as_it_was_compressed(cloud: lambdas.Cloud) -> None:

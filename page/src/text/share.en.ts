@@ -133,5 +133,6 @@ export const share = {
     refusedEnding: 'Files of this kind are not accepted here.',
     refusedSize: (size: string) => `The file is larger than ${size}.`,
     unfinished: 'Not finished',
+    withoutChecksum: 'The SHA-256 was not computed.',
   },
 }

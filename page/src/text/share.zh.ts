@@ -120,5 +120,6 @@ export const share: Texts['share'] = {
     refusedEnding: '此处不接受这种类型的文件。',
     refusedSize: (size) => `文件大于 ${size}。`,
     unfinished: '未完成',
+    withoutChecksum: '未计算 SHA-256。',
   },
 }

@@ -1,0 +1,64 @@
+"""The search of visitors of share links at a service of two processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.api.search_client import build_index
+from tests.contract.api.test_shared_races import Answer, Visitors
+from tests.contract.attacks.scene import add_rule
+from tests.support.service import Client, Service, run_service
+
+SEARCHES = 60
+FILES = ("docs/plan.txt", "docs/deep/plan b.txt", "docs/hidden/plan c.txt", "plan d.txt")
+PLAN_NAMES = {"plan.txt", "plan b.txt", "plan c.txt"}
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with run_service(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def admin(two_processes: Service) -> Client:
+    """The administrator of a service with an index."""
+    admin = two_processes.client()
+    for path in FILES:
+        assert admin.put(f"/files/{path}", path.encode())["code"] == 200
+    build_index(admin)
+    return admin
+
+
+class Searches:
+    """Searches in a share link at both processes."""
+
+    def __init__(self, service: Service, id: str) -> None:
+        self._visitors = Visitors(service)
+        self._body = json.dumps({"parent": f"/@s/{id}", "keywords": "plan", "page": 1, "per_page": 100}).encode()
+
+    def _search(self, number: int) -> Answer:
+        headers = {"content_type": "application/json"}
+        return self._visitors.send(f"127.0.9.{number % 3 + 1}", "POST", "/api/fs/search", self._body, **headers)
+
+    def find(self) -> set[tuple[int, frozenset[str]]]:
+        """Return the distinct answers of both processes: the code and the names."""
+        envelopes = [json.loads(text) for _, text, _ in self._visitors.race(self._search, SEARCHES)]
+        return {
+            (envelope["code"], frozenset(row["name"] for row in (envelope["data"] or {}).get("content", ())))
+            for envelope in envelopes
+        }
+
+
+def test_both_processes_find_what_a_share_shows_at_that_moment(two_processes: Service, admin: Client) -> None:
+    id = admin.ok("/api/share/create", files=["/files/docs"])["id"]
+    searches = Searches(two_processes, id)
+    assert searches.find() == {(200, frozenset(PLAN_NAMES))}
+    with add_rule(admin, "/files/docs", hide="hidden", h_sub=True):
+        assert searches.find() == {(200, frozenset(PLAN_NAMES - {"plan c.txt"}))}
+    assert searches.find() == {(200, frozenset(PLAN_NAMES))}
+    admin.ok("/api/share/disable", params={"id": id})
+    assert searches.find() == {(500, frozenset())}
