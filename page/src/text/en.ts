@@ -1,30 +1,24 @@
 import { appearance } from './appearance.en'
-import { drivers } from './drivers.en'
 import { editor } from './editor.en'
 import { firstSteps } from './firstSteps.en'
 import { frame } from './frame.en'
-import { groups } from './groups.en'
-import { passkeys, sessions, signInWith, sso, tokens } from './identity.en'
+import { signInWith } from './identity.en'
 import { taskKinds } from './kinds'
-import { manage } from './manage.en'
-import { overview } from './overview.en'
+import type { LateTexts } from './late.en'
 import { share } from './share.en'
+import { titles } from './titles.en'
 import { trash } from './trash.en'
 import { versions } from './versions.en'
 
-/** English, and the list of all texts: a text is a sentence, or a function that makes one of its parts. */
+/** English, and the list of the texts that are loaded first: a text is a sentence, or a function that makes one of its parts. */
 export const en = {
   appearance,
-  overview,
   archivePassword: {
     explanation: 'This archive is protected by a password.',
     open: 'Open the archive',
     password: 'Archive password',
     wrong: 'The archive password is wrong.',
   },
-  /** Values of selects that are not made of their own words. */
-  choices: { asc: 'ascending', desc: 'descending', none: 'none' } as Record<string, string>,
-  drivers,
   firstSteps,
   editor: editor as Record<string, string>,
   common: {
@@ -33,6 +27,7 @@ export const en = {
     loading: 'Loading…',
     retry: 'Try again',
     skipToContent: 'Skip to the content',
+    space: (used: string, total: string) => `${used} of ${total} used`,
   },
   columns: {
     modified: 'Modified',
@@ -134,27 +129,6 @@ export const en = {
     title: (name: string) => `Gather the files of “${name}”`,
     verb: 'Gather files of subfolders…',
   },
-  /** Help texts of the service in this language. */
-  helps: {} as Record<string, string>,
-  /** Names of options and settings that are not made of their own words. */
-  labels: {
-    addition: 'Options',
-    cache_expiration: 'Cache listings for (minutes)',
-    custom_cache_policies: 'Cache times for some paths',
-    disable_index: 'Leave out of the search index',
-    disable_proxy_sign: 'Do not sign links to the download proxy',
-    down_proxy_url: 'Download proxy URL',
-    enable_sign: 'Sign links to files',
-    extract_folder: 'Position of folders',
-    link_expiration: 'Links expire after (hours)',
-    order: 'Position',
-    order_by: 'Sorted by',
-    order_direction: 'Direction',
-    s3_buckets: 'S3 buckets',
-    sign_url_expire: 'Links expire after (hours)',
-    web_proxy: 'Proxy downloads through this service',
-    webdav_policy: 'WebDAV downloads',
-  } as Record<string, string>,
   login: {
     asGuest: 'Continue as guest',
     code: 'Two-factor code',
@@ -165,113 +139,6 @@ export const en = {
     stay: 'Stay signed in on this device',
     username: 'User name',
     wrong: 'The user name or the password is wrong.',
-  },
-  manage: {
-    ...manage,
-    groups,
-    title: 'Manage',
-    sections: {
-      overview: 'Overview',
-      storages: 'Storages',
-      users: 'Users',
-      groups: 'Groups',
-      rules: 'Rules',
-      locks: 'Locks',
-      settings: 'Settings',
-      tools: 'Tools',
-      index: 'Search index',
-      backup: 'Backup',
-    },
-    rules: {
-      add: 'New rule',
-      affects: {
-        header: 'text above',
-        hide: 'hidden names',
-        password: 'password',
-        read: 'readers',
-        readme: 'readme',
-        write: 'write',
-        writers: 'writers',
-      },
-      confirmRemove: (path: string) => `Delete the rule for ${path}?`,
-      explanation:
-        'A rule protects a folder and sets how it is shown. Only the nearest rule above a path applies; rules farther up do not add to it.',
-      guard: 'Password',
-      header: 'Text above the list',
-      headerText: 'Markdown above the list',
-      hide: 'Hidden names',
-      hideHelp: 'One per line, searched in the name. Users who may see hidden entries see these too.',
-      hideLines: 'Regular expressions',
-      hides: (names: string) => `Hidden names: ${names}`,
-      hidesNone: 'No name in this folder matches.',
-      hideUntried: 'The browser cannot try this pattern. The service checks it when you save.',
-      isHidden: 'This name would be hidden.',
-      isShown: 'This name would be shown.',
-      none: 'There are no rules.',
-      notFound: 'This rule does not exist.',
-      password: 'Folder password',
-      passwordHelp: 'Empty for none. Users who may open folders without their password are not asked.',
-      path: 'Path',
-      readers: 'Readers',
-      groups: 'Groups',
-      readersHelp: 'Only these users and groups may open the folder. Empty: everybody.',
-      readme: 'Readme below the list',
-      readmeText: 'Markdown below the list',
-      removed: 'Rule deleted',
-      saved: 'Rule saved',
-      sub: 'also in subfolders',
-      tryFolder: 'Try the names of the folder',
-      tryName: 'Try a name',
-      write: 'Everybody may write here',
-      writing: 'Writing',
-      writeHelp: 'Users without the right to write can create folders and upload here too.',
-      writers: 'Writers',
-    },
-    users: {
-      add: 'New user',
-      all: 'All of them',
-      basePath: 'Home folder',
-      basePathHelp: 'The user sees this folder as “/” and nothing outside it.',
-      confirmRemove: (name: string) => `Delete the user ${name}? Their files stay.`,
-      confirmReset: (name: string) => `Switch off the second factor of ${name}? Their sessions end.`,
-      disabled: 'Disabled',
-      disabledHelp: 'The user cannot sign in, and open sessions end.',
-      guestHelp:
-        'The guest account applies to everybody who is not signed in. If it is disabled, everybody has to sign in.',
-      mayAll: 'All rights',
-      none: 'None of them',
-      onlyLooks: 'Browse and download only',
-      ownFactor: 'Your own second factor is in your profile.',
-      password: 'Password',
-      passwordKept: 'Leave empty to keep the current password.',
-      passwordNone: 'Nobody can sign in with this account until it has a password.',
-      remove: 'Delete the user',
-      removed: 'User deleted',
-      reset: 'Switch off the second factor',
-      resetDone: 'Second factor switched off',
-      rights: 'Rights',
-      rightGroups: { files: 'Files', sharing: 'Sharing', archives: 'Archives', protocols: 'Protocols' },
-      rightNames: {
-        copy: 'Copy',
-        customShareId: 'Choose the names of links',
-        decompress: 'Unpack archives',
-        ftpManage: 'Change files over FTP and SFTP',
-        ftpRead: 'Sign in over FTP and SFTP',
-        move: 'Move',
-        offlineDownload: 'Offline download',
-        readArchives: 'Browse archives',
-        delete: 'Delete',
-        rename: 'Rename',
-        seeHidden: 'See hidden entries',
-        share: 'Share with people without an account',
-        skipPassword: 'Open folders without their password',
-        webdavManage: 'Change files over WebDAV',
-        webdavRead: 'Sign in over WebDAV',
-        write: 'Upload and create',
-      },
-      roles: { 0: 'User', 1: 'Guest', 2: 'Administrator' },
-      saved: 'User saved',
-    },
   },
   markdown: {
     remotePictures: (hosts: string) =>
@@ -345,62 +212,6 @@ export const en = {
     secondFactor: 'Enter the two-factor code.',
     signedOut: 'You are signed out.',
     existsNamed: (name: string) => `The name “${name}” is already taken.`,
-  },
-  profile: {
-    account: 'Account',
-    basePath: 'Home folder',
-    change: 'Change the password',
-    changed: 'Password changed; all other sessions have ended.',
-    keys: {
-      add: 'Add a key',
-      added: (date: string) => `Added ${date}`,
-      confirm: (title: string) => `Remove the key “${title}”? Nobody can sign in with it any longer.`,
-      explanation: 'Sign in over SFTP with a private key instead of a password.',
-      fingerprint: 'Fingerprint',
-      key: 'Public key',
-      keyHelp: 'One line, as in the file id_ed25519.pub.',
-      neverUsed: 'Never used',
-      none: 'There are no keys.',
-      remove: 'Remove',
-      removeOne: (title: string) => `Remove the key ${title}`,
-      title: 'SSH keys',
-      titleField: 'Name of the key',
-      used: (date: string) => `Last used ${date}`,
-    },
-    newPassword: 'New password',
-    noRights: 'You can browse and download.',
-    passkeys,
-    password: 'Password',
-    passwordHint: 'A new password ends all sessions but this one.',
-    presentPassword: 'Current password',
-    repeat: 'Repeat the new password',
-    repeatFault: 'The passwords do not match.',
-    rights: 'Rights',
-    role: 'Role',
-    secondFactor: {
-      cancel: 'Switch off',
-      code: 'Code from the app',
-      explanation: 'A code from an app on your phone, in addition to the password.',
-      isOff: 'The second factor is off.',
-      isOn: 'The second factor is on.',
-      lost: 'If you lose the app, an administrator can switch it off.',
-      present: 'Current two-factor code',
-      presentWrong: 'The current two-factor code is wrong or already used.',
-      qr: 'QR code with the secret for the app',
-      replace: 'Replace',
-      scan: 'Scan this with an authenticator app, or type the secret into it.',
-      secret: 'Secret',
-      setUp: 'Set up',
-      switchedOff: 'The second factor is off.',
-      switchedOn: 'The second factor is on; all other sessions have ended.',
-      switchOn: 'Switch on',
-      title: 'Second factor',
-      wrong: 'The code is wrong. Use the code that the app shows now.',
-    },
-    sessions,
-    title: 'Profile',
-    sso,
-    tokens,
   },
   related: {
     more: 'Show more',
@@ -479,14 +290,6 @@ export const en = {
     announcement: 'Announcement',
     notFound: 'This page does not exist.',
   },
-  strength: {
-    fair: 'Fair',
-    good: 'Good',
-    label: (word: string) => `Strength: ${word}`,
-    strong: 'Strong',
-    tooShort: (count: number) => `Use at least ${count} characters.`,
-    weak: 'Weak',
-  },
   tasks: {
     by: 'Started by',
     cancel: (title: string) => `Cancel: ${title}`,
@@ -529,6 +332,7 @@ export const en = {
     to: 'To',
     underWay: (shown: string) => `Running (${shown})`,
   },
+  titles,
   trash,
   unpack: {
     action: (place: string) => `Unpack to “${place}”`,
@@ -666,4 +470,6 @@ export const en = {
   },
 }
 
-export type Texts = typeof en
+export type FirstTexts = typeof en
+
+export type Texts = FirstTexts & LateTexts

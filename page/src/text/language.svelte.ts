@@ -1,9 +1,15 @@
-import { en, type Texts } from './en'
+import { en, type FirstTexts, type Texts } from './en'
+import type { LateTexts } from './late.en'
 
 const KEY = 'mangrove.language'
 const RIGHT_TO_LEFT = ['ar', 'fa', 'he', 'ur']
-const OTHERS: Record<string, () => Promise<Texts>> = {
+const FIRST: Record<string, () => Promise<FirstTexts>> = {
+  en: async () => en,
   zh: async () => (await import('./zh')).zh,
+}
+const LATE: Record<string, () => Promise<LateTexts>> = {
+  en: async () => (await import('./late.en')).late,
+  zh: async () => (await import('./late.zh')).late,
 }
 
 /** Every language the page speaks, under its own name. */
@@ -11,7 +17,9 @@ export const LANGUAGES: Record<string, string> = { en: 'English', zh: '中文' }
 
 class Language {
   code = $state('en')
-  texts = $state.raw<Texts>(en)
+  #first = $state.raw<FirstTexts>(en)
+  #late = $state.raw<LateTexts | null>(null) // in the same language; null until a view needs them
+  texts = $derived({ ...this.#first, ...this.#late } as Texts)
 
   /** The language chosen before, else the first of the browser's that is here. */
   async start(): Promise<void> {
@@ -26,9 +34,26 @@ class Language {
     await this.#use(code)
   }
 
+  /** Load a view together with its late texts. */
+  async withLateTexts<View>(view: Promise<View>): Promise<View> {
+    const [loaded] = await Promise.all([view, this.#loadLate()])
+    return loaded
+  }
+
+  async #loadLate(): Promise<void> {
+    while (!this.#late) {
+      const { code } = this
+      const late = (await LATE[code]?.()) ?? null
+      if (code === this.code) this.#late = late
+    }
+  }
+
   async #use(code: string): Promise<void> {
     try {
-      this.texts = (await OTHERS[code]?.()) ?? en
+      const first = (await FIRST[code]?.()) ?? en
+      const late = this.#late && (await LATE[code]?.())
+      this.#first = first
+      this.#late = late ?? null
     } catch (thrown) {
       console.warn(thrown)
       return

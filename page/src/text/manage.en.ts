@@ -139,7 +139,6 @@ export const manage = {
     remove: 'Remove',
     removeConfirm: (path: string) => `Remove “${path}” from the tree? Its files stay where they are.`,
     saved: (path: string) => `${path} saved`,
-    space: (used: string, total: string) => `${used} of ${total} used`,
     states: { working: 'Working', starting: 'Starting', disabled: 'Disabled', failed: 'Not working' },
   },
   tools: {

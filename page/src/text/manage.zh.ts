@@ -139,7 +139,6 @@ export const manage: typeof texts = {
     remove: '移除',
     removeConfirm: (path) => `要将“${path}”从目录树中移除吗？其中的文件仍保留在原处。`,
     saved: (path) => `${path} 已保存`,
-    space: (used, total) => `已用 ${used}，共 ${total}`,
     states: { working: '正常', starting: '正在启动', disabled: '已停用', failed: '无法工作' },
   },
   tools: {

@@ -11,7 +11,7 @@ from tests.e2e.page.conftest import VIEWS
 from tests.support.service import ADMIN_PASSWORD, Service
 from tests.support.waiting import wait_until
 
-MAX_TRANSFERRED_BYTES = {"en": 110_000, "zh": 130_000}
+MAX_TRANSFERRED_BYTES = {"en": 105_000, "zh": 110_000}
 MAX_REQUESTS = 30
 
 

@@ -132,6 +132,7 @@ def test_the_keyboard_alone_does_the_main_journey(page: Any, service: Service) -
 
     press_until(page, "Tab", re.compile("^New"))
     keys.press("Enter")
+    page.get_by_role("menu").or_(page.get_by_role("dialog")).first.wait_for()
     if page.get_by_role("menu").count():
         press_until(page, "ArrowDown", re.compile("^New folder"), "menuitem")
         keys.press("Enter")

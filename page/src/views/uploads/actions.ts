@@ -1,6 +1,7 @@
 import type { MenuItem } from '../../parts/menu'
 import { toasts } from '../../state/toasts.svelte'
 import { t } from '../../text/language.svelte'
+import { uploadsLoader } from './loader.svelte'
 
 /** Actions that upload files of this device. */
 export function listUploadActions(folder: string): MenuItem[] {
@@ -28,15 +29,10 @@ async function pick(folder: string, isFolder: boolean): Promise<void> {
   input.onchange = async () => {
     input.remove()
     const files = [...(input.files ?? [])]
-    await loadFound().then(({ addPicked }) => addPicked(folder, files), tellOffline)
+    await uploadsLoader.load().then(({ addPicked }) => addPicked(folder, files), tellOffline)
   }
   document.body.append(input)
   input.click()
-}
-
-/** Load the module that queues files at its first use. */
-export function loadFound(): Promise<typeof import('./found')> {
-  return import('./found')
 }
 
 export function tellOffline(): void {

@@ -1,7 +1,8 @@
 import type { Attachment } from 'svelte/attachments'
 import { baseName } from '../../api/paths'
 import { t } from '../../text/language.svelte'
-import { loadFound, tellOffline } from './actions'
+import { tellOffline } from './actions'
+import { uploadsLoader } from './loader.svelte'
 import './drop.css'
 
 /** Files and folders that are dropped on the element are put into the folder. */
@@ -9,7 +10,7 @@ export function dropUploads(folder: string, name = baseName(folder)): Attachment
   return (element) => {
     const ending = new AbortController()
     const { signal } = ending
-    loadFound().catch(() => {}) // now: what is dropped during an outage waits for its end
+    const stopPrefetch = uploadsLoader.prefetch() // what is dropped during an outage waits for its end
 
     function allow(event: DragEvent) {
       if (!hasFiles(event)) return
@@ -29,7 +30,7 @@ export function dropUploads(folder: string, name = baseName(folder)): Attachment
       // now: what was dropped is gone when the handler returns
       const items = [...(event.dataTransfer?.items ?? [])].filter((item) => item.kind === 'file')
       const dropped = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
-      void loadFound().then(({ addDropped }) => addDropped(folder, dropped), tellOffline)
+      void uploadsLoader.load().then(({ addDropped }) => addDropped(folder, dropped), tellOffline)
     }
 
     element.addEventListener('dragenter', allow, { signal })
@@ -39,6 +40,7 @@ export function dropUploads(folder: string, name = baseName(folder)): Attachment
     window.addEventListener('dragover', refuse, { signal })
     window.addEventListener('drop', refuse, { signal })
     return () => {
+      stopPrefetch()
       delete element.dataset.drop
       ending.abort()
     }
