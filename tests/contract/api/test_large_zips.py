@@ -19,6 +19,7 @@ LARGE_BYTES = 5 << 30
 FILE_COUNT = 100_000
 FILES_PER_FOLDER = 1000
 MAX_GROWTH_MIB = 32  # of the service with a large file
+READERS = (["unzip", "-tqq"], ["7z", "t"], ["bsdtar", "-xOf"])  # those that are installed
 
 
 def fetch(admin: Client, folder: str, target: Path) -> None:
@@ -27,14 +28,15 @@ def fetch(admin: Client, folder: str, target: Path) -> None:
     with httpx.stream("GET", url, trust_env=False, timeout=120) as answer, target.open("wb") as file:
         assert answer.status_code == 200
         for block in answer.iter_bytes(1 << 20):
-            if any(block):
-                file.write(block)
-            else:
+            if block == bytes(len(block)):
                 file.seek(len(block), os.SEEK_CUR)
+            else:
+                file.write(block)
         file.truncate()
     assert target.stat().st_size == int(answer.headers["content-length"])
-    if shutil.which("unzip") is not None:
-        subprocess.run(["unzip", "-tqq", target], check=True)
+    for command in READERS:
+        if shutil.which(command[0]) is not None:
+            subprocess.run([*command, target], check=True, stdout=subprocess.DEVNULL)
 
 
 def read_peak(pids: list[int]) -> int:
@@ -59,6 +61,29 @@ def test_file_of_five_gigabytes_is_packed_in_flat_memory(
         assert sizes == {"": 0, "a.bin": 7, "m.bin": LARGE_BYTES, "z.bin": 7}
         name = next(name for name in archive.namelist() if name.endswith("z.bin"))
         assert archive.read(name) == b"letters"
+
+
+def test_folder_of_five_gigabytes_is_read_by_other_programs(
+    service: Service, admin: Client, folder: str, tmp_path: Path
+) -> None:
+    """Some entries begin behind the first 4 GiB, where their offsets need the Zip64 field."""
+    disk = fixtures.disk(service, folder)
+    expected = {f"d{number % 4}/{number:02}.bin": LARGE_BYTES // 20 + number for number in range(20)}
+    for name, size in expected.items():
+        (disk / name).parent.mkdir(exist_ok=True)
+        with (disk / name).open("wb") as file:
+            file.write(name.encode())
+            file.truncate(size)
+    (disk / "z.txt").write_bytes(b"letters")
+    fetch(admin, folder, tmp_path / "x.zip")
+    with ZipFile(tmp_path / "x.zip") as archive:
+        assert archive.testzip() is None
+        infos = {info.filename.partition("/")[2]: info for info in archive.infolist() if not info.is_dir()}
+        assert {name: info.file_size for name, info in infos.items()} == expected | {"z.txt": 7}
+        assert sum(info.header_offset >= 1 << 32 for info in infos.values()) > 1
+        for name in expected:
+            with archive.open(infos[name]) as content:
+                assert content.read(len(name)) == name.encode()
 
 
 def test_hundred_thousand_files_are_packed(service: Service, admin: Client, folder: str, tmp_path: Path) -> None:
