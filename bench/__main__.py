@@ -4,6 +4,8 @@
 `python -m bench service`: large folders, small files, a start, ZIP files.
 `python -m bench coldstart`: the CPU of each function's first request.
 `python -m bench economy`: the calls that requests make of AWS, and their price.
+`python -m bench clients`: files up and down through the page, WebDAV and SFTP, beside other servers.
+`python -m bench growth`: cost against the number of processes, entries, users and tasks.
 """
 
 from __future__ import annotations
@@ -18,13 +20,20 @@ def main() -> int:
     """Print a table; return 1 if a row could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
     parser.add_argument(
-        "table", nargs="?", default="comparison", choices=("comparison", "service", "coldstart", "economy")
+        "table",
+        nargs="?",
+        default="comparison",
+        choices=("comparison", "service", "coldstart", "economy", "clients", "growth"),
     )
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="duration of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--runs", type=int, default=5, help="runs of each row")
     parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
+    parser.add_argument(
+        "--sizes", default="10000,100000,1000000", help="numbers of entries, users and tasks for growth"
+    )
+    parser.add_argument("--record", action="store_true", help="keep the table in docs/reference/performance.md")
     arguments = parser.parse_args()
     with TemporaryDirectory(prefix="mangrove-bench-") as folder:
         return int(not measure(Path(folder), arguments))
@@ -40,9 +49,17 @@ def measure(folder: Path, arguments: argparse.Namespace) -> bool:
         from bench.coldstart import print_cold_starts
 
         return print_cold_starts(folder, arguments.only)
-    from bench.report import Plan, print_report
+    if arguments.table == "clients":
+        from bench.clients import print_clients
 
-    plan = Plan(arguments.only, arguments.runs, arguments.seconds, arguments.size_mib << 20, arguments.peer)
+        size = arguments.size_mib << 20
+        return print_clients(folder, size, arguments.runs, arguments.only, arguments.record)
+    from bench.report import Plan, print_growth, print_report
+
+    size, sizes = arguments.size_mib << 20, tuple(map(int, arguments.sizes.split(",")))
+    plan = Plan(arguments.only, arguments.runs, arguments.seconds, size, arguments.peer, arguments.record)
+    if arguments.table == "growth":
+        return print_growth(folder, plan, sizes)
     return print_report(folder, plan, arguments.table)
 
 

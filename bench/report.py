@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bench import archives, copies, files, folders, memory, requests, search, service
+from bench.growth import print_processes, print_sizes
 from bench.load import describe_client
 from bench.rows import Row, Workspace
-from bench.scaling import print_scaling
 from bench.subjects import Launch, Subject, launch_ours, launch_peer
+from bench.tables import Table, describe_machine, format_value
 
 TABLES = {
     "comparison": (
@@ -25,7 +24,7 @@ TABLES = {
     "service": (*service.ROWS, *archives.ROWS),
 }  # fmt: skip
 ONE_PROCESS, DEFAULT, PEER = "--processes 1", "default", "peer"
-COLUMN_WIDTHS = (42, 28, 20)
+TITLES = {"comparison": "Everyday work", "service": "Large folders, small files and a start"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +36,49 @@ class Plan:
     seconds: int  # of each measurement of requests per second
     size: int  # bytes of the large file
     peer: Path | None  # another service's binary
+    is_recorded: bool  # in the reference
 
 
-def describe_machine() -> str:
-    """Return processor, cores, Python, kernel and load in one line."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
-    load = os.getloadavg()[0]
-    python = f"Python {platform.python_version()}"
-    return f"{model}, {os.cpu_count()} cores, {python}, kernel {platform.release()}, load before {load:.1f}"
-
-
-def print_report(folder: Path, plan: Plan, table: str) -> bool:
+def print_report(folder: Path, plan: Plan, name: str) -> bool:
     """Print the rows of a table, then requests per second against processes; return True if all were measured."""
-    rows = [row for row in TABLES[table] if plan.only.lower() in row.name.lower()]
-    print(f"{describe_machine()}; {describe_client()}; large file {plan.size >> 20:,} MiB; {plan.runs} runs in turn")
+    rows = [row for row in TABLES[name] if plan.only.lower() in row.name.lower()]
     with ExitStack() as stack:
         workspace = Workspace(folder, stack, plan.size, plan.seconds)
         subjects = _make_subjects(folder, plan.peer)
         for subject in subjects:
             stack.callback(subject.stop)
             subject.start()
-            print(f"{subject.name}: {subject.count_processes()} process(es) that answer")
+        processes = ", ".join(f"{subject.name}: {subject.count_processes()} process(es)" for subject in subjects)
+        note = (
+            f"{describe_machine()}; {describe_client()}; large file {plan.size >> 20:,} MiB; {plan.runs} runs in turn"
+        )
         names = [subject.name for subject in subjects]
-        print(_format(["", *names, *(f"{name} : {PEER}" for name in names if name != PEER), "aim"], len(names)))
-        is_whole = all([_print_row(workspace, subjects, row, plan.runs) for row in rows])
+        ratios = [
+            f"{name} : {PEER}" if plan.peer else f"{name}, compared with the aim" for name in names if name != PEER
+        ]
+        table = Table(TITLES[name], f"{note}; {processes}", "", *names, *ratios, "aim")
+        is_whole = all([_add_row(table, workspace, subjects, row, plan.runs) for row in rows])
         for subject in subjects:
             subject.stop()
-        if table == "comparison" and plan.only in ("", "processes"):
-            print_scaling(workspace, _make_peer(folder / "scaling", plan.peer), plan.runs)
+    if plan.is_recorded:
+        table.record()
     return is_whole
+
+
+def print_growth(folder: Path, plan: Plan, sizes: Sequence[int]) -> bool:
+    """Print the tables of growth; `only` chooses one by its title."""
+    with ExitStack() as stack:
+        workspace = Workspace(folder, stack, plan.size, plan.seconds)
+        peer = _make_peer(folder / "scaling", plan.peer)
+        makers: Sequence[Callable[[], Table]] = (
+            partial(print_processes, workspace, peer, plan.runs), partial(print_sizes, folder, sizes),
+        )  # fmt: skip
+        for make, word in zip(makers, ("processes", "sizes"), strict=True):
+            if plan.only in word:
+                table = make()
+                if plan.is_recorded:
+                    table.record()
+    return True
 
 
 def _make_peer(folder: Path, binary: Path | None) -> Launch | None:
@@ -86,7 +98,7 @@ def _make_subjects(folder: Path, peer: Path | None) -> list[Subject]:
     return subjects
 
 
-def _print_row(workspace: Workspace, subjects: Sequence[Subject], row: Row, runs: int) -> bool:
+def _add_row(table: Table, workspace: Workspace, subjects: Sequence[Subject], row: Row, runs: int) -> bool:
     """Measure all subjects in turn; return True if none failed."""
     values: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     references: list[float] = []
@@ -102,9 +114,9 @@ def _print_row(workspace: Workspace, subjects: Sequence[Subject], row: Row, runs
             references.append(row.reference(workspace))
     scores = [_format_score(row, values[name], values.get(PEER, [])) for name in values if name != PEER]
     cells = [_format_values(measured, row.unit) for measured in values.values()]
-    print(_format([row.name, *cells, *scores, row.aim], len(values)), flush=True)
+    table.add(row.name, *cells, *scores, row.aim)
     if references:
-        print(_format([f"  {row.reference_name}", _format_values(references, row.unit)], len(values)), flush=True)
+        table.add(f"  {row.reference_name}", _format_values(references, row.unit), *("" for _ in (*cells, *scores)))
     return is_whole
 
 
@@ -118,17 +130,7 @@ def _format_score(row: Row, ours: Sequence[float], peer: Sequence[float]) -> str
 def _format_values(values: Sequence[float], unit: str) -> str:
     if not values:
         return "failed"
-    lowest, median, highest = (f"{_round(value)}" for value in (min(values), statistics.median(values), max(values)))
-    return f"{median} {unit}" + (f" ({lowest}-{highest})" if len(values) > 1 else "")
-
-
-def _round(value: float) -> str:
-    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 3}f}"
-
-
-def _format(cells: Sequence[str], subjects: int) -> str:
-    head, wide, narrow = COLUMN_WIDTHS
-    widths = [wide] * subjects + [narrow] * (len(cells) - 1 - subjects)
-    return " | ".join(
-        [f"{cells[0]:<{head}}", *(f"{cell:>{width}}" for cell, width in zip(cells[1:], widths, strict=False))]
+    lowest, median, highest = (
+        f"{format_value(value)}" for value in (min(values), statistics.median(values), max(values))
     )
+    return f"{median} {unit}" + (f" ({lowest}-{highest})" if len(values) > 1 else "")

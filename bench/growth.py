@@ -1,0 +1,190 @@
+"""Growth of cost: with the number of processes, and with the number of entries, users and tasks."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.connection import Connection
+from bench.load import Rate, describe_client
+from bench.processes import get_family_cpu_seconds
+from bench.requests import measure_me, measure_page, measure_ping
+from bench.rows import Workspace, fill
+from bench.search import FILES_PER_FOLDER, make_names, search, wait_for_index
+from bench.subjects import Launch, Subject, launch_ours
+from bench.tables import Table, describe_machine, format_value
+
+PROCESSES = (1, 2, 4)
+RATES: Mapping[str, Callable[[Workspace, Subject], Rate]] = {
+    "ping": measure_ping,
+    "me": measure_me,
+    "page of 50, warm": measure_page,
+}
+REPEATS, PAGE_SIZE, FIRST_ID = 7, 50, 1000
+PASSWORD = "a long password"
+
+
+def print_processes(workspace: Workspace, peer: Launch | None, runs: int) -> Table:
+    """Print requests per second for each number of processes, and for the peer."""
+    subjects = []
+    for count in PROCESSES:
+        (home := workspace.folder / f"processes {count}").mkdir()
+        subjects.append(Subject(str(count), home, partial(launch_ours, home / "data", count)))
+    if peer is not None:
+        subjects.append(Subject("peer", workspace.folder, peer))
+    note = f"{describe_machine()}; {describe_client()}; requests/s, medians of {runs} runs in turn"
+    title = "Growth with processes"
+    table = Table(title, f"{note}; in brackets the cores that client and service used", "", *(s.name for s in subjects))
+    try:
+        for subject in subjects:
+            subject.start()
+        for name, measure in RATES.items():
+            cells = [[_measure_rate(workspace, subject, measure) for subject in subjects] for _ in range(runs)]
+            table.add(name, *(sorted(column)[(runs - 1) // 2][1] for column in zip(*cells, strict=True)))
+    finally:
+        for subject in subjects:
+            subject.stop()
+    return table
+
+
+def _measure_rate(
+    workspace: Workspace, subject: Subject, measure: Callable[[Workspace, Subject], Rate]
+) -> tuple[float, str]:
+    """Return the requests per second, and a text with the cores of client and service."""
+    began, before = time.perf_counter(), get_family_cpu_seconds(subject.pid)
+    rate = measure(workspace, subject)
+    service = (get_family_cpu_seconds(subject.pid) - before) / (time.perf_counter() - began)
+    return rate.per_second, f"{rate.per_second:,.0f} ({rate.client_cores:.2f}, {service:.2f})"
+
+
+def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
+    """Print the milliseconds of each kind of request for each size; `!` marks a cost that grows faster than the size.
+
+    For each size a new service has as many entries in one folder, names in the index, users, and finished tasks.
+    """
+    columns: list[dict[str, float]] = []
+    for size in sizes:
+        (home := folder / f"size {size}").mkdir()
+        subject = Subject(str(size), home, partial(launch_ours, home / "data", 1))
+        subject.start()
+        try:
+            columns.append(dict(_measure_size(subject, size)))
+        finally:
+            subject.stop()
+        print(f"{size:,}: {columns[-1]}", file=sys.stderr, flush=True)
+    note = f"{describe_machine()}; one process, milliseconds, medians of {REPEATS} requests, cold ones once"
+    note += ". The last column is the growth of the cost from the smallest size to the largest"
+    table = Table("Growth with entries, users and tasks", note, "", *(f"{size:,}" for size in sizes), "growth")
+    for name, first in columns[0].items():
+        factor = columns[-1][name] / first
+        mark = "! " if factor > sizes[-1] / sizes[0] else ""
+        table.add(name, *(format_value(column[name]) for column in columns), f"{mark}× {format_value(factor)}")
+    return table
+
+
+def _measure_size(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
+    """Yield the name and the milliseconds of each row."""
+    (files := subject.folder / "entries").mkdir()
+    fill(files / "many", size)
+    path = subject.mount_local(files / "many")
+    subject.restart()
+    with subject.connect() as connection:
+        list_page = partial(_list, connection, path, size)
+        yield "first page of a folder, cold", _time(list_page, 1, repeats=1)
+        yield "page of 50, warm", _time(list_page, 1)
+        yield "page of 50 in the middle, warm", _time(list_page, size // PAGE_SIZE // 2)
+    yield from _measure_search(subject, size)
+    for kind in ("users", "tasks"):
+        _fill_records(kind, subject, size)
+    sign_in = partial(subject.ask, "/api/auth/login", username=f"user {FIRST_ID + size // 2}", password=PASSWORD)
+    yield "sign-in, one of the users", _time(sign_in)
+    yield "page of users", _time(partial(subject.ask, f"/api/admin/user/list?page=1&per_page={PAGE_SIZE}"))
+    yield "page of finished tasks", _time(partial(subject.ask, f"/api/task/copy/done?page=1&per_page={PAGE_SIZE}"))
+    yield "list of running tasks", _time(partial(subject.ask, "/api/task/copy/undone"))
+
+
+def _measure_search(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
+    folders = size // (FILES_PER_FOLDER + 1)
+    path = subject.mount_local(make_names(subject.folder / "names", folders))
+    wait_for_index(subject)
+    began = time.perf_counter()
+    subject.ask("/api/admin/index/build", paths=[path])
+    wait_for_index(subject)
+    yield "build of the index", (time.perf_counter() - began) * 1000
+    for name, word, hits in (("rare word", "quagga", 1), ("common word", "report", None), ("one letter", "r", None)):
+        yield f"search, {name}", _time(partial(search, subject, path, word, hits))
+
+
+def _list(connection: Connection, path: str, total: int, page: int) -> None:
+    data = connection.post("/api/fs/list", path=path, page=page, per_page=PAGE_SIZE)
+    assert len(data["content"]) == PAGE_SIZE and data["total"] == total
+
+
+def _time(request: Callable[..., object], *arguments: Any, repeats: int = REPEATS) -> float:
+    """Return the median milliseconds of a request."""
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        request(*arguments)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds) * 1000
+
+
+def _fill_records(kind: str, subject: Subject, count: int) -> None:
+    """Write records into the engine of a running service, in a process of its own."""
+    command = [sys.executable, "-m", "bench.growth", kind, str(subject.folder / "data"), str(count)]
+    subprocess.run(command, check=True)
+
+
+def _write_records(kind: str, data: Path, count: int) -> None:
+    from mangrove.records.store.endpoints import EngineEndpoint
+    from mangrove.standalone.data_directory import DataDirectory
+    from mangrove.standalone.engine import set_environment
+
+    directory = DataDirectory(data)
+    holder = directory.read_holder()
+    assert holder is not None
+    set_environment(directory, EngineEndpoint(holder.engine, holder.engine_socket))
+    _write_users(count) if kind == "users" else _write_tasks(count)
+
+
+def _write_users(count: int) -> None:
+    """Write users who share a password."""
+    from mangrove.identity.passwords import hash_password
+    from mangrove.records.store.repository import Claim, make_name
+    from mangrove.records.users import KIND, UserRecord
+
+    password_hash = hash_password(PASSWORD)
+    with UserRecord.batch_write() as users, Claim.batch_write() as claims:
+        for id in range(FIRST_ID, FIRST_ID + count):
+            users.save(UserRecord(id, username=f"user {id}", password_hash=password_hash))
+            claims.save(Claim(make_name(KIND, f"user {id}"), owner=id))
+
+
+def _write_tasks(count: int) -> None:
+    """Write finished copies of the administrator."""
+    from mangrove.records.tasks.model import NewTask, TaskRecord, TaskView, make_record
+    from mangrove.records.tasks.ordering import TaskStatus, make_done_order, make_owner_key, make_shard_key
+
+    now = time.time()
+    ended = datetime.fromtimestamp(now, UTC).isoformat()
+    with TaskRecord.batch_write() as tasks:
+        for number in range(count):
+            id = f"task{number:08}"
+            view = TaskView(id, f"copy {number}", "admin", 2, 2, "", 100.0, ended, ended, 1, "")
+            record = make_record(NewTask("copy", 1, view, {}))
+            record.owner_key = make_owner_key(1, "copy", TaskStatus.DONE)
+            record.shard_key = make_shard_key(id, "copy", TaskStatus.DONE)
+            record.ordered = make_done_order(id, now)
+            tasks.save(record)
+
+
+if __name__ == "__main__":
+    _write_records(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
