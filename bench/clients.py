@@ -219,7 +219,7 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
             return Sftp([*options, "-P", str(port), f"{user}@127.0.0.1"], root)
 
         yield from _pair_ours(program, make(place.port, "ann", folder / "key-ann", "/disk"), place)
-        root = _make_folder(folder / f"openssh files {program[6:]}")
+        root = _make_folder(folder / f"openssh-{program[6:]}")
         yield Pair(program, "OpenSSH", make(openssh.port, "root", key, str(root)), root)
         yield Pair(program, "rclone serve", make(rclone_port, ssh.USER, key, ""), rclone_root)
         yield Pair(program, FLOOR, make(floor_port, "root", key, ""), floor_root)
@@ -249,6 +249,7 @@ def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bo
             for index, pair in enumerate(pairs):
                 seconds = [time for source in sources for time in pair.measure(place, source, folder)]
                 measured[index].append(tuple(amount / time for amount, time in zip(amounts, seconds, strict=True)))
+                print(pair.program, pair.server, *map(round, measured[index][-1]), file=sys.stderr, flush=True)
     medians = [tuple(map(statistics.median, zip(*rates, strict=True))) for rates in measured.values()]
     _print_rows(table, pairs, medians)
     if is_recorded:
