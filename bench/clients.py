@@ -215,8 +215,8 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
             if program == "SFTP, rclone":
                 options = f"host=127.0.0.1,port={port},user={user},key_file={key},shell_type=none"
                 return Rclone(f":sftp,{options}:{root}")
-            options = place.make_options("client" if user != "ann" else "ann")
-            return Sftp([*options, "-P", str(port), f"{user}@127.0.0.1"], root)
+            sign_in = place.make_options("client" if user != "ann" else "ann")
+            return Sftp([*sign_in, "-P", str(port), f"{user}@127.0.0.1"], root)
 
         yield from _pair_ours(program, make(place.port, "ann", folder / "key-ann", "/disk"), place)
         root = _make_folder(folder / f"openssh-{program[6:]}")
