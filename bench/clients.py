@@ -28,7 +28,7 @@ SMALL_FILES, SMALL_FILE_BYTES, BLOCK_BYTES = 500, 4096, 1 << 20
 MAX_SECONDS = 600
 SMALL = "small"
 RCLONE = [str(Path(sys.executable).parent / "rclone"), "--config", "/dev/null"]
-OURS, OURS_UNFLUSHED, FLOOR = "Mangrove", "Mangrove, `durability` is `process`", "asyncssh alone"
+SERVER, UNFLUSHED_SERVER, FLOOR = "Mangrove", "Mangrove, `durability` is `process`", "asyncssh alone"
 COLUMNS = ("client", "server", "small files up, files/s", "down", "large file up, MB/s", "down")
 NOTE = (
     "{machine}; {processes} process; {count} files of {small:,} bytes and a file of {large:,} MiB, each server on a"
@@ -226,8 +226,8 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
 
 
 def _pair_ours(program: str, client: Client, place: Place) -> Iterator[Pair]:
-    yield Pair(program, OURS, client, place.root, "file")
-    yield Pair(program, OURS_UNFLUSHED, client, place.root, "process")
+    yield Pair(program, SERVER, client, place.root, "file")
+    yield Pair(program, UNFLUSHED_SERVER, client, place.root, "process")
 
 
 def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bool) -> bool:

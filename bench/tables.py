@@ -45,7 +45,7 @@ class Table:
         section = "\n".join((f"## {self.title}", "", *self._lines, ""))
         text = PAGE.read_text()
         pattern = rf"^## {re.escape(self.title)}\n.*?(?=^## |\Z)"
-        found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
-        start, end = found.span() if found else (len(text), len(text))
+        section_match = re.search(pattern, text, re.DOTALL | re.MULTILINE)
+        start, end = section_match.span() if section_match else (len(text), len(text))
         parts = (text[:start].rstrip("\n"), section.rstrip("\n"), text[end:].strip("\n"))
         PAGE.write_text("\n\n".join(part for part in parts if part) + "\n")
