@@ -150,6 +150,8 @@ LIST: Sequence[Limit] = [
         ("chunks in memory", f"{LIMITS}:CHUNK_BYTES_PER_USER", "bytes", "user"),
         ("wait for that memory", f"{LIMITS}:CHUNK_WAIT_SECONDS", "seconds", "chunk"),
         ("chunks", "tasks.upload.multipart:MAX_CHUNKS", "chunks", "upload"),
+        ("files of a batch", "web.upload_batch:MAX_FILES_PER_BATCH", "files", "request"),
+        ("a batch", "web.upload_batch:MAX_BATCH_BYTES", "bytes", "request"),
         ("chunks signed together", "web.multipart:MAX_SIGNED_CHUNKS_PER_REQUEST", "chunks", "request"),
         ("id of an upload", "web.multipart:MAX_ID_LENGTH", "characters", "request"),
         ("bodies that a storage takes in one piece", f"{LIMITS}:WHOLE_BODY_BYTES", "bytes", "all processes"),

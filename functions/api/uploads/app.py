@@ -38,6 +38,7 @@ from mangrove.web.framework import Path, Query, Request
 from mangrove.web.gates import Anyone, RequestFlavour, ShareSession, ShareWriter, Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
+from mangrove.web.upload_batch import BatchAnswer, store_batch
 
 api = Api("uploads")
 HEADERS = [
@@ -107,6 +108,21 @@ async def form(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Repl
     await uploads.refuse_form(target)
     target, _ = await uploads.prepare(target, incoming.overwrite)
     return await _store(target, incoming, *await incoming.open_form(), flavour)
+
+
+BATCH = _describe_headers(
+    ("X-Manifest-Size", "integer", "Bytes of the manifest at the beginning of the body."), required={"X-Manifest-Size"}
+) | _describe_body("application/octet-stream", FILE)
+
+
+@api.put("/api/fs/put_batch", data_model=BatchAnswer, openapi_extra=BATCH)
+async def put_batch(who: Writer, request: Request) -> Reply:
+    """Store several small files. The body is a manifest in JSON, then the bytes of the files.
+
+    The manifest has `password` and `overwrite`, as for `put`, and `files`: at most 100 objects with `path`, `size`,
+    `modified` in milliseconds since 1970, `type` and `sha256`. A file that is refused does not affect the others.
+    """
+    return ok({"files": await store_batch(who, request)})
 
 
 PasswordText = Annotated[str, Query(max_length=255, description="Password of the share link, if it has one.")]

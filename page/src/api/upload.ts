@@ -1,7 +1,7 @@
 import { caller } from './client'
 import { encodePath } from './paths'
 import { classify, isSuccess, Problem, type ProblemKind } from './problem'
-import type { Failure, Stored } from './schema'
+import type { BatchAnswer, Failure, Stored } from './schema'
 
 export interface PutOptions {
   overwrite: boolean
@@ -35,6 +35,39 @@ export async function put(path: string, file: File, options: PutOptions): Promis
   readAnswer(request, token)
   const { data }: { data: Stored | null } = JSON.parse(request.responseText)
   return data?.task.id ?? ''
+}
+
+/** A small file with its bytes, and its SHA-256 in hexadecimal or ''. */
+export interface BatchFile {
+  path: string
+  file: File
+  bytes: ArrayBuffer
+  sha256: string
+}
+
+/** Store small files in one request: for each null, or why it was refused. Throws Problem, and an aborted signal's reason. */
+export async function putBatch(
+  files: readonly BatchFile[],
+  options: Pick<PutOptions, 'overwrite' | 'password' | 'signal' | 'onprogress'>,
+): Promise<(Problem | null)[]> {
+  const { token } = caller
+  const { overwrite, password } = options
+  const rows = files.map(({ path, file, bytes, sha256 }) => {
+    return { path, size: bytes.byteLength, modified: Math.max(0, file.lastModified), type: file.type, sha256 }
+  })
+  const manifest = new TextEncoder().encode(JSON.stringify({ overwrite, password, files: rows }))
+  const headers: Record<string, string> = {
+    'content-type': 'application/octet-stream',
+    'x-manifest-size': String(manifest.length),
+  }
+  if (token) headers.authorization = token
+  const body = new Blob([manifest, ...files.map(({ bytes }) => bytes)])
+  const request = await sendBytes({ method: 'PUT', url: '/api/fs/put_batch', headers }, body, options)
+  readAnswer(request, token)
+  const { data }: { data: BatchAnswer } = JSON.parse(request.responseText)
+  return data.files.map(({ code, message, problem }) =>
+    code === 200 ? null : new Problem(classify(problem as Failure['problem']), message, code),
+  )
 }
 
 /** The headers that say of a file where it goes and what it is. */

@@ -4,7 +4,7 @@ import { drops } from './drops.svelte'
 import { isReachable, whenReachable } from './reachable'
 import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
-import { findFault, isReadable, send } from './uploads/send'
+import { countBatch, findFault, isReadable, send, sendBatch } from './uploads/send'
 import { Speed } from './uploads/speed'
 import { StoringFollower } from './uploads/storing'
 import { Telling } from './uploads/telling'
@@ -36,6 +36,7 @@ export class UploadQueue {
   #waiting: Upload[] = []
   #asking: Upload[] = []
   #running = new Set<Upload>()
+  #requests = 0 // that carry the running ones
   #telling = new Telling()
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
@@ -149,10 +150,9 @@ export class UploadQueue {
 
   #start(): void {
     if (this.#waiting.length > 0 && session.user?.username !== this.#owner) this.paused ??= 'signedOut'
-    while (!this.paused && this.#running.size < this.#findConcurrency()) {
-      const upload = this.#waiting.shift()
-      if (!upload) break
-      void this.#run(upload)
+    while (!this.paused && this.#waiting.length > 0 && this.#requests < this.#findConcurrency()) {
+      const uploads = this.#waiting.splice(0, this.asTask ? 1 : countBatch(this.#waiting))
+      void (uploads.length > 1 ? this.#runBatch(uploads) : uploads[0] && this.#run(uploads[0]))
     }
     if (!this.isActive) {
       globalThis.removeEventListener?.('beforeunload', warn)
@@ -168,19 +168,58 @@ export class UploadQueue {
     return next && isSmall(next) && [...this.#running].every(isSmall) ? SMALL_UPLOAD_CONCURRENCY : UPLOAD_CONCURRENCY
   }
 
-  async #run(upload: Upload): Promise<void> {
-    const { asTask } = this
-    const controller = new AbortController()
-    upload.controller = controller
+  #begin(upload: Upload): AbortController {
+    upload.controller = new AbortController()
     upload.state = 'running'
     this.#running.add(upload)
+    return upload.controller
+  }
+
+  #end(upload: Upload): void {
+    upload.controller = null
+    this.#running.delete(upload)
+    drops.observe(upload)
+  }
+
+  /** Send small files in one request. It takes a moment, so only a cancellation of all of them interrupts it. */
+  async #runBatch(uploads: readonly Upload[]): Promise<void> {
+    const request = new AbortController()
+    const signals = uploads.map((upload) => this.#begin(upload).signal)
+    const abort = () => signals.every(({ reason }) => reason === 'cancel') && request.abort('cancel')
+    for (const signal of signals) signal.addEventListener('abort', abort)
+    this.#requests++
+    let isWhole = false // what failed is the request, not single files
+    const failures = await sendBatch(uploads, request.signal, (part) => {
+      for (const upload of uploads) this.#advance(upload, Math.round(part * upload.size))
+    }).catch((thrown): unknown[] => {
+      isWhole = true
+      return uploads.map(() => thrown)
+    })
+    this.#requests--
+    for (const [index, upload] of uploads.entries()) {
+      const isCanceled = signals[index]?.reason === 'cancel'
+      if (!failures[index]) this.#telling.add(upload)
+      if (!failures[index] && !isCanceled) upload.state = 'done'
+      else if (!isCanceled && isWhole && this.paused) this.#enqueue(upload, true)
+      else if (!isCanceled) await this.#fail(upload, failures[index])
+      this.#end(upload)
+    }
+    this.#start()
+  }
+
+  #advance(upload: Upload, sent: number): void {
+    this.speed.add(sent - upload.sent, performance.now())
+    upload.sent = sent
+    drops.observe(upload)
+    this.#show()
+  }
+
+  async #run(upload: Upload): Promise<void> {
+    const { asTask } = this
+    const controller = this.#begin(upload)
+    this.#requests++
     try {
-      upload.task = await send(upload, asTask, controller.signal, (sent) => {
-        this.speed.add(sent - upload.sent, performance.now())
-        upload.sent = sent
-        drops.observe(upload)
-        this.#show()
-      })
+      upload.task = await send(upload, asTask, controller.signal, (sent) => this.#advance(upload, sent))
       upload.state = upload.task ? 'storing' : 'done'
       if (upload.task) this.#storing.add(upload)
       this.#telling.add(upload)
@@ -188,9 +227,8 @@ export class UploadQueue {
       if (controller.signal.reason === 'pause') this.#enqueue(upload, true)
       else if (!controller.signal.aborted) await this.#fail(upload, thrown)
     } finally {
-      upload.controller = null
-      this.#running.delete(upload)
-      drops.observe(upload)
+      this.#requests--
+      this.#end(upload)
       this.#start()
     }
   }

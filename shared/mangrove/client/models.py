@@ -101,6 +101,16 @@ class AttestationReq(TypedDict):
     response: NotRequired[AttestationParts]
 
 
+class BatchAnswer(TypedDict):
+    files: list[BatchOutcome]
+
+
+class BatchOutcome(TypedDict):
+    code: int
+    message: str
+    problem: str
+
+
 class BatchRenameReq(TypedDict):
     password: NotRequired[str]
     src_dir: NotRequired[str]

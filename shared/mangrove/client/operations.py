@@ -588,6 +588,10 @@ class Operations:
             content=content,
         )
 
+    def fs_put_batch(self, content: Content, *, x_manifest_size: int) -> models.BatchAnswer:
+        """Store several small files. The body is a manifest in JSON, then the bytes of the files."""
+        return self._call("PUT", "/api/fs/put_batch", headers={"X-Manifest-Size": x_manifest_size}, content=content)
+
     def fs_recursive_move(
         self, *, idempotency_key: str | None = None, **body: Unpack[models.RecursiveMoveReq]
     ) -> models.Done | None:

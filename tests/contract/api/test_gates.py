@@ -17,6 +17,7 @@ from tests.contract.api.accounts import (
     guest,
     stranger,
 )
+from tests.contract.api.upload_client import send_batch
 from tests.support.service import Client, Service
 
 DENIED = (403, "permission denied")
@@ -99,6 +100,7 @@ def bodies(folder: str) -> dict[str, tuple[int, dict[str, Any]]]:
         "/api/fs/mkdir": (fixtures.WRITE, {"path": f"{folder}/new"}),
         "/api/fs/put": (fixtures.WRITE, {}),
         "/api/fs/form": (fixtures.WRITE, {}),
+        "/api/fs/put_batch": (fixtures.WRITE, {}),
         "/api/fs/multipart/init": (fixtures.WRITE, {}),
         "/api/fs/rename": (fixtures.RENAME, {"path": f"{folder}/a", "name": "b"}),
         "/api/fs/batch_rename": (
@@ -144,6 +146,8 @@ def try_route(client: Client, path: str, body: dict[str, Any], folder: str) -> t
     if path in ("/api/fs/put", "/api/fs/form"):
         files: Any = {"files": {"file": ("x", b"x")}} if path.endswith("form") else {"content": b"x"}
         answer = client.envelope(client.http.put(path, headers={"file-path": f"{folder}/new"}, **files))
+    elif path == "/api/fs/put_batch":
+        (answer,) = send_batch(client, {f"{folder}/new": b"x"})["data"]["files"]
     elif path == "/api/fs/multipart/init":
         headers = {"file-path": f"{folder}/parts", "x-file-size": "1"}
         answer = client.envelope(client.http.post(path, headers=headers))

@@ -308,3 +308,20 @@ def test_without_a_network_the_queue_waits(
     page.get_by_text("4 of 4 uploaded").wait_for()
     assert len(service.client().names(folder)) == 4
     errors.clear()  # the browser itself logs a request that fails
+
+
+@WIDE
+def test_many_small_files_go_in_few_requests(page: Any, service: Service, folder: str, tmp_path: Path) -> None:
+    client, requests = service.client(), list[str]()
+    assert client.put(f"{folder}/7.txt", b"old")["code"] == 200
+    page.on("request", lambda request: requests.append(request.url) if "/api/fs/put" in request.url else None)
+    sign_in(page, f"/@{folder}")
+    choose(page, "Upload files", *make_files(tmp_path, *(f"{number}.txt" for number in range(120))))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("already exists").wait_for()
+    page.get_by_text("119 of 120 uploaded").wait_for()
+    dialog.get_by_role("button", name="Replace", exact=True).click()
+    page.get_by_text("120 of 120 uploaded").wait_for()
+    assert len(client.names(folder)) == 120
+    assert {read(client, f"{folder}/{number}.txt") for number in (0, 7, 119)} == {"new"}
+    assert len(requests) <= 5, requests

@@ -2,7 +2,7 @@ import { findNameFault, isTaken, makeFolder } from '../../api/files'
 import { join } from '../../api/paths'
 import { Problem } from '../../api/problem'
 import { findShareId } from '../../api/sharepaths'
-import { put } from '../../api/upload'
+import { type BatchFile, put, putBatch } from '../../api/upload'
 import { passwords } from '../passwords'
 import { site } from '../site.svelte'
 import { addNumber } from './names'
@@ -52,6 +52,61 @@ export async function send(
   }
 }
 
+const MAX_BATCHED_BYTES = 256 * 1024 // of a file that is sent with others
+const MAX_BATCH_BYTES = 2 ** 20
+const MAX_BATCH_FILES = 50
+const MIN_BATCH_FILES = 20 // fewer are sent one by one
+
+/** The number of uploads at the head of a queue that go in one request: 1 unless many small ones have the same conditions. */
+export function countBatch(queue: readonly Upload[]): number {
+  const [first] = queue
+  let count = 0
+  let bytes = 0
+  for (const upload of queue) {
+    bytes += upload.size
+    if (count === MAX_BATCH_FILES || bytes > MAX_BATCH_BYTES || !first || !goTogether(first, upload)) break
+    count++
+  }
+  return count < MIN_BATCH_FILES ? 1 : count
+}
+
+function goTogether(first: Upload, upload: Upload): boolean {
+  const { file, size, folder, choice, batch } = upload
+  if (!file || size > MAX_BATCHED_BYTES || choice === 'keepBoth' || findShareId(folder)) return false
+  const isSameFolder = folder === first.folder || passwords.find(folder) === passwords.find(first.folder)
+  return isSameFolder && choice === first.choice && batch === first.batch
+}
+
+/** Put small files where they belong in one request: for each null, or what was thrown for it alone. Throws Problem, or
+ *  the signal's reason. `onprogress` is told the part of all bytes. */
+export async function sendBatch(
+  uploads: readonly Upload[],
+  signal: AbortSignal,
+  onprogress: (part: number) => void,
+): Promise<unknown[]> {
+  const read = (await Promise.allSettled(uploads.map(readFile))).map((result) =>
+    result.status === 'fulfilled' ? { file: result.value, thrown: null } : { file: null, thrown: result.reason },
+  )
+  signal.throwIfAborted()
+  const files = read.flatMap(({ file }) => file ?? [])
+  const [first] = uploads
+  if (!first || files.length === 0) return read.map(({ thrown }) => thrown)
+  const bytes = files.reduce((sum, file) => sum + file.bytes.byteLength, 1)
+  const problems = await putBatch(files, {
+    overwrite: first.choice === 'replace',
+    password: passwords.find(first.folder),
+    signal,
+    onprogress: (sent) => onprogress(Math.min(sent / bytes, 1)),
+  })
+  return read.map(({ file, thrown }) => (file ? (problems.shift() ?? null) : thrown))
+}
+
+async function readFile({ file, path }: Upload): Promise<BatchFile> {
+  if (!file) throw new Error(`${path} is a folder`)
+  const bytes = await file.arrayBuffer()
+  return { path, file, bytes, sha256: await hashBytes(bytes) }
+}
+
 /** Bytes of a part as the site wants it. */
 function findChunkSize(): number {
   return (Number(site.get('multipart_chunk_size')) || 10) * 2 ** 20
@@ -65,8 +120,12 @@ async function findFreeName(folder: string, name: string, password: string): Pro
 }
 
 async function hash(file: File): Promise<string> {
-  if (file.size > HASHED || !globalThis.crypto?.subtle) return ''
-  const digest = await crypto.subtle.digest('SHA-256', await file.arrayBuffer())
+  return file.size > HASHED || !globalThis.crypto?.subtle ? '' : hashBytes(await file.arrayBuffer())
+}
+
+async function hashBytes(bytes: ArrayBuffer): Promise<string> {
+  if (!globalThis.crypto?.subtle) return ''
+  const digest = await crypto.subtle.digest('SHA-256', bytes)
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 

@@ -275,7 +275,7 @@ async def write_chunk(
         raise TooLarge("chunks of this size do not pass through this service: get their addresses from multipart/sign")
     await authorize(caller, session, "")
     with runtime.get(ChunksInFlight).hold(session.id, number):
-        async with limits().chunk_bytes.hold(_name_sender(caller), max(size, MIN_CHUNK_BYTES)):
+        async with limits().chunk_bytes.hold(name_sender(caller), max(size, MIN_CHUNK_BYTES)):
             content = await _receive(body, index, size)
             if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
@@ -284,7 +284,7 @@ async def write_chunk(
     return UploadProgress(session, await _add_known_part(session, number), driver.offers_direct_uploads)
 
 
-def _name_sender(caller: Caller) -> Hashable:
+def name_sender(caller: Caller) -> Hashable:
     """Return the key of a caller in the limit of chunks: the user, or the address of a guest or visitor."""
     return find_client(caller.source) if caller.is_guest else caller.user.id
 
