@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -29,7 +30,7 @@ RATES: Mapping[str, Callable[[Workspace, Subject], Rate]] = {
     "page of 50, warm": measure_page,
 }
 REPEATS, PAGE_SIZE, FIRST_ID = 7, 50, 1000
-BATCH_RECORDS = 25  # of one call
+BATCH_RECORDS, WRITE_CONCURRENCY = 25, 8  # of one call, and calls
 PASSWORD = "a long password"
 
 
@@ -193,13 +194,18 @@ def _save(records: Iterable[Any]) -> None:
     """Save new records of one table. pynamodb's own batches would leave out the MAC."""
     from mangrove.records.store.base import get_connection
 
-    rest = iter(records)
-    while batch := list(islice(rest, BATCH_RECORDS)):
+    def write(batch: Sequence[Any]) -> None:
         rows = [record.get_save_kwargs_from_instance()["Item"] for record in batch]
         connection, table = get_connection(type(batch[0])), batch[0].Meta.table_name
         while rows:
             answer = connection.batch_write_item(table, put_items=rows)
             rows = [row["PutRequest"]["Item"] for row in answer.get("UnprocessedItems", {}).get(table, ())]
+
+    rest = iter(records)
+    batches = iter(lambda: list(islice(rest, BATCH_RECORDS)), [])
+    with ThreadPoolExecutor(WRITE_CONCURRENCY) as pool:
+        while group := list(islice(batches, WRITE_CONCURRENCY)):
+            list(pool.map(write, group))
 
 
 if __name__ == "__main__":
