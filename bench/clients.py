@@ -189,11 +189,11 @@ def _make_folder(folder: Path) -> Path:
 
 def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
     password = subprocess.run([*RCLONE, "obscure", "ann password"], capture_output=True, text=True).stdout.strip()
-    ours = Rclone(f":webdav,url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
+    ours = Rclone(f":webdav,pacer_min_sleep=0s,url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
     yield from _pair_ours("WebDAV, rclone", ours, place)
     server = stack.enter_context(dav.rclone_dav())
     password = subprocess.run([*RCLONE, "obscure", dav.PASSWORD], capture_output=True, text=True).stdout.strip()
-    theirs = Rclone(f":webdav,url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
+    theirs = Rclone(f":webdav,pacer_min_sleep=0s,url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
     yield Pair("WebDAV, rclone", "rclone serve", theirs, server.files)
 
 
