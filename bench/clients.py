@@ -26,6 +26,7 @@ from tests.support.service import PROCESSES, run_service
 
 SMALL_FILES, SMALL_FILE_BYTES, BLOCK_BYTES = 500, 4096, 1 << 20
 MAX_SECONDS = 600
+DAV = ":webdav,pacer_min_sleep=0s"  # rclone would wait 10 ms between requests
 SMALL = "small"
 RCLONE = [str(Path(sys.executable).parent / "rclone"), "--config", "/dev/null"]
 SERVER, UNFLUSHED_SERVER, FLOOR = "Mangrove", "Mangrove, `durability` is `process`", "asyncssh alone"
@@ -189,11 +190,11 @@ def _make_folder(folder: Path) -> Path:
 
 def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
     password = subprocess.run([*RCLONE, "obscure", "ann password"], capture_output=True, text=True).stdout.strip()
-    ours = Rclone(f":webdav,pacer_min_sleep=0s,url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
+    ours = Rclone(f"{DAV},url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
     yield from _pair_ours("WebDAV, rclone", ours, place)
     server = stack.enter_context(dav.rclone_dav())
     password = subprocess.run([*RCLONE, "obscure", dav.PASSWORD], capture_output=True, text=True).stdout.strip()
-    theirs = Rclone(f":webdav,pacer_min_sleep=0s,url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
+    theirs = Rclone(f"{DAV},url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
     yield Pair("WebDAV, rclone", "rclone serve", theirs, server.files)
 
 
