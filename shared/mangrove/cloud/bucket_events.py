@@ -190,9 +190,9 @@ async def _find_folders(entries: Mapping[Place, Entry | None]) -> dict[Place, En
     }
     missing = [place for place, entry in entries.items() if entry is None]
     while parents := {(mount, path.parent) for mount, path in missing if path.parent != "/"} - folders.keys():
-        found = await _find_entries(parents)
-        folders |= found
-        missing = [place for place, entry in found.items() if entry is None]
+        parent_entries = await _find_entries(parents)
+        folders |= parent_entries
+        missing = [place for place, entry in parent_entries.items() if entry is None]
     return folders
 
 
