@@ -143,7 +143,7 @@ def run_samples(cloud: lambdas.Cloud) -> None:
             continue  # the last one
         run(cloud, values, name)
     cloud.run_executions()
-    assert list_names(cloud, values, "/files") == ["by tasks", "removed", "hello world.txt", "sent.txt"]
+    assert list_names(cloud, values, "/files") == ["by tasks", "removed", "batch.txt", "hello world.txt", "sent.txt"]
     assert list_names(cloud, values, "/files/by tasks") == [
         "letters",
         "downloaded.txt",
