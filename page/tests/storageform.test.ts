@@ -1,5 +1,6 @@
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { Option, Template } from '../src/api/schema'
+import { language } from '../src/text/language.svelte'
 import { isSecret } from '../src/views/manage/secrets'
 import { findNamedField, listFields, readValues, writeValues } from '../src/views/manage/storages/form'
 import { findState, parseHostKeyChange, type Storage } from '../src/views/manage/storages/storages'
@@ -25,6 +26,8 @@ const storage = {
   id: 7, mount_path: '/x', order: 3, web_proxy: true, driver: 'D', disabled: false, status: 'work',
   addition: '{"host":"h","password":"p","port":2200,"mode":"b","hidden":false,"token_of_its_own":"kept"}',
 } as Storage // biome-ignore format: one line
+
+beforeAll(async () => await language.withLateTexts(Promise.resolve()))
 
 test('a form asks for what the descriptors say', () => {
   const { first, driver, more } = listFields(template)
