@@ -87,18 +87,18 @@ def run(admin: Person) -> None:
     """Another program stores and removes an object: the search finds it, and finds it no more."""
     deliveries = Deliveries(admin)
     store = deliveries.store
-    store.put_object(Bucket=deliveries.bucket, Key="sent/by another program.txt", Body=b"hello")
+    store.put_object(Bucket=deliveries.bucket, Key="stowaway/by another program.txt", Body=b"hello")
     (created,) = deliveries.deliver()
     created.pop("time")
-    assert created == {"path": "/files/sent/by another program.txt", "change": "written", "size": 5}
-    assert find(admin, "another program") == ["/files/sent/by another program.txt"]
-    assert find(admin, "sent") == ["/files/sent"]
+    assert created == {"path": "/files/stowaway/by another program.txt", "change": "written", "size": 5}
+    assert find(admin, "another program") == ["/files/stowaway/by another program.txt"]
+    assert find(admin, "stowaway") == ["/files/stowaway"]
     assert deliveries.send_sample("created") == {"batchItemFailures": []}
     assert [detail["change"] for detail in deliveries.take_announced()] == ["written"]
-    store.delete_object(Bucket=deliveries.bucket, Key="sent/by another program.txt")
+    store.delete_object(Bucket=deliveries.bucket, Key="stowaway/by another program.txt")
     assert deliveries.send_sample("deleted") == {"batchItemFailures": []}
     assert [detail["change"] for detail in deliveries.take_announced()] == ["removed"]
-    assert find(admin, "another program") == find(admin, "sent") == []
+    assert find(admin, "another program") == find(admin, "stowaway") == []
 
 
 def find(admin: Person, words: str) -> list[str]:
