@@ -1,5 +1,5 @@
-# These targets are the whole vocabulary: serve test test-rest test-all check generate docs build package deploy undeploy bench crash; each sets up what it needs.
-.PHONY: serve test test-rest test-all check generate docs build package deploy undeploy bench crash named
+# These targets are the whole vocabulary: serve test test-rest test-all check generate docs build package deploy undeploy try bench crash; each sets up what it needs.
+.PHONY: serve test test-rest test-all check generate docs build package deploy undeploy try bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -80,6 +80,10 @@ named:
 # Removes the stack without a question. What people own stays: the files bucket, the tables and the keys.
 undeploy: named .venv-build/ready
 	$(SAM) delete $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --no-prompts
+
+# Deploys a stack that does not exist yet, uses it over HTTPS, prints the bill of the requests, and removes all of it.
+try: named .venv/test
+	@.venv/bin/python -m deployment.trial "$(STACK)" "$(REGION)" $(PARAMETERS)
 
 # PEER: the binary of another service of the family, measured beside ours.
 bench: export PEER ?=

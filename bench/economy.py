@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.prices import PRICES
 from mangrove.standalone import template
 from tests.contract.scenarios import Person
 from tests.support import built, lambdas
@@ -22,18 +23,6 @@ from tests.support.policies import FUNCTIONS
 from tests.support.recorder import Call
 from tests.support.runtime_api import Function, launch_sources
 
-PRICES = {  # dollars per million in us-east-1, without traffic, storage and free tiers
-    "API Gateway request": 1.00,
-    "Lambda request": 0.20,
-    "Lambda GB-second": 16.6667,
-    "DynamoDB read": 0.125,  # of an item up to 4 KB, consistent
-    "DynamoDB write": 0.625,  # of an item up to 1 KB
-    "S3 PUT, LIST": 5.00,
-    "S3 GET, HEAD": 0.40,
-    "Secrets Manager call": 5.00,
-    "state transition": 25.00,
-    "log GB": 500_000.0,
-}
 FREE = ("s3:DELETE",)
 MILLISECONDS = {"s3:HEAD": 12.0, "s3:LIST": 25.0, "s3:GET": 15.0, "s3:PUT": 30.0, "s3:POST": 30.0, "states": 30.0}
 DYNAMODB_MILLISECONDS = 4.0
