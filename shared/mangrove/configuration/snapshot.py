@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from mangrove.configuration.users import known_users
+from mangrove.configuration.known_users import KnownUsers
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.config import config
@@ -54,10 +54,11 @@ class Snapshot:
 
 
 class SnapshotStore:
-    """The last snapshot that was loaded, and the time of its last comparison with the records."""
+    """The last snapshot that was loaded, the time of its last comparison with the records, and the cached users."""
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
+        self.users = KnownUsers()
         self._compared = 0.0  # seconds of the monotonic clock
         self._change_count = -1  # read before the snapshot
         self._loading = threading.Lock()
@@ -179,6 +180,11 @@ _UPDATES: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
 
 def _store() -> SnapshotStore:
     return runtime.get(SnapshotStore)
+
+
+def known_users() -> KnownUsers:
+    """Return the cached users of this process."""
+    return _store().users
 
 
 def is_loaded() -> bool:

@@ -9,13 +9,14 @@ import asyncio
 import math
 import random
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
 from mangrove.core import runtime
 from mangrove.core.concurrency import PASSWORD_THREADS, KeyedLock, RoundRobinQueue
-from mangrove.core.problems import TooMany
+from mangrove.core.problems import ChunkInFlight, TooMany
 from mangrove.core.shared_memory import Counts, Region
 
 POLL_INTERVAL_SECONDS = 0.02  # about, between two checks for units that other processes returned
@@ -269,6 +270,45 @@ def _settle(future: asyncio.Future[None], problem: TooMany | None = None) -> Non
         loop.call_soon_threadsafe(settle)
 
 
+class ChunksInFlight:
+    """The chunks that are being stored, by session, in all processes of this computer."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, set[int]] = {}
+        self._counts = Counts(Region.CHUNKS)
+
+    @contextmanager
+    def hold(self, id: str, number: int) -> Iterator[None]:
+        """Count a chunk while it is stored. Raise ChunkInFlight if another request is storing the same one."""
+        numbers = self._numbers.setdefault(id, set())
+        if number in numbers:
+            raise ChunkInFlight
+        numbers.add(number)
+        self._count(id, number, 1)  # before the others are read: of two concurrent requests, neither stores it
+        try:
+            if all(self._counts.read_others(key) for key in _list_keys(id, number)):
+                raise ChunkInFlight
+            yield
+        finally:
+            self._count(id, number, -1)
+            numbers.discard(number)
+            if not numbers:
+                self._numbers.pop(id, None)
+
+    def has(self, id: str) -> bool:
+        """True if a chunk of the session is being stored."""
+        return id in self._numbers or self._counts.read_others(id) > 0
+
+    def _count(self, id: str, number: int, amount: int) -> None:
+        for key in (id, *_list_keys(id, number)):
+            self._counts.add(key, amount)
+
+
+def _list_keys(id: str, number: int) -> Sequence[Hashable]:
+    """Return two keys of a chunk. Another chunk hardly ever shares the counters of both."""
+    return (id, number), (number, id)
+
+
 class Limits:
     """The limiters of this process, and its locks by key."""
 
@@ -318,6 +358,7 @@ class Limits:
             "too many sign-ins at the same time, try again later",
             REMOTE_SIGN_IN_CONCURRENCY, REMOTE_SIGN_INS_PER_CALLER, wait_seconds=REMOTE_SIGN_IN_WAIT_SECONDS,
         )  # fmt: skip
+        self.chunks = ChunksInFlight()
         self.task_requests = KeyedLock()  # by owner: one request at a time enqueues many tasks
         self.configuration_writes = threading.Lock()  # each raises the same number
         self.names = KeyedLock()  # of files that this process changes: one of the waiting callers asks the records

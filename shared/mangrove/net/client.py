@@ -17,8 +17,8 @@ import httpcore
 import httpx
 import idna
 
-from mangrove.core import runtime
 from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.runtime import CacheKind
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, resolve_host
 
 CONNECT_TIMEOUT = 10.0  # seconds, including the resolution of the name
@@ -26,6 +26,7 @@ READ_TIMEOUT = 60.0  # seconds between two pieces of a response
 MAX_RESPONSE = 16 << 20  # bytes that `request` reads
 MAX_REDIRECTS = 10
 CONNECTIONS = 10  # concurrent ones of one client, by default
+TLS_CONTEXTS: CacheKind[str, ssl.SSLContext] = CacheKind("TLS contexts", 1)
 NETWORK_ERRORS = (
     httpx.HTTPError,
     httpx.InvalidURL,
@@ -37,11 +38,14 @@ NETWORK_ERRORS = (
 )
 
 
-class TlsContext:
-    """The trusted certificates of this process; loading them takes some milliseconds."""
-
-    def __init__(self) -> None:
-        self.context = httpx.create_ssl_context()
+def get_tls_context() -> ssl.SSLContext:
+    """Return the context with the trusted certificates. The first call takes some milliseconds."""
+    contexts = TLS_CONTEXTS.open()
+    context = contexts.get("trusted")
+    if context is None:
+        context = httpx.create_ssl_context()
+        contexts.put("trusted", context)
+    return context
 
 
 def _make_unverified_context() -> ssl.SSLContext:
@@ -116,7 +120,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self, policy: AddressPolicy, *, verify: bool = True, connections: int = CONNECTIONS, idle: float | None = None
     ) -> None:
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=runtime.get(TlsContext).context if verify else _make_unverified_context(),
+            ssl_context=get_tls_context() if verify else _make_unverified_context(),
             max_connections=connections,
             keepalive_expiry=idle,
             network_backend=GuardedBackend(policy),

@@ -18,7 +18,6 @@ from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments
 from mangrove.search.words import Keywords, SqlCondition, join_conditions
 
-HIT = "place, parent, name, folded, is_dir, size, modified, rank"
 ORDER = "rank, folded, parent, name"
 ALL = SqlCondition("TRUE")
 _SHOWN = "name, folded, is_dir, size, modified"

@@ -23,7 +23,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception, log_warning
-from mangrove.net.client import TlsContext
+from mangrove.net.client import get_tls_context
 from mangrove.search.corrections import Corrections
 from mangrove.standalone import disk_watch, docs, health, metrics, protocol_servers, scheduler
 from mangrove.standalone.figures import note_process
@@ -168,9 +168,7 @@ async def repeat_until_done(work: Work) -> None:
 
 async def _load_storages() -> None:
     """Start the storages in the background, since one that does not answer must not delay the service."""
-    await asyncio.to_thread(
-        runtime.get, TlsContext
-    )  # in a thread, as it takes longer than a turn of the event loop may
+    await asyncio.to_thread(get_tls_context)  # which takes longer than a turn of the event loop may
     await asyncio.to_thread(configuration.reload)  # a change may have been made before SIGHUP was handled
     await mounts.load()
 

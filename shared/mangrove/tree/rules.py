@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mangrove import configuration
-from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
+from mangrove.core.runtime import CacheKind
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.records.users import User
 
+COMPILED_RULES: CacheKind[str, Rules] = CacheKind("compiled rules", 1)
 # a caller without any right that rules consider
 STRANGER = Caller(
     User(
@@ -121,6 +122,7 @@ class Rules:
     """The rules of one snapshot."""
 
     def __init__(self, metas: Mapping[str, PathRule]) -> None:
+        self.metas = metas
         self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
         self.paths: Sequence[TreePath] = sorted(self._by_path)
         self.is_empty = not self._by_path
@@ -206,25 +208,15 @@ def _compile_rule(meta: PathRule) -> Rule:
     return Rule(meta, TreePath(meta.path), tuple(compile_pattern(line) for line in lines))
 
 
-class RulesCache:
-    """The compiled rules of the last snapshot; a snapshot with the same rules shares them."""
-
-    def __init__(self) -> None:
-        self._metas: Mapping[str, PathRule] = {}
-        self._rules = Rules({})
-
-    async def get(self, now: configuration.Snapshot) -> Rules:
-        """Return the compiled rules of a snapshot."""
-        if self._metas is not now.metas:
-            rules = await asyncio.to_thread(Rules, now.metas)
-            self._metas, self._rules = now.metas, rules
-            return rules
-        return self._rules
-
-
 async def get_rules(now: configuration.Snapshot) -> Rules:
-    """Return the compiled rules of a snapshot.
+    """Return the compiled rules of a snapshot. A snapshot with the same rules as the last one shares them.
 
-    They are made once per snapshot, in a thread, since there may be thousands.
+    They are made in a thread, since there may be thousands.
     """
-    return await runtime.get(RulesCache).get(now)
+    cache = COMPILED_RULES.open()
+    last = cache.get("last")
+    if last is not None and last.metas is now.metas:
+        return last
+    rules = await asyncio.to_thread(Rules, now.metas)
+    cache.put("last", rules)
+    return rules

@@ -13,7 +13,7 @@ import pytest
 
 from mangrove import configuration
 from mangrove.configuration import users as known
-from mangrove.configuration.users import KnownUsers
+from mangrove.configuration.snapshot import known_users
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
@@ -141,7 +141,7 @@ def test_who_was_read_before_a_change_is_not_remembered_after_it(monkeypatch: py
 
 
 def test_no_more_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "MAX_CACHED_USERS", 3)
+    monkeypatch.setattr("mangrove.configuration.known_users.MAX_CACHED_USERS", 3)
     for number in range(5):
         create(f"user {number}")
     for number in (0, 1, 2, 0, 3, 4):
@@ -158,7 +158,7 @@ def test_a_name_that_points_to_another_user_is_nobodys(engine: str) -> None:
     client = boto3.client("dynamodb", endpoint_url=engine)
     forged = {"id": {"N": "1"}, "role": {"N": "2"}, "username": {"S": "eve"}, "version": {"N": "1"}}
     client.put_item(TableName="mangrove-users", Item=forged | {"id": {"N": "-5"}})
-    runtime.get(KnownUsers).clear()
+    known_users().clear()
     assert asyncio.run(known.find_by_role(2)) == admin
 
 

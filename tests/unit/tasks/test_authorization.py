@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.configuration.users import known_users
+from mangrove.configuration.snapshot import known_users
 from mangrove.core.problems import AccessDenied
 from mangrove.identity import app_passwords
 from mangrove.identity.app_passwords import NewToken

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from mangrove.core import runtime
+from mangrove.core.limits import ChunksInFlight
 from mangrove.core.problems import ChunkInFlight
 from mangrove.core.shared_memory import Region
-from mangrove.tasks.upload.multipart import ChunksInFlight
 from tests.support.sharing import share_runtimes
 
 

@@ -25,7 +25,6 @@ def test_entries_come_out_as_they_went_in(batches: list[list[Entry]]) -> None:
     everything = Selection(columns, range(len(columns)))
     assert list(everything) == expected
     assert everything[1:3] == expected[1:3]
-    assert list(everything.iterate_names()) == [entry.name for entry in expected]
 
 
 def test_a_size_beyond_all_bounds_is_the_largest_one() -> None:

@@ -22,7 +22,6 @@ from mangrove.drivers.s3.copy import COPY_CONCURRENCY
 MAX_VERSIONS_PER_FILE = 1000
 MAX_KEYS_PER_CALL = 1000
 CLOCK_SECONDS = 5.0  # by which the clock of the server may be behind that of this machine
-NO_VERSION = "null"  # the id of objects from before the bucket kept versions
 
 
 class Removal(NamedTuple):

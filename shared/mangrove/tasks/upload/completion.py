@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.deadlines import TASK_REQUEST_MARGIN_SECONDS, get_remaining
+from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, ChunkInFlight, EntryExists, EntryNotFound, NameConflict
@@ -23,7 +23,7 @@ from mangrove.tasks.core import files, model, queue
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tasks.upload.multipart import ChunksInFlight, UploadProgress, authorize, look
+from mangrove.tasks.upload.multipart import UploadProgress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
@@ -45,7 +45,7 @@ async def complete(caller: Caller, session: Session, password: str) -> Task | No
         return await asyncio.to_thread(find_task, session)
     if not session.state.is_open:
         raise BadRequest(session.explain_end())
-    if runtime.get(ChunksInFlight).has(session.id):
+    if limits().chunks.has(session.id):
         raise ChunkInFlight
     access = await authorize(caller, session, password)
     await _mark_completing(session)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
-from collections.abc import AsyncIterator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import NamedTuple
 
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.http import find_client
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
@@ -24,7 +22,6 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     AccessDenied,
     BadRequest,
-    ChunkInFlight,
     EntryExists,
     EntryNotFound,
     NameConflict,
@@ -33,7 +30,6 @@ from mangrove.core.problems import (
     TooLarge,
 )
 from mangrove.core.runtime import CacheKind
-from mangrove.core.shared_memory import Counts, Region
 from mangrove.drivers.base import SignedRequest, StoredPart, Upload, make_parts_key
 from mangrove.identity.rights import Caller, Right
 from mangrove.tasks.core import partials, queue, staging
@@ -53,45 +49,6 @@ MIN_CHUNK_SIZE, MIN_DIRECT_CHUNK_SIZE = MIB, 5 * MIB  # bytes; S3 accepts smalle
 MAX_CHUNK_SIZE, MAX_DIRECT_CHUNK_SIZE = 64 * MIB, 5 << 30  # a chunk that passes through this service is in memory
 KNOWN_PARTS: CacheKind[str, dict[int, int]] = CacheKind("parts of uploads", 100)  # sizes, by session and number
 MAX_PUT_BYTES = 5 << 30  # of an object that one request can store
-
-
-class ChunksInFlight:
-    """The chunks that are being stored, by session, in all processes of this computer."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, set[int]] = {}
-        self._counts = Counts(Region.CHUNKS)
-
-    @contextmanager
-    def hold(self, id: str, number: int) -> Iterator[None]:
-        """Count a chunk while it is stored. Raise ChunkInFlight if another request is storing the same one."""
-        numbers = self._numbers.setdefault(id, set())
-        if number in numbers:
-            raise ChunkInFlight
-        numbers.add(number)
-        self._count(id, number, 1)  # before the others are read: of two concurrent requests, neither stores it
-        try:
-            if all(self._counts.read_others(key) for key in _list_keys(id, number)):
-                raise ChunkInFlight
-            yield
-        finally:
-            self._count(id, number, -1)
-            numbers.discard(number)
-            if not numbers:
-                self._numbers.pop(id, None)
-
-    def has(self, id: str) -> bool:
-        """True if a chunk of the session is being stored."""
-        return id in self._numbers or self._counts.read_others(id) > 0
-
-    def _count(self, id: str, number: int, amount: int) -> None:
-        for key in (id, *_list_keys(id, number)):
-            self._counts.add(key, amount)
-
-
-def _list_keys(id: str, number: int) -> Sequence[Hashable]:
-    """Return two keys of a chunk. Another chunk hardly ever shares the counters of both."""
-    return (id, number), (number, id)
 
 
 async def _add_known_part(session: Session, number: int) -> Sequence[StoredPart]:
@@ -274,7 +231,7 @@ async def write_chunk(
     if size > MAX_CHUNK_SIZE:
         raise TooLarge("chunks of this size do not pass through this service: get their addresses from multipart/sign")
     await authorize(caller, session, "")
-    with runtime.get(ChunksInFlight).hold(session.id, number):
+    with limits().chunks.hold(session.id, number):
         async with limits().chunk_bytes.hold(name_sender(caller), max(size, MIN_CHUNK_BYTES)):
             content = await _receive(body, index, size)
             if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:

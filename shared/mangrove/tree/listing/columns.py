@@ -212,10 +212,6 @@ class Selection(Sequence[Entry]):
     def __iter__(self) -> Iterator[Entry]:
         return map(self.columns.__getitem__, self.positions)
 
-    def iterate_names(self) -> Iterator[str]:
-        """Yield the names only."""
-        return map(self.columns.get_name, self.positions)
-
     def select(self, test: Callable[[Entry], bool]) -> Generator[None, None, Selection]:
         """Select the entries that pass, in steps."""
         chosen = array("I")

@@ -27,7 +27,6 @@ from mangrove.tree.operations.blind_uploads import choose_name
 from mangrove.tree.operations.free_names import list_free_names
 
 MAX_NAMES_PER_REQUEST = 10_000
-UNKNOWN_ENTRY = Entry("", None, 0.0, False)  # of an item that was not looked up yet
 WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in messages
 
 
