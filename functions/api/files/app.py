@@ -19,7 +19,7 @@ from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import reading, visits
 from mangrove.tree.trash import entries, versions
-from mangrove.web import events, flavours, zip_links
+from mangrove.web import events, flavours, trash_models, zip_links
 from mangrove.web import file_models as models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok, stream
@@ -264,16 +264,16 @@ async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq, flav
     return ok(flavours.format_remaining(tasks, flavour))
 
 
-@api.read("/api/fs/trash/list", data_model=models.TrashListing)
-async def trash_list(who: Reader, body: models.TrashListReq) -> Reply:
+@api.read("/api/fs/trash/list", data_model=trash_models.TrashListing)
+async def trash_list(who: Reader, body: trash_models.TrashListReq) -> Reply:
     """List removed entries: your own, those of a folder, or as an administrator all."""
     query = await _make_trash_query(who, body.path, body.password)
     days = None if query.folder is None else entries.find_days(query.folder)
     return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page), days))
 
 
-@api.post("/api/fs/trash/restore", data_model=models.TrashRestored)
-async def trash_restore(who: Remover, body: models.TrashRestoreReq, flavour: RequestFlavour) -> Reply:
+@api.post("/api/fs/trash/restore", data_model=trash_models.TrashRestored)
+async def trash_restore(who: Remover, body: trash_models.TrashRestoreReq, flavour: RequestFlavour) -> Reply:
     """Restore removed entries to where they were, at once or as a task.
 
     A taken name gets a number unless `overwrite` is set.
@@ -285,28 +285,28 @@ async def trash_restore(who: Remover, body: models.TrashRestoreReq, flavour: Req
     return ok(format_outcome(who, outcome) | {"task": task and flavours.format_created_task(task, flavour)})
 
 
-@api.post("/api/fs/trash/delete", data_model=models.TrashOutcome)
-async def trash_delete(who: Remover, body: models.TrashIdsReq) -> Reply:
+@api.post("/api/fs/trash/delete", data_model=trash_models.TrashOutcome)
+async def trash_delete(who: Remover, body: trash_models.TrashIdsReq) -> Reply:
     """Permanently delete removed entries."""
     return ok(format_outcome(who, await entries.delete(who, body.ids, body.password)))
 
 
-@api.post("/api/fs/trash/empty", data_model=models.TrashEmptied)
-async def trash_empty(who: Remover, body: models.TrashEmptyReq) -> Reply:
+@api.post("/api/fs/trash/empty", data_model=trash_models.TrashEmptied)
+async def trash_empty(who: Remover, body: trash_models.TrashEmptyReq) -> Reply:
     """Permanently delete your removed entries, those of a folder, or as an administrator all."""
     outcome, has_more = await entries.empty(await _make_trash_query(who, body.path, body.password))
     return ok({"deleted": len(outcome.done), "failed": len(outcome.failed), "more": has_more})
 
 
-@api.read("/api/fs/versions", data_model=models.Versions)
-async def list_versions(who: Reader, body: models.VersionsReq) -> Reply:
+@api.read("/api/fs/versions", data_model=trash_models.Versions)
+async def list_versions(who: Reader, body: trash_models.VersionsReq) -> Reply:
     """List the versions of a file."""
     file = await access.at(who, body.path, body.password)
     return ok(format_versions(file, await versions.list_versions(file)))
 
 
 @api.post("/api/fs/versions/restore")
-async def restore_version(who: Writer, body: models.VersionRestoreReq) -> Reply:
+async def restore_version(who: Writer, body: trash_models.VersionRestoreReq) -> Reply:
     """Make a version of a file the present one, which is kept as a version."""
     await versions.restore_version(await access.at(who, body.path, body.password), body.id)
     return ok()

@@ -7,10 +7,8 @@ in one context manager per driver, `translate_errors`.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mangrove.core.paths import TreePath
@@ -32,6 +30,9 @@ from mangrove.drivers.values import (
     StoredVersion,
     Upload,
     WholeFile,
+    get_sort_key,
+    list_all,
+    make_parts_key,
 )
 
 if TYPE_CHECKING:  # modules that only handle files need no models of options, whose import takes long
@@ -394,21 +395,3 @@ class Driver(ABC):
         Storages with this operation may lose files that were written without `durable`, and parts before `finish`.
         """
         raise NotSupported
-
-
-def make_parts_key() -> str:
-    """Return a unique name for one attempt to store a file in parts: seconds since the epoch, and a random part."""
-    return f"{int(time.time())}-{token_hex(12)}"
-
-
-def get_sort_key(entry: Entry) -> str:
-    """Return the text by which `Driver.list_range` sorts an entry."""
-    return f"{entry.name}/" if entry.is_dir else entry.name
-
-
-async def list_all(driver: Driver, path: TreePath) -> list[Entry]:
-    """Return all entries of a folder."""
-    entries: list[Entry] = []
-    async for batch in driver.list(path):
-        entries.extend(batch)
-    return entries

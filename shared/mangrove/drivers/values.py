@@ -1,9 +1,11 @@
-"""The values that operations of a driver take and return."""
+"""The values that operations of a driver take and return, and functions for them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mangrove.core.paths import TreePath
@@ -168,3 +170,21 @@ class SendableFile(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def make_parts_key() -> str:
+    """Return a unique name for one attempt to store a file in parts: seconds since the epoch, and a random part."""
+    return f"{int(time.time())}-{token_hex(12)}"
+
+
+def get_sort_key(entry: Entry) -> str:
+    """Return the text by which `Driver.list_range` sorts an entry."""
+    return f"{entry.name}/" if entry.is_dir else entry.name
+
+
+async def list_all(driver: Driver, path: TreePath) -> list[Entry]:
+    """Return all entries of a folder."""
+    entries: list[Entry] = []
+    async for batch in driver.list(path):
+        entries.extend(batch)
+    return entries

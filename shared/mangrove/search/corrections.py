@@ -25,8 +25,9 @@ from mangrove.search.columns import make_columns
 from mangrove.search.database import Database, Rows
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.scope import IndexScope, find_child, is_indexed
-from mangrove.search.statements import ALL, SegmentsPart, TablesPart, unite
+from mangrove.search.statements import ALL, SegmentsPart, TablesPart
 from mangrove.search.tables import IndexTables, SearchedStorage
+from mangrove.search.words import unite
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath

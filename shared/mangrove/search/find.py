@@ -20,9 +20,9 @@ from mangrove.search.names import decode_name, encode_name
 from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
-from mangrove.search.statements import SegmentsPart, TablesPart, unite
+from mangrove.search.statements import SegmentsPart, TablesPart
 from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
-from mangrove.search.words import SqlCondition
+from mangrove.search.words import SqlCondition, unite
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import WORKING, Mount
 

@@ -36,11 +36,10 @@ from mangrove.search.statements import (
     SegmentsPart,
     TablesPart,
     find_hidable,
-    unite,
 )
 from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import SearchSource as SearchSource
-from mangrove.search.words import SqlCondition, join_conditions
+from mangrove.search.words import SqlCondition, join_conditions, unite
 
 MAX_HITS_FETCHED = 2000  # read together, before their number is known
 FOLDERS_PER_COUNT = 25_000  # counted together: rows are made into objects while nothing else runs

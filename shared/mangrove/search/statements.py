@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
@@ -16,7 +16,7 @@ from mangrove.drivers.base import ROOT
 from mangrove.search.hits import HidableRows
 from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.words import Keywords, SqlCondition, join_conditions
+from mangrove.search.words import Keywords, SqlCondition, join_conditions, unite
 
 ORDER = "rank, folded, parent, name"
 ALL = SqlCondition("TRUE")
@@ -396,10 +396,3 @@ def _make_below(paths: Sequence[TreePath]) -> SqlCondition:
     texts = [encode_name(path) for path in paths]
     condition = " OR ".join(["path = ? OR starts_with(path, ?)"] * len(texts))
     return SqlCondition(f"({condition})", tuple(value for text in texts for value in (text, f"{text}/")))
-
-
-def unite(parts: Iterable[SqlCondition]) -> SqlCondition:
-    """Combine the rows of all these statements; there is at least one."""
-    statements = tuple(parts)
-    text = " UNION ALL ".join(f"({part.text})" for part in statements)
-    return SqlCondition(text, tuple(value for part in statements for value in part.parameters))

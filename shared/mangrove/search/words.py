@@ -61,6 +61,13 @@ def join_conditions(conditions: Iterable[SqlCondition]) -> SqlCondition:
     return SqlCondition(text or "TRUE", tuple(value for part in parts for value in part.parameters))
 
 
+def unite(statements: Iterable[SqlCondition]) -> SqlCondition:
+    """Combine the rows of all these statements; there is at least one."""
+    parts = tuple(statements)
+    text = " UNION ALL ".join(f"({part.text})" for part in parts)
+    return SqlCondition(text, tuple(value for part in parts for value in part.parameters))
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """A word with wildcards.

@@ -28,7 +28,6 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mangrove.core.http import find_client
@@ -36,7 +35,7 @@ from mangrove.core.platform import platform
 from mangrove.core.request_ids import choose_request_id
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.telemetry import log_event
-from mangrove.standalone.sockets import ConnectionSender
+from mangrove.standalone.sockets import ConnectionSender, PipelineFlow
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.events import ENDS_WITH_SERVER
 from mangrove.web.serving import SENDFILE_EXTENSION
@@ -152,22 +151,12 @@ class ClientConnections:
             self._make_room()
 
 
-class PipelineFlow(FlowControl):
-    """The flow control of a connection. Reading does not resume while bytes wait to be parsed."""
-
-    is_held = False
-
-    def resume_reading(self) -> None:
-        if not self.is_held:
-            super().resume_reading()
-
-
+@dataclass(slots=True)
 class Window:
     """A number of bytes since a time."""
 
-    def __init__(self, now: float, mark: int) -> None:
-        self.since = now
-        self.mark = mark
+    since: float
+    mark: int
 
 
 class Connection(HttpToolsProtocol):

@@ -1,4 +1,4 @@
-"""Files that the kernel sends to clients (sendfile(2)), after the bytes that uvicorn wrote to the connection."""
+"""The flow control of connections, and files that the kernel sends (sendfile(2)) after the bytes that uvicorn wrote."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import SendableFile
 
 MAX_SENDFILE_BYTES = 16 << 20  # bytes per call
+
+
+class PipelineFlow(FlowControl):
+    """The flow control of a connection. Reading does not resume while bytes wait to be parsed."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
 
 
 class ConnectionSender:

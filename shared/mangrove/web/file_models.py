@@ -181,99 +181,6 @@ class RemoveEmptyReq(Change):
     src_dir: Path = Field("", description="The folder below which empty folders are removed.")
 
 
-TrashIds = Annotated[
-    list[Annotated[str, Field(max_length=64)]],
-    Field(max_length=MAX_NAMES_PER_REQUEST, description="Ids of entries of the trash."),
-]
-
-
-class TrashListReq(Body):
-    path: Path = Field("", description="Only entries from this folder and below, of all users; empty: your own.")
-    password: Password = ""
-    start: Annotated[str, Field(max_length=64)] = Field("", description="`next` of the page before; empty at first.")
-    per_page: Count = Field(0, description="Entries per page, at most 1,000; 0 for 200.")
-
-
-class TrashEmptyReq(Body):
-    path: Path = Field("", description="Only entries from this folder and below; empty: your own.")
-    password: Password = ""
-
-
-class VersionsReq(Body):
-    path: Path = ""
-    password: Password = ""
-
-
-class VersionRestoreReq(VersionsReq):
-    id: Annotated[str, Field(max_length=1024)] = Field("", description="Id of the version.")
-
-
-class VersionObject(Model):
-    id: str = Field(description="Id of the version; links take it in their parameter `version`.")
-    size: int = Field(description="Size in bytes; -1 if unknown.")
-    modified: datetime = Field(description="Time of its last change.")
-    is_latest: bool = Field(description="True for the present one.")
-    deleted: bool = Field(description="True if the file was removed here; there is no content.")
-
-
-class Versions(Model):
-    content: list[VersionObject] = Field(description="Versions, the newest first.")
-    sign: str = Field(description="Signature for links, in their parameter `sign`; empty if none is needed.")
-
-
-class TrashIdsReq(Body):
-    ids: TrashIds = Field(default_factory=list)
-    password: Password = ""
-
-
-class TrashRestoreReq(TrashIdsReq):
-    dir: SourceFolder = Field("", description="With `names`: the folder that the entries were removed from.")
-    names: Names = Field(default_factory=list, description="Names that you removed last from `dir`, instead of ids.")
-    overwrite: Overwrite = False
-
-
-class TrashObject(Model):
-    id: str = Field(description="Id of the entry.")
-    path: str = Field(description="The path that it came from, below the caller's root.")
-    name: str = Field(description="Name.")
-    size: int = Field(description="Size in bytes; 0 for a folder, -1 if unknown.")
-    is_dir: bool = Field(description="True for a folder.")
-    modified: datetime = Field(description="Time of its last change.")
-    removed: datetime = Field(description="Time of removal.")
-    remover: str = Field(description="Name of the user who removed it; empty if unknown.")
-    expires: datetime | None = Field(description="Time of its deletion; null if it stays.")
-    replaced: bool = Field(description="True if it was replaced by a file of its name.")
-
-
-class TrashListing(Model):
-    content: list[TrashObject] = Field(description="Entries, the newest first.")
-    next: str = Field(description="`start` of the next page; empty at the end.")
-    days: int | None = Field(
-        description="Days for which entries removed from `path` are kept; 0: removals are final; null: not known."
-    )
-
-
-class TrashDone(Model):
-    id: str = Field(description="Id of the entry.")
-    path: str = Field(description="Its path, below the caller's root.")
-
-
-class TrashFailed(Model):
-    id: str = Field(description="Id of the entry.")
-    message: str = Field(description="The reason.")
-
-
-class TrashOutcome(Model):
-    done: list[TrashDone] = Field(description="Entries that were restored or deleted.")
-    failed: list[TrashFailed] = Field(description="Entries that stay in the trash, or are not there.")
-
-
-class TrashEmptied(Model):
-    deleted: int = Field(description="Number of deleted entries.")
-    failed: int = Field(description="Number of entries that you may not delete.")
-    more: bool = Field(description="True if there are more entries: send the request again.")
-
-
 class LinkReq(Body):
     path: Path = Field("", description="Path in the whole tree.")
 
@@ -388,10 +295,6 @@ class ZipLink(Model):
 class Done(Model):
     message: str = Field(description="Result in words.")
     tasks: list[CreatedTask] | None = Field(None, description="The created tasks.")
-
-
-class TrashRestored(TrashOutcome):
-    task: CreatedTask | None = Field(description="The task that restores the other entries; null if there are none.")
 
 
 class DirectLink(Model):

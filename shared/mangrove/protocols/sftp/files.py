@@ -9,14 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import asyncssh
-from asyncssh.constants import (
-    FXF_APPEND,
-    FXF_CREAT,
-    FXF_EXCL,
-    FXF_TRUNC,
-    FXF_WRITE,
-)
+from asyncssh import SSHServerChannel
+from asyncssh.constants import FXF_APPEND, FXF_CREAT, FXF_EXCL, FXF_TRUNC, FXF_WRITE
 from asyncssh.sftp import SFTPAttrs, SFTPError, SFTPFailure, SFTPName, SFTPOpUnsupported, SFTPServer, SFTPVFSAttrs
 
 from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotAFile, NotSupported, Problem
@@ -119,9 +113,7 @@ def _require_written(file: object) -> WrittenFile:
 class TreeServer(SFTPServer):
     """One client's view of the tree. `handles`: the open handles of the connection."""
 
-    def __init__(
-        self, channel: asyncssh.SSHServerChannel[bytes], session: ProtocolSession, handles: ConnectionHandles
-    ) -> None:
+    def __init__(self, channel: SSHServerChannel[bytes], session: ProtocolSession, handles: ConnectionHandles) -> None:
         super().__init__(channel)
         self.session = session
         self.is_ending = False  # the server closes what is open now, not the client

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -316,3 +317,8 @@ def format_removal_name(verb: str, mount: TreePath, path: str) -> str:
 def format_many(first: TreePath, count: int) -> str:
     """Return the placeholder for the path in the name of a task over `count` entries of a folder."""
     return str(first) if count == 1 else f"{first} and {count - 1} more"
+
+
+def format_now() -> str:
+    """Return the present time in the format of task records."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

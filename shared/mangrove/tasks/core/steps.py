@@ -29,7 +29,7 @@ from mangrove.records.tasks import runs
 from mangrove.records.tasks.model import MAX_ITEM_CHARACTERS, Task
 from mangrove.tasks.core import leases
 from mangrove.tasks.core.leases import Busy, HeldTask, NoSlot, Superseded, get_held, hold_slot
-from mangrove.tasks.core.model import CursorT, Schema, SpecT, State
+from mangrove.tasks.core.model import CursorT, Schema, SpecT, State, format_now
 from mangrove.tasks.core.registry import KINDS
 
 CANCELED = "context canceled"
@@ -292,11 +292,6 @@ async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> R
     finally:
         beating.cancel()
         await asyncio.wait([beating])  # a heartbeat in progress must not renew a lease that is released afterwards
-
-
-def format_now() -> str:
-    """Return the present time in the format of task records."""
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 async def settle(
