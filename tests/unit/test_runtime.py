@@ -123,5 +123,7 @@ def test_cache_of_a_kind_belongs_to_the_runtime() -> None:
     with runtime.use(Runtime()):
         WORDS.open().put("a", "b")
         assert WORDS.open().get("a") == "b"
+        with runtime.use(runtime.current().keep(WORDS)):
+            assert WORDS.open().get("a") == "b"
     with runtime.use(Runtime()):
         assert WORDS.open().get("a") is None

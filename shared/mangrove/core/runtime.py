@@ -68,11 +68,14 @@ class Runtime:
             cache = self._caches.setdefault(kind, BoundedCache(kind.max_weight, kind.weigh))
         return cache
 
-    def keep(self, *kinds: type[Any]) -> Runtime:
-        """Return a new runtime that shares only these slots with this one."""
+    def keep(self, *kinds: Kept) -> Runtime:
+        """Return a new runtime that shares only these slots and caches with this one."""
         other = Runtime()
         for kind in kinds:
-            other.put(kind, self.get(kind))
+            if isinstance(kind, CacheKind):
+                other._caches[kind] = self.open_cache(kind)
+            else:
+                other.put(kind, self.get(kind))
         return other
 
     def close(self) -> None:
@@ -95,6 +98,10 @@ class CacheKind(Generic[Key, Value]):
     def open(self) -> BoundedCache[Key, Value]:
         """Return the cache of this process."""
         return _stack[-1].open_cache(self)
+
+
+Kept = type[Any] | CacheKind[Any, Any]
+"""A slot or a kind of cache that two runtimes can share."""
 
 
 class BoundedCache(Generic[Key, Value]):

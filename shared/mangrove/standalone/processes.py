@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from mangrove.core import runtime
 from mangrove.core.platform import platform
+from mangrove.core.runtime import Kept
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.standalone.leader import TaskLeader
@@ -70,12 +71,12 @@ def find_free_memory(root: Path = Path("/")) -> float:
 class Processes:
     """The processes of the service.
 
-    Each runs `serve` in a runtime of its own, which has the `shared` slots of the present one. `serve` returns when the
-    process should end. Its argument elects the process that runs the tasks.
+    Each runs `serve` in a runtime of its own, which has the `shared` slots and caches of the present one. `serve`
+    returns when the process should end. Its argument elects the process that runs the tasks.
     """
 
     def __init__(
-        self, count: int, serve: Callable[[TaskLeader], None], shared: Iterable[type[object]], end_seconds: float
+        self, count: int, serve: Callable[[TaskLeader], None], shared: Iterable[Kept], end_seconds: float
     ) -> None:
         self._serve = serve
         self._shared = tuple(shared)

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
-from mangrove.net.client import TlsContext
+from mangrove.net.client import TLS_CONTEXTS, get_tls_context
 from mangrove.records import settings
 from mangrove.records.store.base import Connections
 from mangrove.standalone.preload import preload
@@ -32,7 +32,7 @@ def test_preload_returns_slots_without_connections(records: None) -> None:
     before = list_sockets()
     assert settings.all() == {}
     assert list_sockets() > before
-    assert set(preload(None)) == {AwsSession, Connections, TlsContext}
+    assert set(preload(None)) == {AwsSession, Connections, TLS_CONTEXTS}
     assert list_sockets() == before
 
 
@@ -40,10 +40,13 @@ def test_forked_process_reads_records_with_the_shared_client(records: None) -> N
     settings.save({"site_title": "Shared"})
     shared = preload(None)
     client = runtime.get(Connections).get(settings.SettingRecord).connection.client
+    context = TLS_CONTEXTS.open().get("trusted")
+    assert context is not None
     pid = os.fork()
     if not pid:
         with runtime.use(runtime.current().keep(*shared)):
             is_same = runtime.get(Connections).get(settings.SettingRecord).connection.client is client
+            is_same = is_same and get_tls_context() is context
             os._exit(0 if is_same and settings.all() == {"site_title": "Shared"} else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert settings.all() == {"site_title": "Shared"}
