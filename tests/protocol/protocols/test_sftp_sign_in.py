@@ -112,10 +112,10 @@ def test_application_password_replaces_second_factor_until_removed(place: Place)
 
 
 def test_sftp_needs_its_right_and_shares_the_lockout(place: Place) -> None:
-    place.create_user("fay", ALL & ~0x400)
-    for how in ({}, by_password("fay password")):
+    place.create_user("frieda", ALL & ~0x400)
+    for how in ({}, by_password("frieda password")):
         with pytest.raises(asyncssh.PermissionDenied):
-            enter(place, "fay", **how)
+            enter(place, "frieda", **how)
     place.create_user("gus")
     for _ in range(5):
         with pytest.raises(asyncssh.PermissionDenied):
