@@ -174,6 +174,8 @@ def share(admin: Person, person: Person) -> None:
         assert visitor.asks("files/list", path=f"/@s/{id}", password=password)["code"] == code
         event = {"http": {"path": f"/sd/{id}/shared.txt"}, "rawQueryString": f"pwd={password}"}
         assert visitor.raw("downloads/sd_get", event)["statusCode"] == code
+    for sample, path, code in (("downloads/sd_get", "/sd/unknown/a", 404), ("shares/page_get", "/@s/neither", 200)):
+        assert visitor.raw(sample, {"http": {"path": path}})["statusCode"] == code
     admin.gets("files/remove", dir="/files", names=["shared.txt"])
 
 

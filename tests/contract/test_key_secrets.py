@@ -77,6 +77,7 @@ def test_an_older_stack_keeps_its_records_sessions_and_secrets(tmp_path: Path) -
         admin = Person(cloud, token)
         assert admin.gets("auth/me")["username"] == "admin", "the session goes on"
         assert Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD).gets("auth/me")["role"] == 2
+        # the site has no key that decrypts it: the set-up stored what everybody may see in the clear
         assert Person(cloud).gets("site/public_settings")["site_title"] == "The old title"
         (storage,) = admin.gets("storages/list")["content"]
         assert json.loads(storage["addition"])["secret_access_key"] == "hush"

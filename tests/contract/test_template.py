@@ -250,20 +250,22 @@ def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     ],
 )
 def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, written: list[str]) -> None:
-    writable = [
+    writable = {
         resource["Fn::GetAtt"]
         for statement in list_statements(FUNCTIONS[name])
         if any(action.removeprefix("dynamodb:") in WRITES for action in list_actions(statement))
         for resource in list_resources(statement)
-    ]
-    assert writable == written
+    }
+    assert sorted(writable) == written
 
 
 SIGNED_IN = {
     "AuthFunction", "UsersFunction", "MetasFunction", "SettingsFunction", "StoragesFunction", "FilesFunction",
     "SharesFunction", "UploadsFunction", "McpFunction", "TasksFunction", "SearchFunction",
 }  # fmt: skip
-WITHOUT_SECRETS: set[str] = set()
+WITHOUT_SECRETS = {"SiteFunction"}
+WITHOUT_STORAGES = {"AuthFunction", "UsersFunction", "MetasFunction", "TaskStreamFunction"}
+MAX_MANAGED_POLICIES = 10  # of a role; SAM adds two
 
 
 def find_readers(key: str) -> set[str]:
@@ -286,6 +288,16 @@ def test_each_key_is_read_by_the_functions_that_need_it() -> None:
     assert find_readers("TokenKey") == SIGNED_IN | {"SetupFunction"}
     assert find_readers("MasterKey") == set(FUNCTIONS) - WITHOUT_SECRETS
     assert find_readers("AdminSecret") == {"SetupFunction"}
+
+
+def test_storages_are_scanned_by_the_functions_that_work_on_them() -> None:
+    for name, function in FUNCTIONS.items():
+        part = function["Properties"].get("Environment", {}).get("Variables", {}).get("MANGROVE_CONFIGURATION", "all")
+        policies = [policy["Ref"] for policy in function["Properties"]["Policies"] if "Ref" in policy]
+        assert ("ReadStorages" in policies) is (part == "all"), name
+        assert (part == "public") is (name in WITHOUT_SECRETS), name
+        assert (part == "without storages") is (name in WITHOUT_STORAGES), name
+        assert len(policies) + 2 <= MAX_MANAGED_POLICIES, name
 
 
 def test_secrets_do_not_stand_in_the_environment() -> None:
@@ -340,7 +352,11 @@ def test_sign_ins_have_a_lower_rate_than_other_requests() -> None:
     rate = {"Ref": "SignInsPerSecond"}
     assert all(limits["ThrottlingRateLimit"] == rate for limits in routes.values())
     known = {f"{spec.method} {spec.path}" for spec in template.read_routes()}
-    assert set(routes) <= known and "POST /api/auth/login" in routes
+    assert set(routes) <= known
+    sign_ins = {"/api/auth/login", "/api/auth/login/hash", "/api/auth/login/ldap", "/api/authn/webauthn_finish_login"}
+    for path in sign_ins:
+        assert f"POST {path}" in routes, "neither by its own path"
+        assert f"ANY /openlist{path[: path.index('/', 5)]}/{template.GREEDY}" in routes, "nor under the peer prefix"
 
 
 def test_stream_of_tasks_carries_new_records_and_released_leases() -> None:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mangrove.standalone import template
-from tests.support.recorder import Right
+from tests.support.recorder import KEY_MARK, Right
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
     name: function["Properties"] for name, function in template.iter_resources("AWS::Serverless::Function")
@@ -38,8 +38,9 @@ def find_listing(needs: set[Right]) -> set[Right]:
 
 
 def covers(right: Right, need: Right) -> bool:
-    """Return True if a right is enough for the need."""
-    return right[0] == need[0] and fnmatchcase(need[1], right[1])
+    """Return True if a right is enough for the need. One without a condition on keys is enough for every key."""
+    places = need[1], need[1].partition(KEY_MARK)[0]
+    return right[0] == need[0] and any(fnmatchcase(place, right[1]) for place in places)
 
 
 def read_inline(name: str, refs: Mapping[str, str]) -> set[Right]:
@@ -58,13 +59,26 @@ def read_managed(name: str, refs: Mapping[str, str]) -> set[Right]:
 def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Right]:
     rights: set[Right] = set()
     for statement in statements:
-        assert statement["Effect"] == "Allow" and set(statement) == {"Effect", "Action", "Resource"}
+        assert statement["Effect"] == "Allow" and set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
         actions, resources = (
             value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
         )
         own = [resource for resource in resources if not _is_of_lambda(resource)]
-        rights |= {(action, _read_resource(resource, refs)) for action in actions for resource in own}
+        keys = [f"{KEY_MARK}{key}" for key in _read_keys(statement)] or [""]
+        rights |= {
+            (action, _read_resource(resource, refs) + key) for action in actions for resource in own for key in keys
+        }
     return rights
+
+
+def _read_keys(statement: dict[str, Any]) -> list[str]:
+    """The patterns of the keys that a statement is for; none: it is for all."""
+    if "Condition" not in statement:
+        return []
+    assert statement["Condition"].keys() == {"ForAllValues:StringLike"}
+    ((variable, patterns),) = statement["Condition"]["ForAllValues:StringLike"].items()
+    assert variable == "dynamodb:LeadingKeys"
+    return list(patterns)
 
 
 def _is_of_lambda(shown: dict[str, str]) -> bool:

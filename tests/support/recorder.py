@@ -14,8 +14,12 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 from xml.etree import ElementTree
 
+KEY_MARK = "/key/"
 Right = tuple[str, str]
-"""An action, and the table, `table/index/name`, `bucket`, `bucket/key`, secret or machine that it is for."""
+"""An action, and the table, `table/index/name`, `bucket`, `bucket/key`, secret or machine that it is for.
+
+A write of a counter has the table and the head of its key: `table/key/slots#`.
+"""
 
 TRANSACTED = {
     "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
@@ -96,10 +100,19 @@ def find_rights(method: str, path: str, headers: dict[str, str], body: bytes) ->
 def _find_dynamodb_rights(operation: str, body: dict[str, Any]) -> set[Right]:
     if operation in ("TransactWriteItems", "TransactGetItems"):
         items = [pair for item in body["TransactItems"] for pair in item.items()]
-        return {(f"dynamodb:{TRANSACTED[kind]}", item["TableName"]) for kind, item in items}
+        return {(f"dynamodb:{TRANSACTED[kind]}", item["TableName"] + _find_key(kind, item)) for kind, item in items}
     tables = body.get("RequestItems") or [body.get("TableName", "*")]
     index = f"/index/{body['IndexName']}" if "IndexName" in body else ""
-    return {(f"dynamodb:{operation}", table + index) for table in tables}
+    return {(f"dynamodb:{operation}", table + index + _find_key(operation, body)) for table in tables}
+
+
+def _find_key(operation: str, body: dict[str, Any]) -> str:
+    """Return the head of the key of a counter that is written: without what names a user, a task or an address."""
+    if operation.removesuffix("Item") not in ("Put", "Update", "Delete") or not body["TableName"].endswith("-counters"):
+        return ""
+    key = (body.get("Key") or body["Item"])["key"]["S"]
+    head, mark, _ = key.partition("#")
+    return KEY_MARK + (key if head == "id" else head + mark)
 
 
 def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:

@@ -69,6 +69,7 @@ def _run(event: dict[str, Any]) -> None:
     """
     from mangrove.cloud import keys
     from mangrove.configuration import first_start
+    from mangrove.configuration.settings import store_visible
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
     from mangrove.records.store import upgrade
@@ -88,6 +89,7 @@ def _run(event: dict[str, Any]) -> None:
         return
     upgrade.upgrade(version, upgrade.make_steps(upgrade_task))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
+    store_visible()
     _protect_tables()
 
 

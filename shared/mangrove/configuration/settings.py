@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mangrove import configuration
 from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag
-from mangrove.configuration.values import DECLARED, make_link_salt, make_token
+from mangrove.configuration.values import DECLARED, VISIBLE_KEYS, make_link_salt, make_token
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.records import settings as records
 
@@ -29,7 +29,15 @@ def save(values: Mapping[str, str]) -> None:
             _check(key, value)
     _renew_salt(changes)
     if changes:
-        records.save(changes)
+        records.save(changes, VISIBLE_KEYS)
+
+
+def store_visible() -> None:
+    """Store in the clear what everybody may see, of settings that an earlier version stored."""
+    stored, visible = records.all(), records.all_visible()
+    missing = {key: value for key, value in stored.items() if key in VISIBLE_KEYS and visible.get(key) != value}
+    if missing:
+        records.save(missing, VISIBLE_KEYS)
 
 
 def _is_read_only(key: str) -> bool:

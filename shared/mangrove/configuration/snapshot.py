@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from mangrove.configuration.known_users import KnownUsers
 from mangrove.configuration.values import Settings
@@ -103,12 +103,22 @@ class SnapshotStore:
         return self.snapshot
 
 
+class _UnreadStorages(tuple[Storage, ...]):
+    """The storages in a process that does not read them."""
+
+    def __iter__(self) -> NoReturn:
+        raise Problem("this function does not read the storages")
+
+
 def _read_all() -> Snapshot:
+    part = config().configuration
     version = versions.get_version()
     known_users().clear()
+    if part == "public":
+        return Snapshot(version, _UnreadStorages(), {}, Settings(settings.all_visible()))
     snapshot = Snapshot(
         version,
-        tuple(storages.all()),
+        tuple(storages.all()) if part == "all" else _UnreadStorages(),
         {meta.path: meta for meta in metas.all()},
         Settings(settings.all()),
     )
@@ -128,8 +138,10 @@ def _read_changes(old: Snapshot, read_version: ReadVersion) -> Snapshot:
     if changes is None:
         return _read_all()
     new = replace(old, version=version)
+    updates = _UPDATES[config().configuration]
     for kind, ids in changes.items():
-        new = _UPDATES[kind](new, ids)
+        if kind in updates:
+            new = updates[kind](new, ids)
     return new
 
 
@@ -169,12 +181,21 @@ def _update_settings(old: Snapshot, keys: Collection[Any]) -> Snapshot:
     return replace(old, settings=old.settings.replace(keys, settings.get_many(keys)))
 
 
-_UPDATES: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
+def _update_visible(old: Snapshot, keys: Collection[Any]) -> Snapshot:
+    return replace(old, settings=old.settings.replace(keys, settings.get_many_visible(keys)))
+
+
+_Update = Callable[[Snapshot, Collection[Any]], Snapshot]
+_WITHOUT_STORAGES: Mapping[str, _Update] = {
     users.KIND: _update_users,
-    storages.KIND: _update_storages,
     metas.KIND: _update_metas,
     groups.KIND: _update_groups,
     settings.KIND: _update_settings,
+}
+_UPDATES: Mapping[str, Mapping[str, _Update]] = {
+    "all": {**_WITHOUT_STORAGES, storages.KIND: _update_storages},
+    "without storages": _WITHOUT_STORAGES,
+    "public": {settings.KIND: _update_visible},
 }
 
 

@@ -21,6 +21,9 @@ GROUPS: tuple[type[SettingGroup], ...] = (
 DECLARED: Mapping[str, Setting[Any]] = {
     key: value for group in GROUPS for key, value in vars(group).items() if isinstance(value, Setting)
 }
+PUBLIC_FLAGS = (Flag.PUBLIC, Flag.READONLY)
+IN_PAGE = ("customize_head", "customize_body")  # everybody gets them with the page
+VISIBLE_KEYS = frozenset({key for key, setting in DECLARED.items() if setting.flag in PUBLIC_FLAGS}.union(IN_PAGE))
 TYPE_CODES = ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types"))  # the first match wins
 _LETTERS = string.ascii_letters + string.digits
 _POSITIONS = {key: position for position, key in enumerate(DECLARED)}
@@ -93,8 +96,7 @@ class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3Server, Ftp, Tr
 
     def get_public(self) -> dict[str, str]:
         """Return the values that everybody may see."""
-        public = (Flag.PUBLIC, Flag.READONLY)
-        return {key: self._values[key] for key, setting in DECLARED.items() if setting.flag in public}
+        return {key: self._values[key] for key, setting in DECLARED.items() if setting.flag in PUBLIC_FLAGS}
 
     def make_records(self, groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
         """Return the wire records, of some groups or all, in the order of declaration; unknown keys last."""

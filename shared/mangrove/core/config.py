@@ -51,6 +51,15 @@ def _parse_access_log(text: str) -> str:
     return text
 
 
+CONFIGURATIONS = ("all", "without storages", "public")
+
+
+def _parse_configuration(text: str) -> str:
+    if text not in CONFIGURATIONS:
+        raise ValueError(f'"{text[:40]}" is none of {", ".join(CONFIGURATIONS)}')
+    return text
+
+
 def _parse_switch(text: str) -> bool:
     if text not in ("on", "off"):
         raise ValueError(f'"{text[:40]}" is neither on nor off')
@@ -73,6 +82,8 @@ class Config:
     """The secret with the master key."""
     data: Path | None = field(default_factory=lambda: _read_path("MANGROVE_DATA"))
     """The data directory."""
+    configuration: str = _variable("MANGROVE_CONFIGURATION", "all", _parse_configuration)
+    """The part of the configuration that this process reads; "public": the settings that everybody may see."""
     records_socket: str = _variable("MANGROVE_RECORDS_SOCKET", "")
     """The Unix socket that gives connections to the records engine; "" if it is not needed."""
     site_url: str = _variable("MANGROVE_SITE_URL", "", lambda text: text.rstrip("/"))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mangrove import configuration
+from mangrove.configuration import settings as saved_settings
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsUnavailable
@@ -17,7 +18,7 @@ from mangrove.core.runtime import Runtime
 from mangrove.records import metas, settings, storages, users
 from mangrove.records.store import versions
 from mangrove.records.store.base import Connections, count_calls
-from mangrove.records.store.keys import Keyring
+from mangrove.records.store.keys import Key, Keyring, keyring
 from mangrove.records.store.versions import MAX_NOTES
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -209,3 +210,61 @@ def test_what_cannot_be_read_yet_is_read_with_the_first_request(monkeypatch: pyt
         configuration.prefetch()
     assert not configuration.is_loaded()
     assert configuration.get_sync() is configuration.cached()
+
+
+def run_function(part: str) -> Runtime:
+    """Return the runtime of a function that reads a part of the configuration and has no key but that of MACs."""
+    key = keyring().get(Key.INTEGRITY)
+    own = runtime.current().keep(Connections)
+    with runtime.use(own):
+        runtime.put(Config, replace(Config(), key_file=None, configuration=part, snapshot_seconds=0.0))
+        keyring().put(Key.INTEGRITY, key)
+    return own
+
+
+def test_public_part_is_read_without_the_key_of_encryption() -> None:
+    storages.create(mount_path="/a", driver="Virtual", modified=datetime.now(UTC))
+    saved_settings.save({"site_title": "Mine", "customize_head": "<meta>", "sso_client_secret": "hush"})
+    with runtime.use(run_function("public")):
+        now = configuration.get_sync()
+        assert (now.settings["site_title"], now.settings["customize_head"]) == ("Mine", "<meta>")
+        assert now.settings["sso_client_secret"] == ""
+        with pytest.raises(Problem, match="does not read the storages"):
+            list(now.storages)
+    saved_settings.save({"site_title": "Yours"})
+    metas.create(path="/b")
+    with runtime.use(run_function("public")):
+        assert configuration.get_sync().settings["site_title"] == "Yours"
+
+
+def test_public_part_takes_changes_over_one_by_one() -> None:
+    saved_settings.save({"site_title": "Mine"})
+    function = run_function("public")
+    with runtime.use(function):
+        before = configuration.get_sync()
+    saved_settings.save({"site_title": "Yours"})
+    storages.create(mount_path="/a", driver="Virtual", modified=datetime.now(UTC))
+    with runtime.use(function):
+        now = configuration.get_sync()
+        assert (before.settings["site_title"], now.settings["site_title"]) == ("Mine", "Yours")
+        assert now.version == before.version + 2
+
+
+def test_process_without_storages_reads_the_rest(own_runtime: Runtime) -> None:
+    storages.create(mount_path="/a", driver="Virtual", modified=datetime.now(UTC))
+    meta = metas.create(path="/b", password="hush")
+    runtime.put(Config, replace(Config(), configuration="without storages", snapshot_seconds=0.0))
+    assert configuration.get_sync().metas == {"/b": meta}
+    storages.create(mount_path="/c", driver="Virtual", modified=datetime.now(UTC))
+    with pytest.raises(Problem, match="does not read the storages"):
+        list(configuration.get_sync().storages)
+
+
+def test_settings_of_an_earlier_version_become_visible_once() -> None:
+    settings.save({"site_title": "Mine", "token": "t" * 40})  # without what is in the clear, as 0.3.0 does
+    assert settings.all_visible() == {}
+    saved_settings.store_visible()
+    assert settings.all_visible() == {"site_title": "Mine"}
+    before = configuration.get_sync().version
+    saved_settings.store_visible()
+    assert configuration.get_sync().version == before

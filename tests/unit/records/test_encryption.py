@@ -245,7 +245,15 @@ def test_what_grants_something_is_protected() -> None:
     def list_models(base: type[Record]) -> set[str]:
         return {name for model in base.__subclasses__() for name in {model.__name__, *list_models(model)}}
 
-    protected = {"UserRecord", "PathRuleRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
+    protected = {
+        "UserRecord",
+        "PathRuleRecord",
+        "SettingRecord",
+        "VisibleSettingRecord",
+        "StorageRecord",
+        "SshKeyRecord",
+        "AppPasswordRecord",
+    }
     protected |= {"GroupRecord", "PasskeyRecord", "ChallengeRecord", "ShareLinkRecord"}
     protected |= {SchemaVersion.__name__}
     assert list_models(Protected) == protected | {"Versioned"}
