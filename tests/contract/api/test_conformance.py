@@ -179,6 +179,7 @@ REQUIRED = {
     "/api/admin/storage/enable": ("id", "integer"),
     "/api/admin/storage/get": ("id", "integer"),
     "/api/admin/user/app_password/delete": ("id", "integer"),
+    "/api/admin/session/evict_all": ("uid", "integer"),
     "/api/admin/user/app_password/list": ("uid", "integer"),
     "/api/admin/user/cancel_2fa": ("id", "integer"),
     "/api/admin/user/del_cache": ("username", "string"),
