@@ -30,7 +30,12 @@ from tests.unit.web.configs import LOCAL
 
 ANSWERS = Path(__file__).with_name("answers.txt")
 ENDS_SESSION = "/api/auth/logout"
-EFFECTIVE = {"/api/admin/message/send", "/api/admin/overview"}  # GETs that do something, or differ each time
+EFFECTIVE = {  # GETs that do something, or differ each time
+    "/api/admin/message/send",
+    "/api/admin/overview",
+    "/api/admin/session/list",
+    "/api/me/sessions",
+}
 LARGE = 9 << 20
 LONG = 1500  # bytes of a body that is not recorded, because the endpoint determines it
 VARYING = (

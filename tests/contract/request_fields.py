@@ -198,6 +198,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/me/app_password/add": {"title"},
         "POST /api/me/sessions/evict": {"session_id"},
         "POST /api/admin/session/evict": {"session_id"},
+        "GET /api/admin/session/list": {"uid"},
         "POST /api/admin/group/create": {"name", "folders[].path"},  # see test_groups
         "POST /api/admin/group/update": {"name", "folders[].path"},
         "GET /api/admin/group/list": {"page", "per_page"},

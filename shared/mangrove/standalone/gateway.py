@@ -6,11 +6,9 @@ import asyncio
 import gc
 import re
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from mangrove.standalone.figures import note_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.processes import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
-from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
+from mangrove.standalone.template import DEFAULT, GREEDY, import_code, read_routes
 from mangrove.standalone.tracing import RequestTracer
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
@@ -43,9 +41,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 def import_app(code: str) -> Any:
     """Import the module `app` in a function's folder."""
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
-    return import_module(f"{code.replace('/', '.')}.app")
+    return import_code(code, "app")
 
 
 class Gateway:

@@ -12,10 +12,9 @@ import random
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
-from mangrove.standalone.template import ROOT, iter_resources
+from mangrove.standalone.template import ROOT, import_code, iter_resources
 from mangrove.tasks.core.registry import MACHINES
 
 MACHINE = {"Comment", "StartAt", "States"}
@@ -244,8 +243,7 @@ def load_machine(kind: str) -> LoadedMachine:
             for name, value in properties["DefinitionSubstitutions"].items():
                 function = functions[value["Fn::GetAtt"].removesuffix(".Arn")]["Properties"]
                 module, attribute = function["Handler"].split(".")
-                code = function["CodeUri"].rstrip("/").replace("/", ".")
-                handlers[name] = getattr(import_module(f"{code}.{module}"), attribute)
+                handlers[name] = getattr(import_code(function["CodeUri"], module), attribute)
             return MachineDefinition(json.loads((ROOT / properties["DefinitionUri"]).read_text())), handlers
     raise UnsupportedDefinition(f"there is no machine {kind} in the template")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,13 @@ class RouteSpec:
 def load_template() -> dict[str, Any]:
     """Return the whole template. It is a part of the code and read once."""
     return dict(yaml.load((ROOT / "template.yaml").read_text(), TemplateLoader))  # noqa: S506 - a SafeLoader
+
+
+def import_code(folder: str, module: str) -> Any:
+    """Import a module in the folder of a function, such as `functions/api/site`."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return import_module(f"{folder.rstrip('/').replace('/', '.')}.{module}")
 
 
 def iter_resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -52,6 +52,12 @@ def test_forked_process_reads_records_with_the_shared_client(records: None) -> N
     assert settings.all() == {"site_title": "Shared"}
 
 
+def test_preload_finds_the_functions_from_any_folder(engine: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-c", "from mangrove.standalone.preload import preload; preload(None)"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+
+
 def test_preload_leaves_out_what_an_idle_process_does_not_need(engine: str) -> None:
     listed = subprocess.run([sys.executable, "-c", LIST_IMPORTED], check=True, capture_output=True, text=True).stdout
     assert "mangrove.standalone.gateway" in listed.split()
