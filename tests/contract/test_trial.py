@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,6 +64,8 @@ class Account:
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     with servers.moto_s3() as endpoint:
+        for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL")]:
+            monkeypatch.delenv(name)  # another test of this process may use the records engine
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, servers.KEYS[name.removeprefix("AWS_").lower()])
@@ -84,7 +87,8 @@ def test_secret_is_removed_for_good_and_once(account: Account) -> None:
     client.create_secret(Name=SECRET, SecretString="x")
     for _ in range(2):
         trial.remove("AWS::SecretsManager::Secret", SECRET, REGION)
-    assert client.list_secrets(IncludePlannedDeletion=True)["SecretList"] == []
+    secrets = client.list_secrets(IncludePlannedDeletion=True)["SecretList"]  # other tests of this process have some
+    assert SECRET not in {secret["Name"] for secret in secrets}
 
 
 def test_trial_uses_the_service_prints_the_bill_and_leaves_nothing(
