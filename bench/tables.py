@@ -1,4 +1,4 @@
-"""Tables as Markdown: printed row by row, and kept in `docs/reference/performance.md` with the date and the machine."""
+"""Tables as Markdown: printed row by row, and stored in `docs/reference/performance.md` with date and machine."""
 
 from __future__ import annotations
 

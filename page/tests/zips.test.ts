@@ -7,14 +7,14 @@ type Answer = [status: number, headers: Record<string, string>]
 
 const LATER: Answer = [404, { 'retry-after': '0' }]
 let server: Server | undefined
-let asked: string[] = []
+let requests: string[] = []
 
 /** The address of a server that gives these answers, one after the other. */
 async function serve(...answers: Answer[]): Promise<string> {
-  asked = []
+  requests = []
   server = createServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`)
-    const [status, headers] = answers[asked.length - 1] ?? [500, {}]
+    requests.push(`${request.method} ${request.url}`)
+    const [status, headers] = answers[requests.length - 1] ?? [500, {}]
     response.writeHead(status, headers).end()
   })
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
@@ -27,19 +27,19 @@ describe('a ZIP that a task makes for a visitor', () => {
   test('is waited for until the service redirects to it', async () => {
     const address = await serve(LATER, LATER, [302, { location: '/elsewhere' }])
     await waitForZip(address, () => true)
-    expect(asked).toEqual(Array(3).fill('HEAD /sd/abc/?zip=task'))
+    expect(requests).toEqual(Array(3).fill('HEAD /sd/abc/?zip=task'))
   })
 
   test('has failed when the link has ended', async () => {
     const address = await serve(LATER, [404, {}])
     await expect(waitForZip(address, () => true)).rejects.toMatchObject({ kind: 'broken' })
-    expect(asked).toHaveLength(2)
+    expect(requests).toHaveLength(2)
   })
 
   test('is not waited for when the dialog is closed', async () => {
     const address = await serve(LATER)
-    await waitForZip(address, () => asked.length === 0)
-    expect(asked).toHaveLength(1)
+    await waitForZip(address, () => requests.length === 0)
+    expect(requests).toHaveLength(1)
   })
 
   test('cannot be waited for without the service', async () => {

@@ -146,16 +146,16 @@ def _find_path(
     mount: Mount, event: ObjectEvent, names: Sequence[str], mapping: NameMapping, is_file: bool
 ) -> ChangedPath | None:
     """Return the path of an event inside a mount; None if listings leave it out."""
-    same = list(takewhile(lambda name: mapping.apply(name) == name, names))
+    unchanged_names = list(takewhile(lambda name: mapping.apply(name) == name, names))
     if not names or not all(map(is_usable, names)):
         return None
     try:
-        whole, path = TreePath("/" + "/".join(names)), TreePath("/" + "/".join(same))
+        whole, path = TreePath("/" + "/".join(names)), TreePath("/" + "/".join(unchanged_names))
     except Problem:
         return None  # no path of the service leads to it
     if has_part(whole) or leads_to_trash(whole):
         return None
-    return ChangedPath(event, mount, path, is_file, len(same) < len(names))
+    return ChangedPath(event, mount, path, is_file, len(unchanged_names) < len(names))
 
 
 async def _find_entries(places: Iterable[Place]) -> dict[Place, Entry | None]:

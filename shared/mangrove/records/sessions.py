@@ -24,7 +24,7 @@ OPEN_PREFIX = "open#"
 """Of the keys of sessions that are open. Revoked tokens have none."""
 
 
-class UsernameIndex(GlobalSecondaryIndex["SessionRecord"]):  # type: ignore[no-untyped-call]
+class UsernameIndex(GlobalSecondaryIndex["SessionRecord"]):  # type: ignore[no-untyped-call]  # untyped in PynamoDB
     """The open sessions of a user, in the order of their last use."""
 
     class Meta:
