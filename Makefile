@@ -72,6 +72,7 @@ deploy: named build
 	@parameters=$$(.venv-build/bin/python -m deployment.parameters "$(STACK)" "$(REGION)" $(PARAMETERS)) \
 	  && eval "set -- $$parameters" \
 	  && $(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --on-failure DELETE --parameter-overrides "$$@" \
+	  && .venv-build/bin/python -m deployment.endpoint "$(STACK)" "$(REGION)" \
 	  && .venv-build/bin/python -m deployment.versions "$(STACK)" "$(REGION)"
 
 named:

@@ -1,0 +1,62 @@
+"""Bounds on load and cost in the template: rates, reserved instances, a budget."""
+
+from __future__ import annotations
+
+from mangrove.standalone import template
+
+FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
+MAX_RESERVED = 900  # instances: an account has 1,000, of which Lambda keeps 100 unreserved
+RESERVED = "Concurrency"
+
+
+def list_reservations() -> dict[str, str]:
+    """Return for each function with reserved instances the parameter that has their number."""
+    reservations = {}
+    for name, function in FUNCTIONS.items():
+        if "ReservedConcurrentExecutions" in function["Properties"]:
+            condition, value, without = function["Properties"]["ReservedConcurrentExecutions"]["Fn::If"]
+            assert (condition, without) == (f"Has{value['Ref']}", {"Ref": "AWS::NoValue"}), name
+            reservations[name] = value["Ref"]
+    return reservations
+
+
+def test_largest_reservations_fit_into_an_account() -> None:
+    loaded = template.load_template()
+    parameters = {name: body for name, body in loaded["Parameters"].items() if name.endswith(RESERVED)}
+    reservations = list_reservations()
+    assert set(reservations.values()) == set(parameters)
+    assert {body["Default"] for body in parameters.values()} == {0}
+    assert sum(parameters[parameter]["MaxValue"] for parameter in reservations.values()) <= MAX_RESERVED
+    for name in parameters:
+        assert loaded["Conditions"][f"Has{name}"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": name}, 0]}]}
+
+
+def test_each_group_of_endpoints_has_reserved_instances() -> None:
+    groups = {name for name, function in FUNCTIONS.items() if "functions/api/" in function["Properties"]["CodeUri"]}
+    reservations = list_reservations()
+    assert groups == {name for name, parameter in reservations.items() if parameter != "TaskConcurrency"}
+    assert {name for name in reservations if reservations[name] == "TaskConcurrency"} == {
+        "TransferMove", "TransferPart", "RemoveRemove", "DownloadPoll", "DecompressExtract", "CompressPack",
+        "IndexPart",
+    }  # fmt: skip
+
+
+def test_rates_of_requests_are_parameters_with_defaults() -> None:
+    loaded = template.load_template()
+    rates = ("RequestsPerSecond", "RequestBurst", "SignInsPerSecond")
+    assert [loaded["Parameters"][name]["Default"] for name in rates] == [200, 400, 20]
+    assert loaded["Globals"]["HttpApi"]["DefaultRouteSettings"] == {
+        "ThrottlingRateLimit": {"Ref": "RequestsPerSecond"},
+        "ThrottlingBurstLimit": {"Ref": "RequestBurst"},
+    }
+
+
+def test_budget_is_optional_and_sends_mails_to_the_address_of_alarms() -> None:
+    loaded = template.load_template()
+    assert loaded["Parameters"]["MonthlyBudget"]["Default"] == 0
+    budget = loaded["Resources"]["Budget"]
+    assert budget["Condition"] == "HasBudget"
+    assert budget["Properties"]["Budget"]["BudgetLimit"] == {"Amount": {"Ref": "MonthlyBudget"}, "Unit": "USD"}
+    notices = budget["Properties"]["NotificationsWithSubscribers"]
+    assert [notice["Notification"]["Threshold"] for notice in notices] == [80, 100]
+    assert all(notice["Subscribers"][0]["Address"] == {"Ref": "AlarmAddress"} for notice in notices)
