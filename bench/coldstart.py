@@ -14,7 +14,6 @@ library before each function. The last column has its time: compare figures of d
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,6 +64,12 @@ FIRST = {  # the sample that is a group's first request
     "uploads": "uploads/put",
     "downloads": "downloads/d_get",
     "dav": "dav/root",
+    "shares": "shares/list",
+    "mcp": "mcp/tools_list",
+}
+SERVICE_EVENTS = {  # of workers that are in no state machine
+    "bucket_events": "bucket_events/created",
+    "transfer_identity": "transfer_identity/password",
 }
 LIGHT = ("site", "downloads")
 BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms
@@ -90,9 +95,14 @@ class Deployment:
         self.cloud.run_setup()
         for name in ("auth/login", "files/mkdir", "uploads/put", "files/get"):
             samples.run(self.cloud, self._values, name)
+        samples.save_settings(self.cloud, self._values, mcp_enabled="true")
+        self._values.known["bucket"] = self.cloud.refs["Files"]
         self._tasks = {"transfer": self._open("tasks/undone"), "download": self._open("files/add_offline_download")}
         samples.run(self.cloud, self._values, "files/archive_meta")
         self._tasks["decompress"] = self._open("files/archive_decompress")
+        self._tasks["compress"] = self._open("files/archive_compress")
+        samples.open_removal(self.cloud, self._values)
+        self._tasks["remove"] = self._values.known["tid"]
         self.cloud.run_executions()
         samples.switch_index_on(self.cloud, self._values)
         self._tasks["index"] = make_task_id(1)
@@ -110,6 +120,10 @@ class Deployment:
         if rest == "setup":
             about = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "Setup"}
             return {"RequestType": "Create", "ResponseURL": self._answers} | about
+        if rest in SERVICE_EVENTS:
+            return self._values.fill(SERVICE_EVENTS[rest])
+        if rest == "task_stream":
+            return {"Records": []}
         machine, _, state = rest.partition("/")
         return {"tid": self._tasks[machine], "round": 0, "part": 0} if state else {}
 
@@ -155,10 +169,13 @@ def _get_budget(folder: str) -> int:
 
 
 def _print_row(name: str, start: Callable[[], float], budget: int | None) -> None:
-    """Print the mean of ROUNDS rounds. A round before them compiles sources without byte code."""
+    """Print the minimum of ROUNDS rounds: other programs make a round longer, never shorter.
+
+    A round before them compiles sources without byte code.
+    """
     start()
     rounds = [(start(), time_yardstick()) for _ in range(ROUNDS)]
-    milliseconds, yardstick = map(statistics.mean, zip(*rounds, strict=True))
+    milliseconds, yardstick = map(min, zip(*rounds, strict=True))
     mark = "! " if budget is not None and milliseconds > budget else ""
     aim = "" if budget is None else f"<= {budget} ms"
     print(f"{name:<40} | {mark}{milliseconds:>8,.0f} ms | {aim:>9} | yardstick {yardstick:.0f} ms", flush=True)

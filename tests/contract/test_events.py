@@ -238,11 +238,16 @@ def allow_origin(cloud: lambdas.Cloud, values: Values) -> None:
     check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
 
 
-def allow_passkeys(cloud: lambdas.Cloud, values: Values) -> None:
-    """Switch passkeys on."""
-    rows = [{"key": "webauthn_login_enabled", "value": "true"}]
+def save_settings(cloud: lambdas.Cloud, values: Values, **settings: str) -> None:
+    """Save settings as an administrator does."""
+    rows = [{"key": key, "value": value} for key, value in settings.items()]
     saving = values.fill("settings/save") | {"body": json.dumps(rows)}
     check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
+
+
+def allow_passkeys(cloud: lambdas.Cloud, values: Values) -> None:
+    """Switch passkeys on."""
+    save_settings(cloud, values, webauthn_login_enabled="true")
 
 
 def finish_tasks(cloud: lambdas.Cloud, values: Values) -> None:
@@ -252,9 +257,7 @@ def finish_tasks(cloud: lambdas.Cloud, values: Values) -> None:
 
 def switch_index_on(cloud: lambdas.Cloud, values: Values) -> None:
     """Have all storages indexed, and let that end."""
-    rows = [{"key": "search_index", "value": "database"}, {"key": "auto_update_index", "value": "true"}]
-    saving = values.fill("settings/save") | {"body": json.dumps(rows)}
-    check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
+    save_settings(cloud, values, search_index="database", auto_update_index="true")
     cloud.run_executions()
 
 

@@ -13,28 +13,27 @@ from mangrove.records.store.keys import KEY_BYTES, Key, derive_key, keyring
 
 
 def make_missing_keys(has_records: bool) -> None:
-    """Make the keys whose secrets are empty.
+    """Write the integrity key into its secret, and make the token key if its secret is empty.
 
-    A new stack gets random ones. The records and tokens of a stack that is older than these secrets have keys that are
-    derived from the master key, which it keeps.
+    The integrity key is derived from the master key. The token key of a new stack is random; that of a stack that is
+    older than the secret is derived from the master key, so that its sessions continue.
     """
     client = aws.create_client("secretsmanager")
     settings = config()
-    for key, name in ((Key.INTEGRITY, settings.integrity_key_secret), (Key.TOKEN, settings.token_key_secret)):
-        if not _has_value(client, name):
-            value = _derive(key) if has_records else secrets.token_bytes(KEY_BYTES)
-            client.put_secret_value(SecretId=name, SecretString=value.hex())
-            keyring().put(key, value)
+    integrity = keyring().get(Key.INTEGRITY).hex()
+    if _read_value(client, settings.integrity_key_secret) != integrity:
+        client.put_secret_value(SecretId=settings.integrity_key_secret, SecretString=integrity)
+    if not _read_value(client, settings.token_key_secret):
+        master = keyring().get(Key.ENCRYPTION)
+        value = derive_key(master, Key.TOKEN.value) if has_records else secrets.token_bytes(KEY_BYTES)
+        client.put_secret_value(SecretId=settings.token_key_secret, SecretString=value.hex())
+        keyring().put(Key.TOKEN, value)
 
 
-def _derive(key: Key) -> bytes:
-    return derive_key(keyring().get(Key.ENCRYPTION), key.value)
-
-
-def _has_value(client: Any, name: str) -> bool:
+def _read_value(client: Any, name: str) -> str:
     try:
-        return bool(client.get_secret_value(SecretId=name)["SecretString"])
+        return str(client.get_secret_value(SecretId=name)["SecretString"])
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
-        return False  # a secret that does not exist refuses its value later
+        return ""  # a secret that does not exist refuses its value later

@@ -90,7 +90,11 @@ def test_each_key_is_read_from_its_own_secret(monkeypatch: pytest.MonkeyPatch) -
             key_file=None,
             integrity_key_secret="integrity", token_key_secret="token", encryption_key_secret="encryption",
         )  # fmt: skip
-        assert [keyring().get(key) for key in Key] == [b"\n" * 32, b"\x0b" * 32, b"any text"]
+        assert keyring().get(Key.INTEGRITY) == derive(b"any text", b"record integrity"), "one secret less to read"
+        assert [keyring().get(key) for key in (Key.TOKEN, Key.ENCRYPTION)] == [b"\x0b" * 32, b"any text"]
+        use(key_file=None, integrity_key_secret="integrity", token_key_secret="", encryption_key_secret="")
+        assert keyring().get(Key.INTEGRITY) == b"\n" * 32, "a process without the master key reads it"
+        use(key_file=None, token_key_secret="token")
         manager.delete_secret(SecretId="token", ForceDeleteWithoutRecovery=True)
         with pytest.raises(Problem, match="the token key cannot be read"):
             Keyring().get(Key.TOKEN)

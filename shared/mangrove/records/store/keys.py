@@ -29,7 +29,7 @@ class Key(StrEnum):
     """
 
     INTEGRITY = "record integrity"
-    """The key of the MACs of records."""
+    """The key of the MACs of records. It has a secret for processes without the master key."""
     TOKEN = "jwt"
     """The key that signs the tokens of sessions."""
     ENCRYPTION = ""
@@ -46,8 +46,17 @@ class Keyring:
     def get(self, key: Key) -> bytes:
         """Return a key itself."""
         if key not in self._keys:
-            self._keys[key] = _read(key)
+            self._keys[key] = self._find(key)
         return self._keys[key]
+
+    def _find(self, key: Key) -> bytes:
+        """Derive the integrity key if this process has the secret of the master key: that saves a call at each start.
+        Read any other key.
+        """
+        settings = config()
+        if key is Key.INTEGRITY and settings.key_file is None and settings.encryption_key_secret:
+            return derive_key(self.get(Key.ENCRYPTION), key.value)
+        return _read(key)
 
     def put(self, key: Key, value: bytes) -> None:
         """Keep a key that was made now."""
