@@ -49,9 +49,11 @@ RIGHTS = (
         ("arn:aws:s3:::aws-sam-cli-managed-default-*",),
     ),
     DeployerRight(
-        ("AWS::Serverless::Function", "AWS::Lambda::Permission", "Custom::MangroveSetup"),
+        ("AWS::Serverless::Function", "AWS::Lambda::Permission", "AWS::Lambda::Url", "Custom::MangroveSetup"),
         (
-            "lambda:AddPermission", "lambda:CreateAlias", "lambda:CreateFunction", "lambda:DeleteAlias",
+            "lambda:AddPermission", "lambda:CreateAlias", "lambda:CreateFunction", "lambda:CreateFunctionUrlConfig",
+            "lambda:DeleteAlias", "lambda:DeleteFunctionUrlConfig", "lambda:GetFunctionUrlConfig",
+            "lambda:UpdateFunctionUrlConfig",
             "lambda:DeleteFunction", "lambda:DeleteFunctionConcurrency", "lambda:GetAlias", "lambda:GetFunction",
             "lambda:GetFunctionConfiguration", "lambda:InvokeFunction", "lambda:ListAliases", "lambda:ListTags",
             "lambda:ListVersionsByFunction", "lambda:PublishVersion", "lambda:PutFunctionConcurrency",

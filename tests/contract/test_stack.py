@@ -33,8 +33,9 @@ NAMES = {
 }  # fmt: skip
 NAMELESS = {  # these have a name only within another resource, or none at all
     "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::IAM::Policy",
-    "AWS::Lambda::Alias", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Lambda::Version",
-    "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::Transfer::Server", "Custom::MangroveSetup",
+    "AWS::Lambda::Alias", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Lambda::Url",
+    "AWS::Lambda::Version", "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::Transfer::Server",
+    "Custom::MangroveSetup",
 }  # fmt: skip
 
 

@@ -344,6 +344,7 @@ def test_rules_refuse_parameters_that_need_another() -> None:
         "DomainHasCertificate": [{"Ref": "CertificateArn"}, ""],
         "CanaryHasAddress": [{"Ref": "AlarmAddress"}, ""],
         "BudgetHasAddress": [{"Ref": "AlarmAddress"}, ""],
+        "WebDavEntranceHasBound": [{"Ref": "WebDavConcurrency"}, 0],
     }
 
 

@@ -60,3 +60,20 @@ def test_budget_is_optional_and_sends_mails_to_the_address_of_alarms() -> None:
     notices = budget["Properties"]["NotificationsWithSubscribers"]
     assert [notice["Notification"]["Threshold"] for notice in notices] == [80, 100]
     assert all(notice["Subscribers"][0]["Address"] == {"Ref": "AlarmAddress"} for notice in notices)
+
+
+def test_entrance_of_webdav_is_optional_and_reaches_what_was_published() -> None:
+    loaded = template.load_template()
+    assert loaded["Parameters"]["WebDavEntrance"]["Default"] == "off"
+    names = ("DavUrl", "DavUrlPermission", "DavUrlInvokePermission")
+    url, permission, invocation = (loaded["Resources"][name] for name in names)
+    assert {part["Condition"] for part in (url, permission, invocation)} == {"HasWebDavEntrance"}
+    alias = {"Ref": "DavFunction.Alias"}
+    assert url["Properties"] == {"TargetFunctionArn": alias, "AuthType": "NONE"}
+    assert permission["Properties"] == {
+        "Action": "lambda:InvokeFunctionUrl", "FunctionName": alias, "Principal": "*", "FunctionUrlAuthType": "NONE",
+    }  # fmt: skip
+    assert invocation["Properties"] == {
+        "Action": "lambda:InvokeFunction", "FunctionName": alias, "Principal": "*", "InvokedViaFunctionUrl": True,
+    }  # fmt: skip
+    assert loaded["Outputs"]["WebDav"]["Value"] == {"Fn::Sub": "${DavUrl.FunctionUrl}dav"}

@@ -17,6 +17,7 @@ from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.application import Application
 
 RESERVED_ANSWER_SECONDS = 1.0  # of a function's time, reserved for the answer that the time is over
+FUNCTION_URL_MARK = ".lambda-url."  # in the domain of each Function URL
 REFUSED_EVENT = {
     "statusCode": 400,
     "headers": {"content-type": "application/json"},
@@ -60,8 +61,12 @@ def _get_seconds(context: Any) -> float:
 
 
 def _quote_path(event: Any) -> Any:
-    """Return the event with its path percent-encoded: both the HTTP API and the adapter decode it."""
+    """Return the event with its path percent-encoded, because the adapter decodes it. The HTTP API decodes it too; a
+    Function URL leaves it as it was sent.
+    """
     match event:
+        case {"requestContext": {"domainName": str(domain)}} if FUNCTION_URL_MARK in domain:
+            return event
         case {"requestContext": {"http": {"path": str(path)} as http} as context}:
             return event | {"requestContext": context | {"http": http | {"path": quote(path)}}}
     return event
