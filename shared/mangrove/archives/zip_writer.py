@@ -50,7 +50,7 @@ class ZipEntry:
     """It has the text that stands for a file. Its headers have no optional field."""
     is_large: bool = False
     """Its header has room for a size of 64 bits."""
-    _dos_time: tuple[int, int] | None = None
+    _times: tuple[int, int, bytes] | None = None
 
     def __post_init__(self) -> None:
         self.is_large = self.size is None or self.size >= MAX_SMALL_NUMBER
@@ -61,23 +61,25 @@ class ZipEntry:
 
     def format_header(self) -> bytes:
         """Return the header before the content."""
-        size = MAX_SMALL_NUMBER if self.is_large else self.size or 0
-        extra = b"" if self.is_error else self._format_time() + self._format_padding()
+        dos_time, dos_date, extra = self._format_times()
+        version, size = PLAIN_VERSION, self.size or 0
+        if not self.is_error and size < MIN_ENTRY_BYTES:
+            extra += self._format_padding()
         if self.is_large:
-            extra += struct.pack("<HHQQ", ZIP64_FIELD, 16, self.size or 0, self.size or 0)
-        return (
-            LOCAL.pack(
-                0x04034B50, ZIP64_VERSION if self.is_large else PLAIN_VERSION, self.flags, 0, *self._format_dos_time(),
-                self.crc or 0, size, size, len(self.name), len(extra),
-            )
-            + self.name
-            + extra
-        )  # fmt: skip
+            extra += struct.pack("<HHQQ", ZIP64_FIELD, 16, size, size)
+            version, size = ZIP64_VERSION, MAX_SMALL_NUMBER
+        name = self.name
+        head = LOCAL.pack(
+            0x04034B50, version, self.flags, 0, dos_time, dos_date, self.crc or 0, size, size, len(name), len(extra)
+        )
+        return head + name + extra
 
     def measure_header(self) -> int:
         """Return the length of `format_header`, without its work."""
         length = LOCAL.size + len(self.name) + (ZIP64_HEADER_BYTES if self.is_large else 0)
-        return length + (0 if self.is_error else TIME_BYTES + len(self._format_padding()))
+        if self.is_error:
+            return length
+        return length + TIME_BYTES + (len(self._format_padding()) if (self.size or 0) < MIN_ENTRY_BYTES else 0)
 
     def measure_directory_record(self) -> int:
         """Return the length of `format_directory_record`, without its work."""
@@ -93,37 +95,33 @@ class ZipEntry:
     def format_directory_record(self, flags: int) -> bytes:
         """Return the record in the directory of the archive. `flags`: those of the header."""
         size, is_dir = self.size or 0, self.name.endswith(b"/")
-        large_numbers = [number for number in (size, size, self.offset) if number >= MAX_SMALL_NUMBER]
-        extra = b"" if self.is_error else self._format_time()
-        if large_numbers:
+        dos_time, dos_date, extra = self._format_times()
+        version, offset, name = ZIP64_VERSION if self.is_large else PLAIN_VERSION, self.offset, self.name
+        if size >= MAX_SMALL_NUMBER or offset >= MAX_SMALL_NUMBER:
+            large_numbers = [number for number in (size, size, offset) if number >= MAX_SMALL_NUMBER]
             extra += struct.pack(f"<HH{len(large_numbers)}Q", ZIP64_FIELD, 8 * len(large_numbers), *large_numbers)
-        version = ZIP64_VERSION if large_numbers or self.is_large else PLAIN_VERSION
-        size, offset = min(size, MAX_SMALL_NUMBER), min(self.offset, MAX_SMALL_NUMBER)
-        return (
-            DIRECTORY.pack(
-                0x02014B50, MADE_BY_UNIX | version, version, flags, 0, *self._format_dos_time(), self.crc or 0, size,
-                size, len(self.name), len(extra), 0, 0, 0, FOLDER_MODE if is_dir else FILE_MODE, offset,
-            )
-            + self.name
-            + extra
+            version, size, offset = ZIP64_VERSION, min(size, MAX_SMALL_NUMBER), min(offset, MAX_SMALL_NUMBER)
+        head = DIRECTORY.pack(
+            0x02014B50, MADE_BY_UNIX | version, version, flags, 0, dos_time, dos_date, self.crc or 0, size, size,
+            len(name), len(extra), 0, 0, 0, FOLDER_MODE if is_dir else FILE_MODE, offset,
         )  # fmt: skip
-
-    def _format_time(self) -> bytes:
-        modified = int(self.modified)
-        return TIME.pack(TIME_FIELD, 5, 1, modified if 0 < modified < 1 << 31 else 0)
+        return head + name + extra
 
     def _format_padding(self) -> bytes:
         if self.size is None or self.size >= MIN_ENTRY_BYTES or self.name.endswith(b"/"):
             return b""
         return struct.pack("<HHH", PADDING_FIELD, 2 + MIN_ENTRY_BYTES, 1) + bytes(MIN_ENTRY_BYTES)
 
-    def _format_dos_time(self) -> tuple[int, int]:
-        if self._dos_time is not None:
-            return self._dos_time
+    def _format_times(self) -> tuple[int, int, bytes]:
+        """Return the time and the date as DOS has them, and the field of both headers with the time in seconds."""
+        if self._times is not None:
+            return self._times
         at = time.gmtime(min(max(self.modified, EARLIEST), LATEST))
         date = (at.tm_year - 1980) << 9 | at.tm_mon << 5 | at.tm_mday
-        self._dos_time = at.tm_hour << 11 | at.tm_min << 5 | at.tm_sec // 2, date
-        return self._dos_time
+        modified = int(self.modified)
+        field = TIME.pack(TIME_FIELD, 5, 1, modified if 0 < modified < 1 << 31 else 0)
+        self._times = at.tm_hour << 11 | at.tm_min << 5 | at.tm_sec // 2, date, b"" if self.is_error else field
+        return self._times
 
 
 def encode_error(text: str) -> bytes:

@@ -83,11 +83,14 @@ def open_patiently(function: Callable[Parameters, int], *args: Parameters.args, 
 
     While there is no free descriptor, it is called again for OPEN_WAIT_SECONDS; it blocks.
     """
-    end = time.monotonic() + OPEN_WAIT_SECONDS
+    end: float | None = None
     while True:
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            if error.errno not in EXHAUSTED or time.monotonic() > end:
+            if error.errno not in EXHAUSTED:
+                raise
+            end = end or time.monotonic() + OPEN_WAIT_SECONDS
+            if time.monotonic() > end:
                 raise
         time.sleep(POLL_INTERVAL_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -54,10 +54,11 @@ class FolderBatch(NamedTuple):
 
 
 class WholeFile(NamedTuple):
-    """A file as `stat` shows it, and all its bytes, which are of that version."""
+    """All bytes of a file."""
 
-    entry: Entry
     content: bytes
+    describe: Callable[[], Entry]
+    """Returns the file as `stat` shows it, of the version that the bytes are of. Not every caller needs it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any)
     await put(driver, "/d/changed", b"new")
     results = await driver.read_whole([*shown, (P("/gone"), shown[0][1]), (P("/d"), shown[0][1])])
     assert [type(result) for result in results[3:]] == [EntryChanged, EntryNotFound, NotAFile]
-    assert [(result.entry, result.content) for result in results[:3]] == [
+    assert [(result.describe(), result.content) for result in results[:3]] == [
         (entry, written[path]) for path, entry in shown[:3]
     ]
     listed = [entry async for batch in driver.list(P("/d")) for entry in batch if entry.name == "longer"]

@@ -302,6 +302,15 @@ class FileStat(NamedTuple):
         return self._replace(changed=0) == other._replace(changed=0)
 
 
+def is_unchanged(status: os.stat_result, now: os.stat_result) -> bool:
+    """True if an open file has not changed between two calls of `fstat`."""
+    return (
+        status.st_mtime_ns == now.st_mtime_ns
+        and status.st_ctime_ns == now.st_ctime_ns
+        and status.st_size == now.st_size
+    )
+
+
 def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
     """True if a file is the one that `stat` or a listing showed. `renamed`: it was renamed in between."""
     if entry.size not in (None, status.st_size) or entry.modified not in (0.0, status.st_mtime):

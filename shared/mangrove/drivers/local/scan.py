@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
@@ -13,7 +14,7 @@ from mangrove.core.problems import EntryChanged, EntryNotFound, Problem, Storage
 from mangrove.drivers.base import Entry, FolderBatch, WholeFile
 from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
-from mangrove.drivers.local.rooted import FileStat, OpenFolders, Root, is_same, translate_errors
+from mangrove.drivers.local.rooted import OpenFolders, Root, is_same, is_unchanged, make_problem
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
 
@@ -160,7 +161,7 @@ def read_whole(
             except StorageProblem as problem:
                 results.append(problem)
             else:
-                results.append(WholeFile(make_entry(path, status), content))
+                results.append(WholeFile(content, partial(make_entry, path, status)))
     return results
 
 
@@ -171,12 +172,13 @@ def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_r
     try:
         if not is_same(status, shown):
             raise EntryChanged
-        with translate_errors():
-            content = _read_bytes(handle, status.st_size)
-            now = os.fstat(handle)
+        content = _read_bytes(handle, status.st_size)
+        now = os.fstat(handle)
+    except OSError as error:
+        raise make_problem(error) from error
     finally:
         os.close(handle)
-    if len(content) != status.st_size or FileStat.of(now) != FileStat.of(status):
+    if len(content) != status.st_size or not is_unchanged(status, now):
         raise EntryChanged
     return status, content
 

@@ -123,7 +123,7 @@ async def _find_taken(step: TransferStep, targets: Mapping[int, StoragePath]) ->
 
 
 async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index: int, results: list[Result]) -> None:
-    driver, mode, version = target.driver, step.mode, file.entry
+    driver, mode, version = target.driver, step.mode, file.describe()
     upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
     try:
         entry = await driver.write(target.path, stream(file.content), upload)

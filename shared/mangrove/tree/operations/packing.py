@@ -18,7 +18,7 @@ from mangrove.tree.listing import entries
 from mangrove.tree.mounts import StoragePath
 
 SMALL_FILE_BYTES = 256 << 10  # which are read as a whole, in groups
-MAX_GROUP_FILES = 64
+MAX_GROUP_FILES = 128
 MAX_GROUP_BYTES = 4 << 20  # in memory
 READ_CONCURRENCY = 8  # small files of a storage that reads them one by one
 PLAN_SECONDS = 20.0  # for the walk before the first byte of an answer
