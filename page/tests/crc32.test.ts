@@ -9,7 +9,7 @@ function encode(sum: number): string {
 }
 
 test('the sum of the digits is the known one', async () => {
-  expect(await crc32(new TextEncoder().encode('123456789'))).toBe(encode(0xcbf43926))
+  expect(crc32(new TextEncoder().encode('123456789'))).toBe(encode(0xcbf43926))
 })
 
 test('the sum is that of zlib at any length and offset', async () => {
@@ -23,6 +23,6 @@ test('the sum is that of zlib at any length and offset', async () => {
     [7, bytes.length],
   ] as const) {
     const part = bytes.subarray(start, end)
-    expect(await crc32(part)).toBe(encode(crcOfZlib(part)))
+    expect(crc32(part)).toBe(encode(crcOfZlib(part)))
   }
 })

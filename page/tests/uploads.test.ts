@@ -58,9 +58,9 @@ test('speed is that of the last seconds', () => {
 })
 
 test('a CRC-32 is written as S3 writes it', async () => {
-  expect(await crc32(new TextEncoder().encode('123456789'))).toBe('y/Q5Jg==')
-  expect(await crc32(new Uint8Array())).toBe('AAAAAA==')
-  expect(await crc32(new Uint8Array(2 ** 20 + 1))).toBe('xqSLKA==')
+  expect(crc32(new TextEncoder().encode('123456789'))).toBe('y/Q5Jg==')
+  expect(crc32(new Uint8Array())).toBe('AAAAAA==')
+  expect(crc32(new Uint8Array(2 ** 20 + 1))).toBe('xqSLKA==')
 })
 
 test.each([

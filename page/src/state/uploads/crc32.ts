@@ -1,4 +1,3 @@
-const BLOCK = 2 ** 20 // bytes after which others have their turn
 const STEP = 8 // bytes that are looked up together
 const TABLES = makeTables()
 
@@ -16,14 +15,9 @@ function makeTables(): Uint32Array[] {
   return tables.reverse()
 }
 
-/** The CRC-32 of bytes, highest byte first, in Base64. */
-export async function crc32(bytes: Uint8Array): Promise<string> {
-  let value = 0xffffffff
-  for (let start = 0; start < bytes.length; start += BLOCK) {
-    value = add(value, bytes.subarray(start, start + BLOCK))
-    if (bytes.length > BLOCK) await new Promise((resolve) => setTimeout(resolve))
-  }
-  value ^= 0xffffffff
+/** Return the CRC-32 of bytes, highest byte first, in Base64. */
+export function crc32(bytes: Uint8Array): string {
+  const value = add(0xffffffff, bytes) ^ 0xffffffff
   return btoa(String.fromCharCode((value >>> 24) & 0xff, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff))
 }
 

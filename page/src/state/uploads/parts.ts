@@ -3,7 +3,7 @@ import { abort, begin, complete, makeChunkRequest, sign } from '../../api/multip
 import { asProblem, Problem } from '../../api/problem'
 import type { UploadSnapshot } from '../../api/schema'
 import { type PutOptions, readAnswer, sendBytes } from '../../api/upload'
-import { crc32 } from './crc32'
+import { Checksums } from './checksums'
 
 const CHUNK_CONCURRENCY = 3 // chunks of one file on their way
 const TRIES = 4 // of one chunk
@@ -51,6 +51,7 @@ class Chunks {
   #sent = new Map<number, number>() // bytes of the chunks on their way
   #isDirect: boolean
   #stop = new AbortController()
+  #checksums = new Checksums()
   readonly #signal: AbortSignal
 
   constructor(
@@ -71,6 +72,8 @@ class Chunks {
     } catch (thrown) {
       this.#stop.abort(thrown) // the first failure is that of all
       throw thrown
+    } finally {
+      this.#checksums.close(this.#signal.reason)
     }
   }
 
@@ -78,19 +81,20 @@ class Chunks {
     for (let index = this.#missing.shift(); index !== undefined; index = this.#missing.shift()) {
       const { chunk_size } = this.session
       const chunk = this.file.slice(index * chunk_size, (index + 1) * chunk_size)
-      await this.#sendChunk(index, await chunk.arrayBuffer())
+      await this.#sendChunk(index, chunk)
       this.#sent.delete(index)
       this.#done += chunk.size
       this.#tell()
     }
   }
 
-  async #sendChunk(index: number, bytes: ArrayBuffer): Promise<void> {
-    const sum = await crc32(new Uint8Array(bytes))
+  /** The chunk stays a blob: the browser reads it where it sends it, without a copy in the page. */
+  async #sendChunk(index: number, chunk: Blob): Promise<void> {
+    const sum = await this.#checksums.add(chunk)
     for (let tries = 1; ; tries++) {
       const isDirect = this.#isDirect
       try {
-        return await this.#try(index, bytes, sum, isDirect)
+        return await this.#try(index, chunk, sum, isDirect)
       } catch (thrown) {
         this.#signal.throwIfAborted()
         if (!mayPass(thrown) || tries === TRIES) throw thrown
@@ -100,7 +104,7 @@ class Chunks {
     }
   }
 
-  async #try(index: number, bytes: ArrayBuffer, sum: string, isDirect: boolean): Promise<void> {
+  async #try(index: number, chunk: Blob, sum: string, isDirect: boolean): Promise<void> {
     const { upload_id } = this.session
     const signal = this.#signal
     const { token } = caller
@@ -109,7 +113,7 @@ class Chunks {
       this.#sent.set(index, sent)
       this.#tell()
     }
-    const answer = await sendBytes(request, bytes, { signal, onprogress })
+    const answer = await sendBytes(request, chunk, { signal, onprogress })
     if (!isDirect) readAnswer(answer, token)
     else if (answer.status !== 200) throw new Problem('broken', '', answer.status)
   }

@@ -2,7 +2,8 @@ import { asProblem, Problem } from '../../api/problem'
 import { find, isDone, list } from '../../api/tasks'
 import type { Upload } from './upload'
 
-const EVERY_MS = 1500
+const FIRST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 1500
 const MAX_UNFINISHED_TASKS = 200 // of a request
 const MAX_ENDED_TASKS_PER_ROUND = 20 // of which it is asked how they ended
 
@@ -10,20 +11,23 @@ const MAX_ENDED_TASKS_PER_ROUND = 20 // of which it is asked how they ended
 export class StoringFollower {
   #uploads = new Set<Upload>()
   #timer: ReturnType<typeof setTimeout> | undefined
+  #pause = FIRST_PAUSE_MS // twice as long after each question, until another upload begins
 
   /** `onended` is told of each upload when its state is `done` or `failed`. */
   constructor(private onended: (upload: Upload) => void) {}
 
   add(upload: Upload): void {
     this.#uploads.add(upload)
+    this.#pause = FIRST_PAUSE_MS
     this.#plan()
   }
 
   #plan(): void {
-    if (this.#uploads.size > 0) this.#timer ??= setTimeout(() => void this.#ask(), EVERY_MS)
+    if (this.#uploads.size > 0) this.#timer ??= setTimeout(() => void this.#ask(), this.#pause)
   }
 
   async #ask(): Promise<void> {
+    this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS)
     try {
       for (const upload of await this.#findEnded()) await this.#settle(upload)
     } catch (thrown) {
