@@ -53,7 +53,10 @@ class Gateway:
     def __init__(self, page: FrontEndFolder | None = None, leader: TaskLeader | None = None) -> None:
         runtime.get(FrontEnd).page = page
         specs = read_routes()
-        self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
+        apps = {code: import_app(code).app for code in {spec.code for spec in specs}}
+        for app in apps.values():
+            app.prepare()
+        self._apps: dict[str, ASGIApp] = apps
         self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
         self._patterns = [
             (re.compile(re.sub(r"{\w+}", "[^/]+", spec.path)), spec.method, self._apps[spec.code])

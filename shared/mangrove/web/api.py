@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from types import FunctionType
+from functools import cached_property
+from types import FunctionType, MappingProxyType
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import Field
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from mangrove import __version__
 from mangrove.core import problems
@@ -25,11 +27,13 @@ from mangrove.web.flavours import find_flavour
 from mangrove.web.framework import (
     REQUIRED_MARK,
     APIRoute,
+    DependencyPlan,
     FastAPI,
     Model,
     Request,
     RequestValidationError,
     UnreadableBody,
+    building_deferred,
     make_plan,
     make_query_dependency,
     read_json,
@@ -65,22 +69,70 @@ class Failure(Model):
     )
 
 
-class GatedRoute(APIRoute):
-    """A route with exactly one gate in its signature."""
+MakeEndpoint = Callable[[], Callable[..., Any]]
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
-        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)  # a name may hold a line break
-        gates = [dependency.call for dependency in self.dependant.dependencies if isinstance(dependency.call, Gate)]
+
+class GatedRoute:
+    """A route with exactly one gate in its signature.
+
+    The signature is read when the route is used for the first time: a function in the cloud uses a few of its routes
+    before it ends, and reading one takes milliseconds.
+    """
+
+    def __init__(
+        self, path: str, methods: list[str], make_endpoint: MakeEndpoint, creates_tasks: bool, options: dict[str, Any]
+    ) -> None:
+        self.path = path
+        self.methods = set(methods)
+        self.creates_tasks = creates_tasks
+        self.include_in_schema: bool = options.get("include_in_schema", True)
+        self._make_endpoint = make_endpoint
+        self._options = options
+
+    @cached_property
+    def path_regex(self) -> re.Pattern[str]:
+        """The pattern of the path. A name may hold a line break."""
+        return re.compile(compile_path(self.path)[0].pattern, re.DOTALL)
+
+    @property
+    def path_format(self) -> str:
+        """The path as the OpenAPI document has it."""
+        return self._route.path_format
+
+    @cached_property
+    def _route(self) -> APIRoute:
+        """The route as FastAPI reads it. Raise TypeError if the signature does not have exactly one gate."""
+        route = APIRoute(self.path, self._make_endpoint(), methods=list(self.methods), response_model=None)
+        gates = _list_gates(route)
         if len(gates) != 1:
-            raise TypeError(f"{endpoint.__name__} ({path}) must declare exactly one gate, it declares {len(gates)}")
-        self.gate: Gate = gates[0]
-        self._plan = make_plan(self.dependant, self._embed_body_fields)
-        self.creates_tasks = False
+            raise TypeError(f"{route.name} ({self.path}) must declare exactly one gate, it declares {len(gates)}")
+        return route
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The gate."""
+        return _list_gates(self._route)[0]
+
+    @cached_property
+    def _plan(self) -> DependencyPlan:
+        return make_plan(self._route.dependant, self._route._embed_body_fields)
+
+    def prepare(self) -> None:
+        """Read the signature now. Raise TypeError if it has features that are not planned for."""
+        assert self._plan
+
+    def document(self, application: FastAPI, data_model: Any) -> None:
+        """Add the route to an application that writes the OpenAPI document."""
+        options = self._options
+        if "response_class" not in options:
+            options = options | {"responses": _describe_answers(data_model)}
+        application.router.add_api_route(
+            self.path, self._make_endpoint(), methods=list(self.methods), response_model=None, **options
+        )
 
     async def respond(self, request: Request) -> Response:
         """Answer a request. The body is read before the gate is called, and validated after it."""
-        if self.body_field is None:
+        if self._route.body_field is None:
             return await self._run(request)
         if self.gate.level == "anyone":
             return await self._run(request, await read_json(request))
@@ -100,6 +152,10 @@ class GatedRoute(APIRoute):
             return answer
         caller = name_caller(await self.gate(request), await find_client_address(request))
         return await request_keys.answer_once(request, caller, body, lambda: self._plan.run(request, body))
+
+
+def _list_gates(route: APIRoute) -> list[Gate]:
+    return [dependency.call for dependency in route.dependant.dependencies if isinstance(dependency.call, Gate)]
 
 
 def _describe_answers(data_model: Any) -> dict[int | str, dict[str, Any]]:
@@ -123,22 +179,19 @@ class Api:
         self.app = Application(group)
         self.app.set_handler(RequestValidationError, handle_invalid_request)
         self.group = group
-        self._routes: list[tuple[Callable[..., Any], Any, dict[str, Any]]] = []
+        self._routes: list[tuple[GatedRoute, Any]] = []
 
     def build_document(self) -> dict[str, Any]:
         """Build the group's OpenAPI document; `x-gate` names the gate of an operation."""
         documented = FastAPI(title=f"Mangrove {self.group}", version=__version__)
-        documented.router.route_class = GatedRoute
-        for endpoint, data_model, options in self._routes:
-            if "response_class" not in options:
-                options = options | {"responses": _describe_answers(data_model)}
-            documented.router.add_api_route(endpoint=endpoint, **options)
-        document = documented.openapi()
-        for route in self.app.routes:
-            assert isinstance(route, GatedRoute)
+        with building_deferred():
+            for route, data_model in self._routes:
+                route.document(documented, data_model)
+            document = documented.openapi()
+        for route, _ in self._routes:
             if not route.include_in_schema:
                 continue
-            for method in route.methods or ():
+            for method in route.methods:
                 operation = document["paths"][route.path_format][method.lower()]
                 operation["x-gate"] = str(route.gate)
                 if route.creates_tasks:
@@ -164,32 +217,34 @@ class Api:
         An endpoint without an envelope has FastAPI's `response_class` and `responses`. The model of an envelope is made
         only for the document, because making it takes long.
         """
-        all_options = options | {
-            "path": path,
-            "methods": [method],
-            "response_model": None,
-            "tags": [self.group],
-            "operation_id": method.lower() + "".join(letter if letter.isalnum() else "_" for letter in path),
-        }
 
         def register(endpoint: Endpoint) -> Endpoint:
-            route = GatedRoute(endpoint=endpoint, **all_options | {"responses": None})
-            route.creates_tasks = creates_tasks
-            self.app.add(route)
-            self._routes.append((endpoint, data_model, all_options))
+            self._add(method, path, lambda: endpoint, data_model, creates_tasks, options)
             return endpoint
 
         return register
+
+    def _add(
+        self,
+        method: str,
+        path: str,
+        make_endpoint: MakeEndpoint,
+        data_model: Any,
+        creates_tasks: bool = False,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        identity = method.lower() + "".join(letter if letter.isalnum() else "_" for letter in path)
+        all_options = {**options, "tags": [self.group], "operation_id": identity}
+        route = GatedRoute(path, [method], make_endpoint, creates_tasks, all_options)
+        self.app.add(route)
+        self._routes.append((route, data_model))
 
     def read(self, path: str, data_model: Any = None) -> Callable[[Endpoint], Endpoint]:
         """Register an endpoint for POST, and for GET with the fields of its `body` in the query."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            body_model = get_type_hints(endpoint)["body"]
-            query = Annotated[Any, make_query_dependency(body_model)]
-            name = f"{endpoint.__name__.rstrip('_')}_by_query"
             self.post(path, data_model)(endpoint)
-            self.get(path, data_model)(copy_endpoint(endpoint, name, {"body": query}))
+            self._add("GET", path, lambda: _read_body_from_query(endpoint), data_model)
             return endpoint
 
         return register
@@ -202,6 +257,12 @@ class Api:
 
     def put(self, path: str, data_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
         return self.route("PUT", path, data_model, **options)
+
+
+def _read_body_from_query(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the endpoint with the fields of its `body` in the query."""
+    query = Annotated[Any, make_query_dependency(get_type_hints(endpoint)["body"])]
+    return copy_endpoint(endpoint, f"{endpoint.__name__.rstrip('_')}_by_query", {"body": query})
 
 
 async def handle_invalid_request(request: Request, error: Exception) -> Response:

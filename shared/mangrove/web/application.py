@@ -52,13 +52,19 @@ class Route(Protocol):
     """A route as the application knows it."""
 
     path: str
-    path_regex: re.Pattern[str]
+
+    @property
+    def path_regex(self) -> re.Pattern[str]: ...
 
     @property
     def methods(self) -> Set[str] | None: ...
 
     def respond(self, request: Request, /) -> Awaitable[Response]:
         """Answer the request, or raise an exception that has a handler."""
+        ...
+
+    def prepare(self) -> None:
+        """Do now what the first request would have to do."""
         ...
 
 
@@ -126,6 +132,11 @@ class Application:
         by_method = self._exact.setdefault(route.path, {})
         for method in route.methods or ():
             by_method.setdefault(method, route)
+
+    def prepare(self) -> None:
+        """Prepare all routes, for a process that stays. Raise TypeError if one is not declared as it has to be."""
+        for route in self._routes:
+            route.prepare()
 
     def set_handler(self, kind: type[Exception], handle: FailureHandler) -> None:
         """Answer exceptions of this class by `handle`, unless a subclass has its own handler."""

@@ -11,8 +11,8 @@ While a request is answered, this layer takes its place and answers six times th
 - `public_api` serves groups that are open to everyone without an import of FastAPI.
 
 Not public, and used: `request_params_to_args`, `request_body_to_args`, the fields of `Dependant`,
-`ModelField.validate`, `APIRoute.dependant` and `APIRoute._embed_body_fields`. The version is pinned;
-tests/unit/web/test_framework.py tests each by its name.
+`ModelField.validate`, `ModelField._type_adapter`, `APIRoute.dependant` and `APIRoute._embed_body_fields`. The version
+is pinned; tests/unit/web/test_framework.py tests each by its name.
 
 FastAPI builds 60 models of OpenAPI documents when it is imported, a seventh of the import's time, and no request needs
 them. So the base of all pydantic models says `defer_build` during that import. A module that imports FastAPI before
@@ -27,9 +27,11 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import orjson
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -157,6 +159,8 @@ def make_plan(dependant: Dependant, is_embedded: bool) -> DependencyPlan:
         raise TypeError(f"{call}: a form is not planned for")
     if any(dependency.body_params for dependency in dependant.dependencies):
         raise TypeError(f"{call}: the body of a dependency is not planned for")
+    for parameter in dependant.body_params:
+        _build_validator(parameter)
     function = call if hasattr(call, "__code__") else type(call).__call__
     if isgeneratorfunction(function) or isasyncgenfunction(function):
         raise TypeError(f"{call}: a generator is not planned for")
@@ -172,6 +176,19 @@ def make_plan(dependant: Dependant, is_embedded: bool) -> DependencyPlan:
         None if is_embedded or not dependant.body_params else dependant.body_params[0],
         dependant.request_param_name,
     )
+
+
+@contextmanager
+def building_deferred() -> Iterator[None]:
+    """Ignore the warning on the aliases of fields, as FastAPI does where it builds a model that is not deferred."""
+    with catch_warnings():
+        simplefilter("ignore", UnsupportedFieldAttributeWarning)
+        yield
+
+
+def _build_validator(field: Any) -> None:
+    with building_deferred():
+        field._type_adapter.rebuild(force=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +253,12 @@ class Model(BaseModel):
 
 
 class Body(BaseModel):
-    """A JSON body. Unknown keys are ignored, so that a listed record can be sent back; `null` counts as absent."""
+    """A JSON body. Unknown keys are ignored, so that a listed record can be sent back; `null` counts as absent.
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    The validator is built with the first route that uses it.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

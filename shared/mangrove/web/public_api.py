@@ -52,6 +52,9 @@ class PublicRoute:
         self.path_regex = re.compile(pattern.pattern, re.DOTALL)  # a name may hold a line break
         self.respond = endpoint
 
+    def prepare(self) -> None:
+        """Do nothing: the route is ready."""
+
 
 class PublicApi:
     """One endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function.

@@ -34,6 +34,7 @@ from mangrove.web.framework import (
     Body,
     EmptyBody,
     UnreadableBody,
+    make_plan,
     parse_id,
     read_json,
     require_fields,
@@ -102,6 +103,17 @@ def test_fields_of_a_signature_validate_as_the_layer_calls_them() -> None:
     assert request_params_to_args([number], {"number": "x"})[1][0]["loc"] == ("query", "number")
     value, errors = number.validate("7", {}, loc=("body",))
     assert (value, errors) == (7, [])
+
+
+def test_validator_of_a_body_is_built_with_its_plan() -> None:
+    def endpoint(body: PathBody) -> None: ...
+
+    dependant = get_dependant(path="/", call=endpoint)
+    (body,) = dependant.body_params
+    assert not body._type_adapter.pydantic_complete
+    make_plan(dependant, is_embedded=False)
+    assert body._type_adapter.pydantic_complete
+    assert body.validate({"path": "/a"}, {}, loc=("body",)) == (PathBody(path="/a"), [])
 
 
 def test_route_of_fastapi_keeps_its_dependant() -> None:
@@ -182,8 +194,10 @@ def answer_bit_by_bit(who: Anyone) -> Iterator[int]:
      take_response, take_connection, take_body_below, answer_bit_by_bit],
 )  # fmt: skip
 def test_plan_refuses_what_it_does_not_support(endpoint: Callable[..., Any]) -> None:
+    api = Api("example")
+    api.post("/api/example")(endpoint)
     with pytest.raises(TypeError, match="is not planned for"):
-        Api("example").post("/api/example")(endpoint)
+        api.app.prepare()
 
 
 def find_in_thread(request: Request) -> str:
