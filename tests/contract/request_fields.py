@@ -115,6 +115,7 @@ SHARE = {
 LOGIN = {"username", "password", "otp_code"}
 CALLBACK = {"code", "state", "iss", "error"}
 CREDENTIAL = {"id", "rawId", "type", "session", "response.clientDataJSON"}
+AUDIT = {"username", "action", "since", "until", "start"}
 PAGES = {"page", "per_page"}
 UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
 SEARCH_FIELDS = {"keywords", "password", "ext", "since", "until"}
@@ -198,6 +199,8 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/me/app_password/add": {"title"},
         "POST /api/me/sessions/evict": {"session_id"},
         "POST /api/admin/session/evict": {"session_id"},
+        "GET /api/admin/audit/list": AUDIT,
+        "POST /api/admin/audit/list": AUDIT,
         "GET /api/admin/session/list": {"uid"},
         "POST /api/admin/group/create": {"name", "folders[].path"},  # see test_groups
         "POST /api/admin/group/update": {"name", "folders[].path"},

@@ -25,7 +25,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import AccountOwner, Anyone, ClientAddress, PresentCode, Reader, RequestFlavour
-from mangrove.web.sessions import EvictSessionReq, SessionRow, format_sessions, record_session
+from mangrove.web.sessions import EvictSessionReq, SessionRow, format_sessions, record_refusal, record_session
 
 api = Api("auth")
 
@@ -34,7 +34,9 @@ async def _login(request: Request, body: models.LoginReq, static: str, client_ad
     require_fields(username=body.username)
     await configuration.get()
     sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, users.find)
-    return ok({"token": await record_session(request, await passwords.run_in_turn(client_address, sign_in))})
+    async with record_refusal(request, body.username, body.otp_code):
+        token = await passwords.run_in_turn(client_address, sign_in)
+    return ok({"token": await record_session(request, token)})
 
 
 @api.post("/api/auth/login", data_model=models.Token)
@@ -56,7 +58,10 @@ async def login_ldap(who: Anyone, request: Request, body: models.LoginReq, clien
     settings = (await configuration.get()).settings
     if not settings.ldap_login_enabled:
         raise AccessDenied("ldap is not enabled")
-    async with limits().remote_sign_ins.hold(find_client(client_address)):
+    async with (
+        limits().remote_sign_ins.hold(find_client(client_address)),
+        record_refusal(request, body.username, body.otp_code),
+    ):
         token = await asyncio.to_thread(
             directory.login, settings, body.username, body.password, body.otp_code, client_address
         )
@@ -286,7 +291,9 @@ async def finish_passkey_login(
     """Sign in with a passkey, which counts as both factors; returns a token."""
     party, credential = await _find_relying_party(request), body.model_dump(by_alias=True)
     sign_in = partial(passkeys.finish_login, party, session, credential, username, client_address)
-    return ok({"token": await record_session(request, await passwords.run_in_turn(client_address, sign_in))})
+    async with record_refusal(request, username):
+        token = await passwords.run_in_turn(client_address, sign_in)
+    return ok({"token": await record_session(request, token)})
 
 
 @api.get("/api/authn/webauthn_begin_registration", data_model=sign_in_models.PasskeyChallenge)

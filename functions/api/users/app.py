@@ -14,6 +14,7 @@ from mangrove.records.credentials import ssh_keys
 from mangrove.records.users import User
 from mangrove.web import account_models, flavours, models
 from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.audit_models import AuditReq, AuditRows, format_audit_page
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Id, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import Admin, ClientAddress, Page, PresentCode, RequestFlavour
@@ -166,6 +167,12 @@ def delete_token(who: Admin, id: RecordId = "") -> Reply:
     """Delete a token of any user; its sessions end, and its tasks fail."""
     app_passwords.delete(parse_id(id, "id format invalid"))
     return ok()
+
+
+@api.read("/api/admin/audit/list", data_model=AuditRows)
+def list_audit(who: Admin, body: AuditReq) -> Reply:
+    """List sign-ins and changes of accounts, storages, settings, rules and share links, the last first."""
+    return ok(format_audit_page(body.find()))
 
 
 @api.get("/api/admin/group/list", data_model=models.Rows[account_models.GroupRow])

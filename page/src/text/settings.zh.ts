@@ -14,6 +14,7 @@ export const settingLabels: Record<string, string> = {
   audio_autoplay: '自动播放音频',
   audio_cover: '音频封面',
   audio_types: '音频类型',
+  audit_days: '审计保留天数',
   auto_update_index: '自动更新索引',
   compress_task_threads_num: '打包任务线程数',
   copy_task_threads_num: '复制任务线程数',

@@ -101,6 +101,33 @@ class AttestationReq(TypedDict):
     response: NotRequired[AttestationParts]
 
 
+class AuditAction(TypedDict):
+    pass
+
+
+class AuditReq(TypedDict):
+    username: NotRequired[str]
+    action: NotRequired[AuditAction | str]
+    since: NotRequired[str]
+    until: NotRequired[str]
+    start: NotRequired[str]
+    per_page: NotRequired[int]
+
+
+class AuditRow(TypedDict):
+    id: str
+    time: str
+    username: str
+    address: str
+    action: AuditAction
+    target: str
+
+
+class AuditRows(TypedDict):
+    content: list[AuditRow]
+    next: str
+
+
 class BatchAnswer(TypedDict):
     files: list[BatchOutcome]
 

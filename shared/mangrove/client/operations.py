@@ -67,6 +67,10 @@ class Operations:
         """Send a request and return `data` of its answer."""
         raise NotImplementedError
 
+    def admin_audit_list(self, **body: Unpack[models.AuditReq]) -> models.AuditRows:
+        """List sign-ins and changes of accounts, storages, settings, rules and share links, the last first."""
+        return self._call("POST", "/api/admin/audit/list", json=body)
+
     def admin_driver_info(self, *, driver: str) -> models.Template:
         """Return the form of a driver."""
         return self._call("GET", "/api/admin/driver/info", query={"driver": driver})

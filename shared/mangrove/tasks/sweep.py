@@ -1,5 +1,6 @@
 """Remove records and files that are not needed any more: old tasks, staging without a task, indexes without a storage,
-abandoned uploads, old entries of the trash, ended sessions, counters and locks.
+abandoned uploads, old entries of the trash, ended sessions, counters, locks and old
+actions of the audit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
-from mangrove.records import login_challenges, sessions, webdav_locks
+from mangrove.records import audit, login_challenges, sessions, webdav_locks
 from mangrove.records.store import counters
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
@@ -49,6 +50,7 @@ async def sweep() -> None:
     await asyncio.to_thread(login_challenges.sweep)
     await asyncio.to_thread(counters.sweep)
     await asyncio.to_thread(webdav_locks.sweep)
+    await asyncio.to_thread(audit.sweep)
 
 
 def _delete_old_tasks(before: float) -> None:

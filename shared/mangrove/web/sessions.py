@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import Field
 
+from mangrove.core.problems import SecondFactorRequired, Unauthorized
 from mangrove.identity import sessions, tokens
 from mangrove.records.open_sessions import OpenSession
 from mangrove.records.users import User
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 from mangrove.web.address import find_client_address
 from mangrove.web.framework import Body, Model, Request
 from mangrove.web.models import require_in_schema
@@ -42,7 +46,31 @@ async def record_session(request: Request, token: str) -> str:
     """Record the session of a new token, with the device and the address of the client. Return the token."""
     address = await find_client_address(request)
     await asyncio.to_thread(sessions.record, token, request.headers.get("user-agent", ""), address)
+    session = tokens.find_session(token)
+    username = "" if session is None else session.username
+    await asyncio.to_thread(audit.add, username, address, AuditAction.SIGN_IN, _name_way(request))
     return token
+
+
+@asynccontextmanager
+async def record_refusal(request: Request, username: str, otp_code: str = "") -> AsyncIterator[None]:
+    """Record a sign-in that is refused in this context.
+
+    The first step of a sign-in, without a code, and sign-ins during a lockout are not recorded.
+    """
+    try:
+        yield
+    except (Unauthorized, SecondFactorRequired) as problem:
+        if isinstance(problem, SecondFactorRequired) and not otp_code:
+            raise
+        address = await find_client_address(request)
+        await asyncio.to_thread(audit.record_refused_sign_in, username, address, _name_way(request))
+        raise
+
+
+def _name_way(request: Request) -> str:
+    """Return the way of a sign-in, the last part of its path."""
+    return request.url.path.rpartition("/")[2]
 
 
 async def note_use(request: Request, token: str) -> None:

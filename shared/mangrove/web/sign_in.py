@@ -20,7 +20,7 @@ from mangrove.core.limits import limits
 from mangrove.core.problems import AccessDenied, BadRequest
 from mangrove.identity import single_sign_on
 from mangrove.web.address import find_client_address, find_site_address
-from mangrove.web.sessions import record_session
+from mangrove.web.sessions import record_refusal, record_session
 
 COOKIE = "mangrove_sso"
 CALLBACK = "/api/auth/sso_callback"
@@ -79,7 +79,7 @@ async def finish_single_sign_on(request: Request, path: str, **parameters: str) 
     settings = await _require_settings()
     site, source = await find_site_address(request), await find_client_address(request)
     callback = single_sign_on.Callback(browser=_read_cookie(request), redirect_uri=f"{site}{path}", **parameters)
-    async with limits().remote_sign_ins.hold(find_client(source)):
+    async with limits().remote_sign_ins.hold(find_client(source)), record_refusal(request, ""):
         answer = await single_sign_on.finish(settings, callback, source)
     if "token" in answer:
         await record_session(request, answer["token"])

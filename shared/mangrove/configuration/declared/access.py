@@ -17,6 +17,7 @@ from mangrove.configuration.setting import (
     switch,
     text,
 )
+from mangrove.records.audit import MAX_AUDIT_DAYS
 
 PUBLIC, PRIVATE = Flag.PUBLIC, Flag.PRIVATE
 MAX_LINK_HOURS = 876_000  # 100 years
@@ -155,6 +156,14 @@ class Global(SettingGroup):
         minimum=0,
         maximum=MAX_PASSWORD_MINIMUM,
         zh="密码最短长度",
+    )
+    audit_days = number(
+        90,
+        PRIVATE,
+        "Days for which sign-ins and changes by administrators are kept in the audit; 0 records none.",
+        minimum=0,
+        maximum=MAX_AUDIT_DAYS,
+        zh="审计保留天数",
     )
     token = line(
         "",

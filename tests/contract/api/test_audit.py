@@ -1,0 +1,72 @@
+"""The audit over HTTP: what is recorded, who may read it, and its filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import NOT_ADMIN, People, Person, get_data, get_refusal, stranger
+from tests.support.service import Client, Service
+
+
+def list_actions(admin: Client, **filters: Any) -> list[dict[str, Any]]:
+    """Return the actions of all pages, the last first, without their ids and times."""
+    rows: list[dict[str, Any]] = []
+    start = ""
+    while True:
+        page = admin.ok("/api/admin/audit/list", **filters, start=start)
+        rows += page["content"]
+        start = page["next"]
+        if not start:
+            return [{key: row[key] for key in ("username", "action", "target", "address")} for row in rows]
+
+
+def test_sign_in_is_recorded_with_user_address_and_way(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
+    client = stranger(service)
+    get_data(client.post("/api/auth/login", username=person.name, password=person.password))
+    last = list_actions(admin, username=person.name)[0]
+    assert last == {"username": person.name, "action": "sign_in", "target": "login", "address": client.source}
+
+
+def test_refused_sign_in_is_recorded_without_the_name_of_no_user(
+    service: Service, admin: Client, accounts: People
+) -> None:
+    person = accounts.new()
+    client = stranger(service)
+    client.post("/api/auth/login", username=person.name, password="not the password")
+    client.post("/api/auth/login", username="my secret password", password="x")
+    refused = [row for row in list_actions(admin, action="sign_in_refused") if row["address"] == client.source]
+    assert [(row["username"], row["target"]) for row in refused] == [("", "login"), (person.name, "login")]
+
+
+def test_lockout_is_not_recorded(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
+    client = stranger(service)
+    for _ in range(8):
+        client.post("/api/auth/login", username=person.name, password="not the password")
+    assert len(list_actions(admin, username=person.name, action="sign_in_refused")) == 5
+
+
+def test_audit_is_for_administrators(someone: Person) -> None:
+    assert get_refusal(someone.client.post("/api/admin/audit/list")) == NOT_ADMIN
+
+
+def test_audit_of_no_days_records_nothing(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
+    before = list_actions(admin, username=person.name)
+    with fixtures.settings(admin, audit_days="0"):
+        get_data(stranger(service).post("/api/auth/login", username=person.name, password=person.password))
+    assert list_actions(admin, username=person.name) == before
+
+
+def test_audit_is_filtered_by_time(admin: Client) -> None:
+    assert list_actions(admin, until="2020-01-01") == []
+    assert list_actions(admin, since="2020-01-01", action="sign_in")
+    refusal = admin.post("/api/admin/audit/list", since="yesterday")
+    assert get_refusal(refusal)[0] == 400
+
+
+def test_audit_refuses_another_start_and_size(admin: Client) -> None:
+    for wrong in ({"start": "x"}, {"per_page": 0}, {"per_page": 201}, {"action": "nothing"}):
+        assert get_refusal(admin.post("/api/admin/audit/list", **wrong))[0] == 400
