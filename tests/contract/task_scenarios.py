@@ -306,7 +306,12 @@ def sweep(admin: Person) -> None:
     for key in ("young", "old"):
         store.put_object(Bucket=staging, Key=f"{key}/body", Body=b"x")
     s3_backends["123456789012"]["aws"].buckets[staging].keys["old/body"].last_modified -= timedelta(days=2)
-    for table, keys in (("sessions", ["jti"]), ("counters", ["key"]), ("webdav_locks", ["storage", "key"])):
+    for table, keys in (
+        ("sessions", ["jti"]),
+        ("counters", ["key"]),
+        ("webdav_locks", ["storage", "key"]),
+        ("audit", ["month", "key"]),
+    ):
         item = {key: {"S": "old"} for key in keys} | {"expires": {"N": "1"}}
         records.put_item(TableName=f"{lambdas.STACK}-{table}", Item=item)
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})

@@ -19,6 +19,8 @@ from mangrove.identity.single_sign_on import read_link
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.passkeys import passkeys as passkey_records
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 from mangrove.web import account_models, flavours, models, sign_in, sign_in_models
 from mangrove.web.address import find_site_address
 from mangrove.web.api import Api, make_lambda_handler
@@ -101,6 +103,7 @@ def verify(
     require_fields(code=body.code, secret=body.secret)
     session = tokens.read_header(request.headers)
     accounts.set_second_factor(who.user.id, session, body.code, body.secret, present_code, client_address)
+    audit.record(who, AuditAction.SECOND_FACTOR_SET)
     return ok()
 
 
@@ -122,6 +125,7 @@ async def update_me(who: AccountOwner, body: models.UpdateMeReq, client_address:
         await passwords.run_in_turn(client_address, change)
     else:
         await asyncio.to_thread(change)
+    await asyncio.to_thread(audit.record, who, AuditAction.ACCOUNT_UPDATE, body.username)
     return ok()
 
 
@@ -144,6 +148,7 @@ def evict_session(who: AccountOwner, body: EvictSessionReq) -> Reply:
     _require_user(who)
     require_fields(session_id=body.session_id)
     sessions.end_own(who.user, body.session_id)
+    audit.record(who, AuditAction.SESSION_END, who.user.username)
     return ok()
 
 
@@ -151,6 +156,7 @@ def evict_session(who: AccountOwner, body: EvictSessionReq) -> Reply:
 def evict_other_sessions(who: AccountOwner, request: Request) -> Reply:
     """End all sessions of the caller except that of this request."""
     accounts.end_sessions(_require_user(who), tokens.read_header(request.headers))
+    audit.record(who, AuditAction.SESSIONS_END, who.user.username)
     return ok()
 
 
@@ -169,6 +175,7 @@ def add_key(who: AccountOwner, body: models.AddKeyReq) -> Reply:
     if not body.title or not body.key:
         raise BadRequest("request invalid")
     keys.add(owner, body.title, body.key)
+    audit.record(who, AuditAction.SSH_KEY_CREATE, body.title)
     return ok()
 
 
@@ -176,7 +183,9 @@ def add_key(who: AccountOwner, body: models.AddKeyReq) -> Reply:
 def delete_key(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an SSH key of the caller."""
     owner = _require_user(who)
-    keys.delete_own(owner, parse_id(id, "id format invalid"))
+    key_id = parse_id(id, "id format invalid")
+    keys.delete_own(owner, key_id)
+    audit.record(who, AuditAction.SSH_KEY_DELETE, f"#{key_id}")
     return ok()
 
 
@@ -193,6 +202,7 @@ def add_app_password(who: AccountOwner, body: models.AddAppPasswordReq) -> Reply
     owner = _require_user(who)
     require_fields(title=body.title.strip())
     password, text = app_passwords.add(owner, app_passwords.NewToken(body.title))
+    audit.record(who, AuditAction.TOKEN_CREATE, password.title)
     return ok({"id": password.id, "title": password.title, "password": text})
 
 
@@ -200,7 +210,9 @@ def add_app_password(who: AccountOwner, body: models.AddAppPasswordReq) -> Reply
 def delete_app_password(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an application password of the caller; its sessions end."""
     owner = _require_user(who)
-    app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
+    token_id = parse_id(id, "id format invalid")
+    app_passwords.delete_own(owner, token_id)
+    audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
     return ok()
 
 
@@ -320,6 +332,7 @@ async def finish_passkey_registration(
     _require_user(who)
     party, credential = await _find_relying_party(request), body.model_dump(by_alias=True)
     await asyncio.to_thread(passkeys.finish_registration, who.user, party, session, credential, title)
+    await asyncio.to_thread(audit.record, who, AuditAction.PASSKEY_CREATE, title)
     return ok("Registered Successfully")
 
 
@@ -327,6 +340,7 @@ async def finish_passkey_registration(
 def delete_passkey(who: AccountOwner, body: sign_in_models.DeletePasskeyReq) -> Reply:
     """Delete a passkey of the caller."""
     passkeys.delete_own(_require_user(who), body.id)
+    audit.record(who, AuditAction.PASSKEY_DELETE)
     return ok("Deleted Successfully")
 
 
@@ -360,6 +374,7 @@ def create_token(
     _require_user(who)
     require_fields(title=body.title.strip())
     token, text = accounts.create_token(who.user, body.make_token(), present_code, client_address)
+    audit.record(who, AuditAction.TOKEN_CREATE, token.title)
     return ok(account_models.format_token(token) | {"token": text})
 
 
@@ -367,7 +382,9 @@ def create_token(
 def delete_token(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete a token of the caller; its sessions end, and its tasks fail."""
     owner = _require_user(who)
-    app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
+    token_id = parse_id(id, "id format invalid")
+    app_passwords.delete_own(owner, token_id)
+    audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
     return ok()
 
 

@@ -10,6 +10,8 @@ from mangrove.core.problems import ResourceNotFound
 from mangrove.records import metas as records
 from mangrove.records import webdav_locks
 from mangrove.records.metas import PathRule
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -37,7 +39,8 @@ def get(who: Admin, id: Id) -> Reply:
 def create(who: Admin, body: models.MetaReq) -> Reply:
     """Create a rule for a path."""
     require_fields(path=body.path)
-    metas.create(PathRule(**body.model_dump()))
+    rule = metas.create(PathRule(**body.model_dump()))
+    audit.record(who, AuditAction.RULE_CREATE, rule.path)
     return ok()
 
 
@@ -45,14 +48,17 @@ def create(who: Admin, body: models.MetaReq) -> Reply:
 def update(who: Admin, body: models.MetaReq) -> Reply:
     """Replace a rule."""
     require_fields(path=body.path)
-    metas.update(PathRule(**body.model_dump()))
+    rule = metas.update(PathRule(**body.model_dump()))
+    audit.record(who, AuditAction.RULE_UPDATE, rule.path)
     return ok()
 
 
 @api.post("/api/admin/meta/delete")
 def delete(who: Admin, id: Id) -> Reply:
     """Delete a rule."""
+    path = metas.get(id).path
     metas.delete(id)
+    audit.record(who, AuditAction.RULE_DELETE, path)
     return ok()
 
 
@@ -70,6 +76,7 @@ def delete_lock(who: Admin, token: LockToken = "") -> Reply:
     lock = next((lock for lock in webdav_locks.find_all() if lock.token == token), None)
     if lock is None or not webdav_locks.release(lock):
         raise ResourceNotFound("lock not found")
+    audit.record(who, AuditAction.LOCK_DELETE, lock.path)
     return ok()
 
 

@@ -10,8 +10,11 @@ from pydantic import Field
 from mangrove import configuration
 from mangrove.configuration import settings, values
 from mangrove.core.problems import BadRequest
+from mangrove.identity.rights import Caller
 from mangrove.tasks.index import indexing
 from mangrove.tools import registry
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 from mangrove.web import flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -51,6 +54,7 @@ def save(who: Admin, body: Annotated[list[models.SettingReq], Field(max_length=1
     """Change settings: all of them or, if one is refused, none."""
     was_on = configuration.cached().settings.has_search_index
     settings.save({row.key: row.value for row in body})
+    audit.record(who, AuditAction.SETTINGS_SAVE, ", ".join(row.key for row in body))
     if configuration.get_sync().settings.has_search_index != was_on:
         indexing.follow_setting()
     return ok()
@@ -62,6 +66,7 @@ def delete(who: Admin, flavour: RequestFlavour, key: ObsoleteKey = "") -> Reply:
     if not key:
         raise BadRequest("key is required")
     settings.delete(key)
+    audit.record(who, AuditAction.SETTING_DELETE, key)
     return ok(flavours.format_setting_delete(flavour))
 
 
@@ -74,27 +79,30 @@ def default(who: Admin, groups: Groups = "", group: Group = "") -> Reply:
 @api.post("/api/admin/setting/reset_token", data_model=str)
 def reset_token(who: Admin) -> Reply:
     """Replace the permanent token; the old token and all links become invalid."""
-    return ok(settings.reset_token())
+    token = settings.reset_token()
+    audit.record(who, AuditAction.PERMANENT_TOKEN_REPLACE)
+    return ok(token)
 
 
 @api.post("/api/admin/setting/set_aria2", data_model=str)
 async def set_aria2(who: Admin, body: models.Aria2Req) -> Reply:
     """Set the address of aria2, and check it by asking for the version."""
-    version = await _set_up_tool("aria2", {"aria2_uri": body.uri, "aria2_secret": body.secret})
+    version = await _set_up_tool(who, "aria2", {"aria2_uri": body.uri, "aria2_secret": body.secret})
     return ok(f"aria2 version: {version}")
 
 
 @api.post("/api/admin/setting/set_qbit", data_model=str)
 async def set_qbit(who: Admin, body: models.QbitReq) -> Reply:
     """Set the address of qBittorrent, and check it by signing in."""
-    await _set_up_tool("qBittorrent", {"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
+    await _set_up_tool(who, "qBittorrent", {"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
     return ok("ok")
 
 
-async def _set_up_tool(name: str, options: dict[str, str]) -> str:
+async def _set_up_tool(who: Caller, name: str, options: dict[str, str]) -> str:
     """Store a download tool's settings and return its version; the tool is offered if it answered the last call."""
     others = configuration.cached().settings.offline_download_ready - {name}
     await asyncio.to_thread(settings.save, options | {"offline_download_ready": ",".join(sorted(others))})
+    await asyncio.to_thread(audit.record, who, AuditAction.SETTINGS_SAVE, ", ".join(options))
     version = await registry.make_tool(name, (await configuration.get()).settings).get_version()
     await asyncio.to_thread(settings.save, {"offline_download_ready": ",".join(sorted(others | {name}))})
     return version

@@ -42,21 +42,21 @@ def _dump_fields(body: models.StorageReq) -> dict[str, Any]:
 async def create(who: Admin, body: models.StorageReq) -> Reply:
     """Add a storage. If it does not start, it is stored nevertheless and the failure has its id."""
     async with indexing.follow_changes():
-        return ok({"id": await administration.create(_dump_fields(body))})
+        return ok({"id": await administration.create(who, _dump_fields(body))})
 
 
 @api.post("/api/admin/storage/update", data_model=models.Id)
 async def update(who: Admin, body: models.StorageReq) -> Reply:
     """Replace the record of a storage and restart it."""
     async with indexing.follow_changes():
-        return ok({"id": await administration.update(body.id, _dump_fields(body))})
+        return ok({"id": await administration.update(who, body.id, _dump_fields(body))})
 
 
 @api.post("/api/admin/storage/delete")
 async def delete(who: Admin, id: Id) -> Reply:
     """Remove a storage from the tree; its files are not deleted."""
     async with indexing.follow_changes():
-        await administration.delete(id)
+        await administration.delete(who, id)
     return ok()
 
 
@@ -64,7 +64,7 @@ async def delete(who: Admin, id: Id) -> Reply:
 async def enable(who: Admin, id: Id) -> Reply:
     """Start a storage that was disabled."""
     async with indexing.follow_changes():
-        await administration.enable(id)
+        await administration.enable(who, id)
     return ok()
 
 
@@ -72,7 +72,7 @@ async def enable(who: Admin, id: Id) -> Reply:
 async def disable(who: Admin, id: Id) -> Reply:
     """Disable a storage."""
     async with indexing.follow_changes():
-        await administration.disable(id)
+        await administration.disable(who, id)
     return ok()
 
 

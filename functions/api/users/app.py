@@ -7,11 +7,14 @@ from typing import Annotated
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity import accounts, app_passwords, groups, keys, passkeys, sessions, tokens
+from mangrove.identity.rights import Caller
 from mangrove.records import groups as group_records
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.users import User
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 from mangrove.web import account_models, flavours, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.audit_models import AuditReq, AuditRows, format_audit_page
@@ -48,6 +51,7 @@ def create(who: Admin, body: models.UserReq) -> Reply:
     """Create an ordinary user; without a password nobody can sign in as that user."""
     require_fields(username=body.username)
     accounts.create(_make_fields(body), body.password)
+    audit.record(who, AuditAction.USER_CREATE, body.username)
     return ok()
 
 
@@ -56,6 +60,7 @@ def update(who: Admin, body: models.UserReq) -> Reply:
     """Replace the record of a user; an empty password keeps the old one."""
     require_fields(username=body.username)
     accounts.update(body.id, _make_fields(body), body.password)
+    audit.record(who, AuditAction.USER_UPDATE, body.username)
     return ok()
 
 
@@ -65,18 +70,21 @@ def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, 
     session = tokens.read_header(request.headers)
     own_session = session if id == who.user.id and tokens.is_session(session) else ""
     accounts.cancel_second_factor(id, own_session, present_code, client_address)
+    audit.record(who, AuditAction.SECOND_FACTOR_REMOVE, accounts.get(id).username)
     return ok()
 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
     """Delete an ordinary user with their sessions, keys, application passwords and passkeys."""
+    username = accounts.get(id).username
     accounts.delete(id)
     for key in ssh_keys.find_by_user(id):
         keys.delete(key.id)
     for password in app_password_records.find_by_user(id):
         app_passwords.delete(password.id)
     passkeys.delete_all(id)
+    audit.record(who, AuditAction.USER_DELETE, username)
     return ok()
 
 
@@ -114,15 +122,17 @@ def list_sessions(who: Admin, request: Request, uid: SessionsUserId = "") -> Rep
 def evict_session(who: Admin, body: EvictSessionReq) -> Reply:
     """End a session of any user."""
     require_fields(session_id=body.session_id)
-    sessions.end(body.session_id)
+    username = sessions.end(body.session_id)
+    audit.record(who, AuditAction.SESSION_END, username)
     return ok()
 
 
 @api.post("/api/admin/session/evict_all")
 def evict_all_sessions(who: Admin, request: Request, uid: UserId = "") -> Reply:
     """End all sessions of a user, except that of this request."""
-    owner = _parse_user(uid)
-    accounts.end_sessions(owner, tokens.read_header(request.headers) if owner == who.user.id else "")
+    owner = _find_user(uid)
+    accounts.end_sessions(owner.id, tokens.read_header(request.headers) if owner.id == who.user.id else "")
+    audit.record(who, AuditAction.SESSIONS_END, owner.username)
     return ok()
 
 
@@ -137,7 +147,9 @@ def list_keys(who: Admin, flavour: RequestFlavour, uid: UserId = "") -> Reply:
 @api.post("/api/admin/user/sshkey/delete")
 def delete_key(who: Admin, id: RecordId = "") -> Reply:
     """Delete an SSH key of any user."""
-    keys.delete(parse_id(id, "id format invalid"))
+    key_id = parse_id(id, "id format invalid")
+    keys.delete(key_id)
+    audit.record(who, AuditAction.SSH_KEY_DELETE, f"#{key_id}")
     return ok()
 
 
@@ -151,8 +163,14 @@ def list_app_passwords(who: Admin, uid: UserId = "") -> Reply:
 @api.post("/api/admin/user/app_password/delete")
 def delete_app_password(who: Admin, id: RecordId = "") -> Reply:
     """Delete an application password of any user; its sessions end."""
-    app_passwords.delete(parse_id(id, "id format invalid"))
+    _delete_token(who, id)
     return ok()
+
+
+def _delete_token(who: Caller, id: str) -> None:
+    token_id = parse_id(id, "id format invalid")
+    app_passwords.delete(token_id)
+    audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
 
 
 @api.get("/api/admin/user/token/list", data_model=models.Rows[account_models.TokenRow])
@@ -165,7 +183,7 @@ def list_tokens(who: Admin, uid: UserId = "") -> Reply:
 @api.post("/api/admin/user/token/delete")
 def delete_token(who: Admin, id: RecordId = "") -> Reply:
     """Delete a token of any user; its sessions end, and its tasks fail."""
-    app_passwords.delete(parse_id(id, "id format invalid"))
+    _delete_token(who, id)
     return ok()
 
 
@@ -192,20 +210,26 @@ def get_group(who: Admin, id: Id) -> Reply:
 def create_group(who: Admin, body: account_models.GroupReq) -> Reply:
     """Create a group."""
     require_fields(name=body.name)
-    return ok(account_models.format_group(groups.create(body.to_fields())))
+    group = groups.create(body.to_fields())
+    audit.record(who, AuditAction.GROUP_CREATE, group.name)
+    return ok(account_models.format_group(group))
 
 
 @api.post("/api/admin/group/update", data_model=account_models.GroupRow)
 def update_group(who: Admin, body: account_models.GroupReq) -> Reply:
     """Replace the record of a group."""
     require_fields(name=body.name)
-    return ok(account_models.format_group(groups.update(body.id, body.to_fields())))
+    group = groups.update(body.id, body.to_fields())
+    audit.record(who, AuditAction.GROUP_UPDATE, group.name)
+    return ok(account_models.format_group(group))
 
 
 @api.post("/api/admin/group/delete")
 def delete_group(who: Admin, id: Id) -> Reply:
     """Delete a group; rules that name it still do."""
+    name = groups.get(id).name
     groups.delete(id)
+    audit.record(who, AuditAction.GROUP_DELETE, name)
     return ok()
 
 

@@ -27,7 +27,9 @@ from mangrove.protocols.sessions import ProtocolSession, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
 from mangrove.records.credentials import ssh_keys
 from mangrove.tree import access as accesses
+from mangrove.tree import audit
 from mangrove.tree.access import PathAccess
+from mangrove.tree.audit import AuditAction
 from mangrove.tree.mounts import Mount
 
 MAX_POLICY_LENGTH = 2048  # characters of a session's policy: the limit of AWS
@@ -70,6 +72,7 @@ async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
         return _refuse(username, source, "nothing of the tree can be shown")
     if not keys:  # the server checks the client's key after this answer
         session.log_start()
+        await asyncio.to_thread(audit.add, session.username, source, AuditAction.SIGN_IN, SFTP.name)
         if session.credential is not None:
             await asyncio.to_thread(session.credential.note_use)
     return make_answer(os.environ["MANGROVE_TRANSFER_ROLE"], shown) | ({"PublicKeys": keys} if keys else {})

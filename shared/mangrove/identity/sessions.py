@@ -67,12 +67,13 @@ def end_own(user: User, id: str) -> None:
     _end(session)
 
 
-def end(id: str) -> None:
-    """End a session of any user. Raise ResourceNotFound if there is no such session."""
+def end(id: str) -> str:
+    """End a session of any user, and return the user's name. Raise ResourceNotFound if there is no such session."""
     session = open_sessions.find(id)
     if session is None:
         raise ResourceNotFound("session not found")
     _end(session)
+    return session.username
 
 
 def _end(session: OpenSession) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 
 from mangrove import configuration
 from mangrove.configuration import users
-from mangrove.core.problems import AccessDenied, RecordNotFound, Unauthorized
+from mangrove.core.problems import AccessDenied, RecordNotFound, SecondFactorRequired, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
 from mangrove.identity import app_passwords as tokens
@@ -25,7 +25,7 @@ from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.identity.scopes import TokenProtocol
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
-from mangrove.tree import callers
+from mangrove.tree import audit, callers
 
 ENDED = "the session has ended, sign in again"
 
@@ -171,6 +171,15 @@ async def sign_in_with_password(
     Raise Unauthorized, SecondFactorRequired, TooMany during a lockout, or AccessDenied without the right to use the
     protocol.
     """
+    try:
+        return await _sign_in(username, password, access, source, code)
+    except (Unauthorized, SecondFactorRequired) as problem:
+        if code or not isinstance(problem, SecondFactorRequired):
+            await asyncio.to_thread(audit.record_refused_sign_in, username, source, access.name)
+        raise
+
+
+async def _sign_in(username: str, password: str, access: ProtocolAccess, source: str, code: str) -> ProtocolSession:
     await configuration.get()
     find_tokens = partial(users.read_credentials, app_passwords.name)
     check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_tokens)

@@ -15,9 +15,11 @@ from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound, ResourceNotFound
 from mangrove.drivers import registry
+from mangrove.identity.rights import Caller
 from mangrove.records import storages
 from mangrove.records.storages import Storage
-from mangrove.tree import mounts
+from mangrove.tree import audit, mounts
+from mangrove.tree.audit import AuditAction
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.listing import listings
 
@@ -77,7 +79,7 @@ def _complete_addition(fields: dict[str, Any]) -> str:
         return addition  # the reason becomes the status when the driver starts
 
 
-async def create(fields: dict[str, Any]) -> int:
+async def create(caller: Caller, fields: dict[str, Any]) -> int:
     """Create a storage, start it unless it is disabled, and return its id. Raise Problem with `{"id": N}` if it
     does not start.
     """
@@ -92,6 +94,7 @@ async def create(fields: dict[str, Any]) -> int:
         storage = await asyncio.to_thread(lambda: storages.create(**record))
     except Problem as problem:
         raise Problem(f"failed create storage in database: {problem.message}", data={"id": 0}) from None
+    await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_CREATE, storage.mount_path)
     if storage.disabled:
         return storage.id
     status = await mounts.start(storage.id)
@@ -101,7 +104,7 @@ async def create(fields: dict[str, Any]) -> int:
     return storage.id
 
 
-async def update(id: int, fields: dict[str, Any]) -> int:
+async def update(caller: Caller, id: int, fields: dict[str, Any]) -> int:
     """Replace all fields of a storage, restart it, and return its id."""
     old = await _get_record(id, "failed get old storage")
     if old.driver != fields["driver"]:
@@ -113,6 +116,7 @@ async def update(id: int, fields: dict[str, Any]) -> int:
         await asyncio.to_thread(lambda: storages.change(id, **record))
     except Problem as problem:
         raise Problem(f"failed update storage in database: {problem.message}") from None
+    await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_UPDATE, record["mount_path"])
     await _restart(id, fields["disabled"], "failed init storage")
     return id
 
@@ -134,26 +138,31 @@ async def _restart(id: int, disabled: bool, complaint: str) -> None:
         raise Problem(f"{complaint}: {status}")
 
 
-async def delete(id: int) -> None:
+async def delete(caller: Caller, id: int) -> None:
     """Unmount a storage and delete its record; the files stay in the storage."""
-    await _get_record(id, "failed get storage")
+    storage = await _get_record(id, "failed get storage")
     await asyncio.to_thread(storages.delete, id)
+    await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_DELETE, storage.mount_path)
     await _restart(id, True, "")
 
 
-async def enable(id: int) -> None:
+async def enable(caller: Caller, id: int) -> None:
     """Mount a disabled storage again."""
-    if not (await _get_record(id, "failed get storage")).disabled:
+    storage = await _get_record(id, "failed get storage")
+    if not storage.disabled:
         raise Problem("this storage have enabled")
     await asyncio.to_thread(lambda: storages.change(id, disabled=False))
+    await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_ENABLE, storage.mount_path)
     await _restart(id, False, "failed load storage: failed init storage")
 
 
-async def disable(id: int) -> None:
+async def disable(caller: Caller, id: int) -> None:
     """Unmount a storage and keep its record."""
-    if (await _get_record(id, "failed get storage")).disabled:
+    storage = await _get_record(id, "failed get storage")
+    if storage.disabled:
         raise Problem("this storage have disabled")
     await asyncio.to_thread(lambda: storages.change(id, disabled=True, status=mounts.DISABLED))
+    await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_DISABLE, storage.mount_path)
     await _restart(id, True, "")
 
 

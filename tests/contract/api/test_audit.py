@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import NOT_ADMIN, People, Person, get_data, get_refusal, stranger
@@ -70,3 +71,65 @@ def test_audit_is_filtered_by_time(admin: Client) -> None:
 def test_audit_refuses_another_start_and_size(admin: Client) -> None:
     for wrong in ({"start": "x"}, {"per_page": 0}, {"per_page": 201}, {"action": "nothing"}):
         assert get_refusal(admin.post("/api/admin/audit/list", **wrong))[0] == 400
+
+
+def test_changes_of_administrators_are_recorded_with_what_they_changed(
+    service: Service, admin: Client, accounts: People, folder: str
+) -> None:
+    person = accounts.new()
+    admin.ok("/api/admin/group/create", name=f"group of {person.name}")
+    group = next(row for row in admin.get("/api/admin/group/list")["data"]["content"] if person.name in row["name"])
+    admin.ok("/api/admin/group/delete", params={"id": group["id"]})
+    admin.ok("/api/admin/meta/create", path=folder, password="a secret of the rule")
+    rule = next(row for row in admin.get("/api/admin/meta/list")["data"]["content"] if row["path"] == folder)
+    admin.ok("/api/admin/meta/delete", params={"id": rule["id"]})
+    share = admin.ok("/api/share/create", files=[folder], pwd="secret of share")
+    admin.ok("/api/share/delete", params={"id": share["id"]})
+    with fixtures.settings(admin, site_title="audited"):
+        rows = list_actions(admin, username="admin")
+    done = [(row["action"], row["target"]) for row in rows]
+    assert done[:8] == [
+        ("settings_save", "site_title"),
+        ("share_delete", folder),
+        ("share_create", folder),
+        ("rule_delete", folder),
+        ("rule_create", folder),
+        ("group_delete", group["name"]),
+        ("group_create", group["name"]),
+        ("user_create", person.name),
+    ]
+    assert "secret" not in str(rows[:8])
+    assert share["id"] not in str(rows[:8])
+
+
+def test_changes_of_the_own_account_are_recorded(accounts: People, admin: Client) -> None:
+    person = accounts.new()
+    token = get_data(person.client.post("/api/me/token/create", title="laptop", protocols=["api"]))
+    get_data(person.client.post("/api/me/token/delete", params={"id": token["id"]}))
+    get_data(person.client.post("/api/me/update", username=person.name, password="another password"))
+    rows = list_actions(admin, username=person.name)
+    done = [(row["action"], row["target"]) for row in rows if row["action"] != "sign_in"]
+    assert done == [
+        ("account_update", person.name), ("token_delete", f"#{token['id']}"), ("token_create", "laptop"),
+    ]  # fmt: skip
+    assert token["token"] not in str(rows)
+
+
+def test_storage_that_does_not_start_is_recorded_nevertheless(admin: Client) -> None:
+    path = f"/audit-{uuid4().hex}"
+    answer = admin.post(
+        "/api/admin/storage/create", mount_path=path, driver="Local", addition='{"root_folder_path": "/no/such/folder"}'
+    )
+    id = answer["data"]["id"]
+    admin.ok("/api/admin/storage/delete", params={"id": id})
+    done = [(row["action"], row["target"]) for row in list_actions(admin, username="admin")[:2]]
+    assert done == [("storage_delete", path), ("storage_create", path)]
+
+
+def test_refused_sign_in_of_webdav_is_recorded(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new(permission=0xFFFF)
+    client = stranger(service)
+    answer = client.http.request("PROPFIND", "/dav/", auth=(person.name, "not the password"))
+    assert answer.status_code == 401
+    (row,) = list_actions(admin, username=person.name, action="sign_in_refused")
+    assert (row["target"], row["address"]) == ("webdav", client.source)

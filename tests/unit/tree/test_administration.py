@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.core.problems import BadRequest, NotSupported, Problem, RelativePath
 from mangrove.drivers.local.driver import Local
+from mangrove.identity.rights import Caller
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
 from tests.support.platforms import use_cloud
@@ -28,7 +29,7 @@ def fields(root: Path | str, path: str = "/disk", **others: Any) -> dict[str, An
 
 
 def create(tree: TreeEnv, path: str = "/disk", **others: Any) -> int:
-    return tree.run(administration.create(fields(tree.folder, path, **others)))
+    return tree.run(administration.create(Caller(tree.user), fields(tree.folder, path, **others)))
 
 
 def list_names(tree: TreeEnv, path: str) -> list[str]:
@@ -50,24 +51,24 @@ def test_local_storage_in_cloud_is_refused_with_reason(tree: TreeEnv) -> None:
     with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):
         create(tree, "/other")
     with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):
-        tree.run(administration.update(id, fields(tree.folder)))
+        tree.run(administration.update(Caller(tree.user), id, fields(tree.folder)))
     assert [storage.mount_path for storage in storages.all()] == ["/disk"]
     tree.run(administration.load_all())  # as after a backup of one machine was restored there
     assert mounts.NO_DISK in administration.get(id).status
     with pytest.raises(Problem, match="mount a bucket with S3 instead"):
         list_names(tree, "/disk")
-    tree.run(administration.disable(id))
-    tree.run(administration.delete(id))
+    tree.run(administration.disable(Caller(tree.user), id))
+    tree.run(administration.delete(Caller(tree.user), id))
     assert storages.all() == []
 
 
 def test_a_storage_that_does_not_start_keeps_its_record(tree: TreeEnv) -> None:
     with pytest.raises(Problem, match="storage is already created") as failure:
-        tree.run(administration.create(fields(tree.folder / "none")))
+        tree.run(administration.create(Caller(tree.user), fields(tree.folder / "none")))
     stored = administration.get(failure.value.data["id"])
     assert stored.status not in ("", mounts.WORKING)
     create(tree, "/other")
-    tree.run(administration.update(stored.id, fields(tree.folder)))
+    tree.run(administration.update(Caller(tree.user), stored.id, fields(tree.folder)))
     assert administration.get(stored.id).status == mounts.WORKING
 
 
@@ -84,7 +85,7 @@ def test_what_is_no_storage_is_refused_before_it_is_stored(
     tree: TreeEnv, others: dict[str, Any], problem: type[Problem], text: str
 ) -> None:
     with pytest.raises(problem, match=text):
-        tree.run(administration.create(fields(tree.folder) | others))
+        tree.run(administration.create(Caller(tree.user), fields(tree.folder) | others))
     assert storages.all() == []
 
 
@@ -99,32 +100,32 @@ def test_an_update_remounts_and_forgets_the_old_listings(tree: TreeEnv) -> None:
     for name in ("one", "two"):
         (tree.folder / name).mkdir()
         (tree.folder / name / f"file-{name}").write_text("x")
-    id = tree.run(administration.create(fields(tree.folder / "one")))
+    id = tree.run(administration.create(Caller(tree.user), fields(tree.folder / "one")))
     assert list_names(tree, "/disk") == ["file-one"]
-    assert tree.run(administration.update(id, fields(tree.folder / "two"))) == id
+    assert tree.run(administration.update(Caller(tree.user), id, fields(tree.folder / "two"))) == id
     assert list_names(tree, "/disk") == ["file-two"]
     with pytest.raises(Problem, match="driver cannot be changed"):
-        tree.run(administration.update(id, fields(tree.folder, driver="Virtual")))
+        tree.run(administration.update(Caller(tree.user), id, fields(tree.folder, driver="Virtual")))
     with pytest.raises(Problem, match="failed get old storage: record not found"):
-        tree.run(administration.update(id + 1, fields(tree.folder)))
+        tree.run(administration.update(Caller(tree.user), id + 1, fields(tree.folder)))
 
 
 def test_a_storage_is_disabled_enabled_and_deleted(tree: TreeEnv) -> None:
     (tree.folder / "file").write_text("x")
     id = create(tree)
     with pytest.raises(Problem, match="have enabled"):
-        tree.run(administration.enable(id))
-    tree.run(administration.disable(id))
+        tree.run(administration.enable(Caller(tree.user), id))
+    tree.run(administration.disable(Caller(tree.user), id))
     assert (tree.run(mounts.ready()).mounts, administration.get(id).status) == ([], mounts.DISABLED)
     with pytest.raises(Problem, match="have disabled"):
-        tree.run(administration.disable(id))
-    tree.run(administration.enable(id))
+        tree.run(administration.disable(Caller(tree.user), id))
+    tree.run(administration.enable(Caller(tree.user), id))
     assert (list_names(tree, "/disk"), administration.get(id).status) == (["file"], mounts.WORKING)
-    tree.run(administration.delete(id))
+    tree.run(administration.delete(Caller(tree.user), id))
     assert (tree.run(mounts.ready()).mounts, (tree.folder / "file").exists()) == ([], True)
     for verb in (administration.delete, administration.enable, administration.disable):
         with pytest.raises(Problem, match="record not found"):
-            tree.run(verb(id))
+            tree.run(verb(Caller(tree.user), id))
     with pytest.raises(Problem, match="record not found"):
         administration.get(id)
 
@@ -150,7 +151,7 @@ def test_a_page_shows_records_with_their_capacity_where_it_is_wanted(tree: TreeE
 def test_all_storages_are_started_anew(tree: TreeEnv) -> None:
     folder = tree.folder / "late"
     with pytest.raises(Problem):
-        tree.run(administration.create(fields(folder)))
+        tree.run(administration.create(Caller(tree.user), fields(folder)))
     folder.mkdir()
     (folder / "file").write_text("x")
     tree.run(administration.load_all())

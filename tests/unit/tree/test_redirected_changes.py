@@ -13,7 +13,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.identity.rights import Right
+from mangrove.identity.rights import Caller, Right
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
 from mangrove.tree.listing.listing import Listings
@@ -94,7 +94,7 @@ def test_a_remote_that_is_disabled_is_not_served(tree: TreeEnv) -> None:
     tree.mount("/crypt", "Crypt", options=CRYPT)
     assert list_names(tree, "/crypt") == []
     (source,) = [storage.id for storage in storages.all() if storage.mount_path == "/source"]
-    tree.run(administration.disable(source))
+    tree.run(administration.disable(Caller(tree.user), source))
     configuration.get_sync()
     with pytest.raises(StorageProblem, match="failed get storage: storage not found; rawPath: /source"):
         list_names(tree, "/crypt")

@@ -31,6 +31,8 @@ from mangrove.protocols.sftp.files import TreeServer
 from mangrove.protocols.sftp.flow import ANSWER_WINDOW_BYTES, ConnectionFlow
 from mangrove.protocols.sftp.handles import MAX_HANDLES, ConnectionHandles, SftpBudget
 from mangrove.protocols.sftp.protocol import Handler
+from mangrove.tree import audit
+from mangrove.tree.audit import AuditAction
 
 MAX_CONNECTIONS = 256  # of signed-in users
 MAX_CONNECTIONS_PER_SOURCE = 64
@@ -190,6 +192,8 @@ class SftpServer(asyncssh.SSHServer):
         self._connections.add(self._connection, self._session)
         self._handles = ConnectionHandles(self._connections.budget, self._session.user_id)
         self._session.log_start()
+        signed_in = asyncio.to_thread(audit.add, self._session.username, self._source, AuditAction.SIGN_IN, SFTP.name)
+        self._connection.create_task(signed_in, self._connection.logger)
         if self._session.credential is not None:
             work = asyncio.to_thread(self._session.credential.note_use)
             self._connection.create_task(work, self._connection.logger)

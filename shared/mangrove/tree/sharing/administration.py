@@ -18,7 +18,8 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareLink
 from mangrove.records.users import User
-from mangrove.tree import mounts
+from mangrove.tree import audit, mounts
+from mangrove.tree.audit import AuditAction
 from mangrove.tree.callers import make_caller
 from mangrove.tree.rules import get_rules
 from mangrove.tree.sharing.modes import MODES, takes_uploads
@@ -156,6 +157,7 @@ async def create(caller: Caller, id: str, creator: str, fields: ShareFields, vis
     if id:
         _check_id(caller, id)
     link = await asyncio.to_thread(_create, owner, id, record)
+    await asyncio.to_thread(audit.record, caller, AuditAction.SHARE_CREATE, _describe_link(link))
     if visits:
         await asyncio.to_thread(share_links.set_visits, link, visits)
     return ShareEntry(link, owner, visits)
@@ -181,6 +183,7 @@ async def update(
     if new_id and new_id != id:
         _check_id(caller, new_id)
     link = await asyncio.to_thread(_change, id, new_id=new_id or None, owner=owner.id, **record)
+    await asyncio.to_thread(audit.record, caller, AuditAction.SHARE_UPDATE, _describe_link(link))
     if visits is not None:
         await asyncio.to_thread(share_links.set_visits, link, visits)
     return (await asyncio.to_thread(_describe, [link]))[0]
@@ -196,16 +199,24 @@ def _change(id: str, **fields: Any) -> ShareLink:
 def set_disabled(caller: Caller, id: str, disabled: bool) -> None:
     """Disable or enable a share link."""
     if _get_changeable(caller, id).disabled != disabled:
-        _change(id, disabled=disabled)
+        link = _change(id, disabled=disabled)
+        action = AuditAction.SHARE_DISABLE if disabled else AuditAction.SHARE_ENABLE
+        audit.record(caller, action, _describe_link(link))
 
 
 def delete(caller: Caller, id: str) -> None:
     """Delete a share link."""
-    _get_changeable(caller, id)
+    link = _get_changeable(caller, id)
     try:
         share_links.delete(id)
     except RecordNotFound:
         raise ResourceNotFound("sharing not found") from None
+    audit.record(caller, AuditAction.SHARE_DELETE, _describe_link(link))
+
+
+def _describe_link(link: ShareLink) -> str:
+    """Return what an administrator recognises a share link by: the first of its paths. The id opens the link."""
+    return link.files[0] + (f" (+{len(link.files) - 1})" if len(link.files) > 1 else "")
 
 
 def _find_creator(caller: Caller, creator: str) -> User | None:
