@@ -97,7 +97,7 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
         await count("login", method="POST", url="/api/auth/login", json={"username": "admin", "password": PASSWORD})
 
     in_process(tmp_path, work)
-    assert calls["login"] == (4, []), "with the records of the session and of the audit; 5 with the version"
+    assert calls["login"] in ((4, []), (5, [])), "with the version of the configuration every two seconds: 5"
     assert calls["list"] == (0, ["s3:LIST"]), "and one every two seconds, for the version and the session"
     assert calls["get"] == (0, ["s3:LIST"]), "of the names that begin alike: the file and what goes with it"
     assert calls["put"][0] == 0 and len(calls["put"][1]) <= 2, calls["put"]
