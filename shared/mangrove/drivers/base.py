@@ -22,6 +22,7 @@ from mangrove.drivers.values import (
     Entry,
     FolderBatch,
     Link,
+    NewFile,
     PageSource,
     SendableFile,
     SignedRequest,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:  # modules that only handle files need no models of options, w
 
 __all__ = [
     "BLOCK", "ROOT", "Capabilities", "Capacity", "CopyRequest", "Driver", "DriverContext", "DriverProperties",
-    "EntriesPage", "Entry", "FolderBatch", "Link", "PageSource", "Redirects", "Resolver", "SendableFile",
+    "EntriesPage", "Entry", "FolderBatch", "Link", "NewFile", "PageSource", "Redirects", "Resolver", "SendableFile",
     "SharedState", "SignedRequest", "StagedFile", "StoredPart", "StoredVersion", "Upload", "WholeFile",
     "get_sort_key", "list_all", "make_parts_key",
 ]  # fmt: skip
@@ -199,6 +200,10 @@ class Driver(ABC):
         """
         raise NotSupported
 
+    async def write_whole(self, files: Sequence[NewFile]) -> Sequence[Entry | StorageProblem]:
+        """Store many small files in one call, each as `write` does. Return the entry or the problem of each."""
+        raise NotSupported
+
     async def open_staged(self, path: TreePath) -> StagedFile:
         """Open a file without a name for `path`, whose folder exists. `write` commits it, passed as `Upload.staged`.
 
@@ -237,9 +242,7 @@ class Driver(ABC):
     async def stream_part(
         self, path: TreePath, token: str, number: int, offset: int, body: AsyncIterator[bytes]
     ) -> str:
-        """Store a part as `write_part`, block by block as the body arrives, so that it is never in memory as a
-        whole.
-        """
+        """Store a part as `write_part`, block by block as the body arrives: it is never in memory as a whole."""
         raise NotSupported
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:

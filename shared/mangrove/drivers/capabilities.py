@@ -14,6 +14,7 @@ class Capabilities:
     """
 
     write: bool = False
+    write_whole: bool = False
     parts: bool = False  # begin, abort_by_key, write_part, finish, abort
     stream_part: bool = False
     open_staged: bool = False

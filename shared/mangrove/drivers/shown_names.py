@@ -212,7 +212,7 @@ def _make_class(kind: type[Driver]) -> type[ShownNames]:
         "__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config,
         "capabilities": replace(
             kind.capabilities, list_page=False, list_range=False, list_folders=False, read_whole=False, copy_from=False,
-            versions=False,
+            versions=False, write_whole=False,
         ),
     }  # fmt: skip
     return type(f"Shown{kind.__name__}", (ShownNames,), body)

@@ -99,6 +99,14 @@ class Upload:
     """The caller has checked that the name is free and locks it if the storage does not: the driver need not check."""
 
 
+class NewFile(NamedTuple):
+    """A file to store whose bytes are in memory."""
+
+    path: TreePath
+    content: bytes
+    upload: Upload
+
+
 class StagedFile(Protocol):
     """A file of a storage that has no name yet and accepts bytes in any order."""
 

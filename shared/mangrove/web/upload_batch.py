@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from pydantic import Field, ValidationError
 
 from mangrove.configuration.masking import mask_private
-from mangrove.core.chunked import stream
-from mangrove.core.concurrency import gather_bounded
 from mangrove.core.http import guess_mime
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.problems import BadRequest, Problem, TooLarge
@@ -18,14 +15,14 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Caller
 from mangrove.tasks.upload.multipart import name_sender
 from mangrove.tree import access
-from mangrove.tree.operations import uploads
+from mangrove.tree.operations import small_uploads
+from mangrove.tree.operations.small_uploads import SmallUpload
 from mangrove.web.file_models import Password, Path, Text
 from mangrove.web.flavours import ApiFlavour, format_message
 from mangrove.web.framework import Body, Model, Request
 from mangrove.web.incoming import MAX_MILLISECONDS, parse_size, read_body
 
 MAX_FILES_PER_BATCH, MAX_BATCH_BYTES = 100, 4 << 20  # bytes with the manifest
-STORE_CONCURRENCY = 32  # files of a batch, which a storage may flush together
 
 
 class BatchFile(Body):
@@ -59,8 +56,17 @@ async def store_batch(who: Caller, request: Request) -> list[dict[str, Any]]:
     """
     async with limits().chunk_bytes.hold(name_sender(who), MIN_CHUNK_BYTES):
         manifest, contents = await _read(request)
-        pairs = zip(manifest.files, contents, strict=True)
-        return await gather_bounded([partial(_try, who, manifest, *pair) for pair in pairs], STORE_CONCURRENCY)
+        problems: list[Problem | None] = [None] * len(contents)
+        files: dict[int, SmallUpload] = {}
+        for index, (file, content) in enumerate(zip(manifest.files, contents, strict=True)):
+            try:
+                files[index] = await _open(who, manifest, file, content)
+            except Problem as problem:
+                problems[index] = problem
+        stored = await small_uploads.write([*files.values()], overwrite=manifest.overwrite)
+        for index, outcome in zip(files, stored, strict=True):
+            problems[index] = outcome
+        return [_format_outcome(problem) for problem in problems]
 
 
 async def _read(request: Request) -> tuple[Manifest, list[bytes]]:
@@ -92,20 +98,14 @@ def _split(body: bytes, start: int, files: Sequence[BatchFile]) -> list[bytes]:
     return contents
 
 
-async def _try(who: Caller, manifest: Manifest, file: BatchFile, content: bytes) -> dict[str, Any]:
-    try:
-        await _store(who, manifest, file, content)
-    except Problem as problem:
-        return {
-            "code": problem.code,
-            "message": mask_private(format_message(problem, ApiFlavour.NATIVE)),
-            "problem": problem.word,
-        }
-    return {"code": 200, "message": "success", "problem": ""}
-
-
-async def _store(who: Caller, manifest: Manifest, file: BatchFile, content: bytes) -> None:
+async def _open(who: Caller, manifest: Manifest, file: BatchFile, content: bytes) -> SmallUpload:
     target = await access.at(who, file.path, manifest.password)
     upload = Upload(file.size, file.modified / 1000, file.type or guess_mime(file.path))
-    hashes = {"sha256": file.sha256} if file.sha256 else {}
-    await uploads.write(target, stream(content), upload, overwrite=manifest.overwrite, hashes=hashes)
+    return SmallUpload(target, content, upload, {"sha256": file.sha256} if file.sha256 else {})
+
+
+def _format_outcome(problem: Problem | None) -> dict[str, Any]:
+    if problem is None:
+        return {"code": 200, "message": "success", "problem": ""}
+    message = mask_private(format_message(problem, ApiFlavour.NATIVE))
+    return {"code": problem.code, "message": message, "problem": problem.word}

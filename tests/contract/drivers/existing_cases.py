@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, NotSupported
+from mangrove.core.problems import EntryExists, NotSupported, StorageProblem
 from mangrove.drivers import base
-from mangrove.drivers.base import CopyRequest, Upload
+from mangrove.drivers.base import CopyRequest, NewFile, Upload
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
@@ -141,6 +141,26 @@ async def files_of_another_storage_replace_nothing_without_overwrite(driver: Any
         pytest.skip(f"{driver.name} does not copy from itself")
     assert [type(result) for result in results] == [EntryExists, EntryExists, type(None), type(None)]
     assert [await content(driver, path) for path in ("/old", "/new", "/new2")] == [b"old", b"f", b"f"]
+
+
+@needs("write_whole", "write", "makedirs")
+async def small_files_are_stored_together_each_by_itself(driver: Any) -> None:
+    await put(driver, "/old", b"old")
+    await put(driver, "/replaced", b"old")
+    await driver.makedirs(P("/folder"))
+    replacing = upload_of(b"new")
+    uploads = {"/old": only_new(b"new"), "/replaced": replacing, "/folder": replacing, "/folder/new": only_new(b"new")}
+    durable = {f"/folder/{number}": replace(only_new(b"new"), durable=True) for number in range(40)}
+    files = [NewFile(P(path), b"new", upload) for path, upload in (uploads | durable).items()]
+    refused, replaced, blocked, *stored = await driver.write_whole(
+        [*files, files[-1], files[0]._replace(path=P("/no/f"))]
+    )
+    assert [type(problem) for problem in (refused, blocked, stored[-2])] == [EntryExists] * 3
+    assert isinstance(stored[-1], StorageProblem)
+    assert [replaced, *stored[:-2]] == [await driver.stat(P(path)) for path in ("/replaced", "/folder/new", *durable)]
+    assert await names(driver, "/") == ["folder", "old", "replaced"]
+    assert (await content(driver, "/old"), await content(driver, "/replaced")) == (b"old", b"new")
+    assert {await content(driver, path) for path in ("/folder/new", *durable)} == {b"new"}
 
 
 @needs("write")

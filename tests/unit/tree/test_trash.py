@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, StorageFull, Unreachable
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, NameConflict, StorageFull, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
@@ -20,8 +20,9 @@ from mangrove.records import trash
 from mangrove.records.trash import TrashKind
 from mangrove.tree import access, mounts
 from mangrove.tree.listing import entries as listed
-from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations import changes, small_uploads, transfers, uploads
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
+from mangrove.tree.operations.small_uploads import SmallUpload
 from mangrove.tree.trash import entries, restoring
 from mangrove.tree.trash.content import get_path
 from mangrove.tree.trash.entries import TrashItem, TrashQuery
@@ -113,6 +114,21 @@ def test_upload_that_overwrites_keeps_the_replaced_file(tree: TreeEnv) -> None:
     assert (item.entry.kind, item.access.path) == (TrashKind.REPLACED, "/disk/a.txt")
     assert (root / get_path(item.entry).lstrip("/")).read_text() == "a.txt"
     assert restore(tree, item).done == [(item.id, "/disk/a (2).txt")]
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_small_uploads_that_overwrite_keep_the_replaced_files(tree: TreeEnv, overwrite: bool) -> None:
+    root = mount(tree, "a.txt", "b.txt")
+    files = [
+        SmallUpload(tree.access(f"/disk/{name}", Right.WRITE), b"new", Upload(3, time.time()), {})
+        for name in ("a.txt", "b.txt", "c.txt")
+    ]
+    problems = tree.run(small_uploads.write(files, overwrite=overwrite))
+    assert [type(problem) for problem in problems] == [type(None) if overwrite else NameConflict] * 2 + [type(None)]
+    assert (root / "a.txt").read_text() == ("new" if overwrite else "a.txt")
+    assert (root / "c.txt").read_text() == "new"
+    old_texts = {(root / get_path(item.entry).lstrip("/")).read_text() for item in find_items(tree)}
+    assert old_texts == ({"a.txt", "b.txt"} if overwrite else set())
 
 
 def test_upload_that_fails_leaves_the_old_file_and_no_trash(tree: TreeEnv) -> None:

@@ -6,9 +6,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from mangrove.core.descriptors import count_free_for_bulk
 from mangrove.core.metering import get_meter
@@ -16,18 +15,24 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryChanged, NotSupported, StorageProblem
 from mangrove.drivers.base import BLOCK, CopyRequest
-from mangrove.drivers.local import tmpfile
+from mangrove.drivers.local.commits import (
+    DESCRIPTORS_PER_FILE,
+    MAX_BATCH,
+    CompleteFile,
+    Outcome,
+    commit_durably,
+    sync_bytes,
+    try_commit,
+)
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import (
     OpenFolder,
     OpenFolders,
     Root,
-    check_wanted,
     is_same,
     make_problem,
     translate_errors,
 )
-from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.threads import allow_long_wait
 
 FICLONE = 0x40049409  # Linux: share the blocks of another file
@@ -136,8 +141,6 @@ class RangeCopier:
 MAX_PIECE_BYTES = 4 << 20  # that are copied before the progress shows them
 PART = 128 << 20  # bytes that one call copies: the work that a killed worker may have to repeat
 MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
-MAX_BATCH = 512  # files that are copied before the first gets its name, so that they are flushed together
-DESCRIPTORS_PER_FILE = 6  # of a batch: the copy, the folders at both ends; as many again for another thread
 
 
 @contextmanager
@@ -148,17 +151,6 @@ def open_file(root: Root, path: TreePath) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
-    """A complete copy that will be `name` in its open folder. It has no name there yet, or `part`."""
-
-    handle: int
-    folder: OpenFolder
-    name: str
-    part: str
-    overwrite: bool
 
 
 class FileCopier:
@@ -183,8 +175,8 @@ class FileCopier:
                 finally:
                     os.close(handle)
                 if durable:
-                    self._sync_bytes([copied])
-                self._commit(copied)
+                    sync_bytes(self._durability, [copied])
+                copied.commit()
         else:
             raise StorageProblem("cannot copy a device")
         if durable:
@@ -205,58 +197,26 @@ class FileCopier:
     def _copy_batch(
         self, origin: OpenFolders, target: OpenFolders, files: Sequence[CopyRequest]
     ) -> list[StorageProblem | None]:
-        results: list[StorageProblem | None] = [None] * len(files)
-        unsynced: dict[int, CopiedFile] = {}
+        outcomes: dict[int, Outcome] = {}
+        unsynced: dict[int, CompleteFile] = {}
         for index, file in enumerate(files):
             try:
                 copied = self._copy_request(origin, target, file)
+            except OSError as error:
+                outcomes[index] = make_problem(error)
+            except StorageProblem as problem:
+                outcomes[index] = problem
+            else:
                 if file.durable:
                     unsynced[index] = copied
                 else:
-                    self._commit(copied)
-            except OSError as error:
-                results[index] = make_problem(error)
-            except StorageProblem as problem:
-                results[index] = problem
+                    outcomes[index] = try_commit(copied)
         if unsynced:
-            self._commit_durably(files, unsynced, results)
-        return results
+            outcomes |= commit_durably(self._durability, {index: files[index].target for index in unsynced}, unsynced)
+        ordered = (outcomes[index] for index in range(len(files)))
+        return [outcome if isinstance(outcome, StorageProblem) else None for outcome in ordered]
 
-    def _commit_durably(
-        self, files: Sequence[CopyRequest], copies: Mapping[int, CopiedFile], results: list[StorageProblem | None]
-    ) -> None:
-        """Write first all bytes, then all names, then the folders: so few flushes are enough for many files."""
-        try:
-            self._sync_bytes(copies.values())
-        except OSError as error:
-            for index in copies:
-                results[index] = make_problem(error)
-            return
-        named: dict[int, TreePath] = {}  # by the handles of folders, one file in each
-        for index, copied in copies.items():
-            try:
-                self._commit(copied)
-                named[copied.folder.handle] = files[index].target
-            except OSError as error:
-                results[index] = make_problem(error)
-            except StorageProblem as problem:
-                results[index] = problem
-        try:
-            self._durability.sync_names(named.values())
-        except StorageProblem as problem:
-            for index in copies:
-                results[index] = results[index] or problem
-
-    def _sync_bytes(self, copies: Collection[CopiedFile]) -> None:
-        """Make the bytes of copies survive; if that fails, drop all of them."""
-        try:
-            self._durability.sync_files({copied.handle: copied.folder.device for copied in copies})
-        except BaseException:
-            for copied in copies:
-                _drop(copied)
-            raise
-
-    def _copy_request(self, origin: OpenFolders, target: OpenFolders, file: CopyRequest) -> CopiedFile:
+    def _copy_request(self, origin: OpenFolders, target: OpenFolders, file: CopyRequest) -> CompleteFile:
         """Return a copy of the requested file. Raise EntryChanged if it was replaced."""
         handle, status = origin.open_file(file.source)
         try:
@@ -277,23 +237,19 @@ class FileCopier:
 
     def _copy_open_file(
         self, root: Root, source: int, status: os.stat_result, folder: OpenFolder, name: str, overwrite: bool
-    ) -> CopiedFile:
+    ) -> CompleteFile:
         """Copy an open file of `root` with its times. Refuse it if it no longer matches `status` once it is copied."""
         mode = self._root.limit_mode(root.extend_mode(stat.S_IMODE(status.st_mode)))
-        part, handle = "", tmpfile.create_nameless(folder.handle, mode)
-        if handle is None:
-            part = make_part_name()
-            handle = tmpfile.create_named(folder.handle, part, mode)
-        copied = CopiedFile(handle, folder, name, part, overwrite)
+        copied = CompleteFile.create(folder, name, mode, overwrite)
         try:
-            platform().require_space(handle)
-            self._copy_bytes(source, handle, status.st_size, (status.st_dev, folder.device))
+            platform().require_space(copied.handle)
+            self._copy_bytes(source, copied.handle, status.st_size, (status.st_dev, folder.device))
             now = os.fstat(source)
             if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
                 raise EntryChanged("the source changed while it was copied")
-            os.utime(handle, ns=(status.st_atime_ns, status.st_mtime_ns))
+            os.utime(copied.handle, ns=(status.st_atime_ns, status.st_mtime_ns))
         except BaseException:
-            _drop(copied)
+            copied.drop()
             raise
         return copied
 
@@ -304,29 +260,8 @@ class FileCopier:
         if done < size:
             raise EntryChanged("the file became shorter while it was copied")
 
-    def _commit(self, copied: CopiedFile) -> None:
-        """Give a copy its name; without one, remove it."""
-        handle, folder, part = copied.handle, copied.folder.handle, copied.part
-        try:
-            check_wanted()
-            if part:
-                tmpfile.commit(handle, folder, part, copied.name, overwrite=copied.overwrite)
-            else:
-                tmpfile.commit_nameless(handle, folder, copied.name, overwrite=copied.overwrite)
-        except BaseException:
-            _drop(copied)
-            raise
-        os.close(handle)
-
     def copy_range(self, source: Root, path: TreePath, copied: int, offset: int, length: int) -> int:
         """Copy a range of a file of another root to the same offset of an open file. Return the copied bytes."""
         platform().require_space(copied)
         with open_file(source, path) as handle, translate_errors():
             return self.ranges.copy(handle, copied, offset, length)
-
-
-def _drop(copied: CopiedFile) -> None:
-    """Remove a copy that must not stay."""
-    os.close(copied.handle)
-    if copied.part:
-        tmpfile.discard(copied.folder.handle, copied.part)

@@ -14,7 +14,6 @@ from mangrove.core.problems import (
     EntryChanged,
     EntryExists,
     EntryNotFound,
-    NotAFolder,
     NotSupported,
     Problem,
     StorageForbidden,
@@ -31,6 +30,7 @@ from mangrove.drivers.base import (
     DriverProperties,
     Entry,
     FolderBatch,
+    NewFile,
     SendableFile,
     StagedFile,
     Upload,
@@ -43,6 +43,7 @@ from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_vid
 from mangrove.drivers.local.removal import Remover, is_folder
 from mangrove.drivers.local.rooted import FileStat, Root, check_wanted, is_same
 from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
+from mangrove.drivers.local.small_files import SmallFileWriter
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
@@ -57,10 +58,10 @@ class Local(Driver):
     Options = LocalOptions
     config = DriverProperties(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
     capabilities = Capabilities(
-        write=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True, move=True, copy=True,
-        copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True, set_modified=True,
-        sync=True, open_file=True, read_whole=True, make_thumbnail=True, list_folders=True, identify=True,
-        get_space=True, get_change_token=True,
+        write=True, write_whole=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True,
+        move=True, copy=True, copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True,
+        set_modified=True, sync=True, open_file=True, read_whole=True, make_thumbnail=True, list_folders=True,
+        identify=True, get_space=True, get_change_token=True,
     )  # fmt: skip
     options: LocalOptions
 
@@ -74,6 +75,7 @@ class Local(Driver):
         self._is_own = not context.storage_id  # the service uses it for internal files
         self._durability = Durability(self.root)
         self._copier = copy.FileCopier(self.root, self._durability)
+        self._small_files = SmallFileWriter(self.root, self._durability, self._make_exact_entry)
         recycle_bin = "" if options.recycle_bin_path == KEEP_DELETED else options.recycle_bin_path
         self._remover = Remover(self.root, recycle_bin, self._copier.ranges)
         self._thumbnails = ThumbnailMaker(self._threads, options.thumb_concurrency, options.thumb_cache_folder)
@@ -102,8 +104,7 @@ class Local(Driver):
     async def proves_writes(self) -> bool:
         return await self._threads.run(self._is_on_this_machine)
 
-    async def proves_reads(self) -> bool:
-        return await self.proves_writes()
+    proves_reads = proves_writes
 
     def _is_on_this_machine(self) -> bool:
         with self.root.open_folder(ROOT) as handle:
@@ -139,18 +140,7 @@ class Local(Driver):
     def _stat(self, path: TreePath) -> Entry:
         if is_part(path.name):
             raise EntryNotFound
-        try:
-            status = self.root.stat(path)
-        except EntryNotFound:
-            try:
-                with self.root.open_parent(path) as (folder, name):
-                    is_back = quarantine.restore(folder, name)
-            except NotAFolder:
-                raise EntryNotFound from None
-            if not is_back:
-                raise
-            status = self.root.stat(path)
-        return self._make_exact_entry(path, status)
+        return self._make_exact_entry(path, quarantine.stat_or_restore(self.root, path))
 
     def _make_exact_entry(self, path: TreePath, status: os.stat_result) -> Entry:
         entry = self._make_entry(path.name, status, path.parent)
@@ -217,6 +207,9 @@ class Local(Driver):
         finally:
             for handle in handles:
                 handle.close()
+
+    async def write_whole(self, files: Sequence[NewFile]) -> Sequence[Entry | StorageProblem]:
+        return await self._threads.run_to_completion(self._small_files.write, files)
 
     def _create_part(self, path: TreePath, part: str, handles: OpenHandles) -> None:
         """Create the unfinished file of `path`. Its handle is added to `handles`, also if the caller is cancelled."""

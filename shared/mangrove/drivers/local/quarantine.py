@@ -9,9 +9,10 @@ import stat
 import time
 from contextlib import suppress
 
-from mangrove.core.problems import EntryChanged
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFolder
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.rooted import FileStat, check_wanted
+from mangrove.drivers.local.rooted import FileStat, Root, check_wanted
 from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
@@ -72,6 +73,21 @@ def _remove_aside(folder: int, name: str, version: FileStat, remove: Unlink) -> 
 def make_place_name(name: str) -> str:
     """Return the name of the quarantine folder for a file of that name."""
     return PREFIX + hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
+
+
+def stat_or_restore(root: Root, path: TreePath) -> os.stat_result:
+    """Return the status of a path, which may have to be restored first. Raise EntryNotFound."""
+    try:
+        return root.stat(path)
+    except EntryNotFound:
+        try:
+            with root.open_parent(path) as (folder, name):
+                is_back = restore(folder, name)
+        except NotAFolder:
+            raise EntryNotFound from None
+        if not is_back:
+            raise
+        return root.stat(path)
 
 
 def restore(folder: int, name: str) -> bool:

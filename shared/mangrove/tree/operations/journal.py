@@ -74,6 +74,11 @@ class StorageChange:
         (effect,) = self.effects
         effect.entry = entry
 
+    def set_entries(self, entries: Sequence[Entry | None]) -> None:
+        """Record the present entries of a change that only adds files; None for one that has to be looked up."""
+        for effect, entry in zip(self.effects, entries, strict=True):
+            effect.entry = entry
+
     async def begin(self) -> None:
         """Write an intent. Raise a Problem of the records if that fails: then nothing may be changed."""
         scopes = await find_logged_scopes(self._touched)
@@ -153,6 +158,21 @@ def add(storage_path: StoragePath, entry: Entry | None = None) -> StorageChange:
     """Return the change of a new, replaced or removed file or empty folder, in an existing folder."""
     change = StorageChange(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
     change.put(storage_path, entry)
+    return change
+
+
+def add_many(storage_paths: Sequence[StoragePath]) -> StorageChange:
+    """Return the change of new or replaced files in existing folders."""
+    folders = dict.fromkeys(storage_path.parent for storage_path in storage_paths)
+
+    def forget() -> None:
+        for folder in folders:
+            _forget_ancestors(folder)
+            listings().forget(folder.mount.storage.id, folder.path)
+
+    change = StorageChange(forget, [Touched(folder) for folder in folders])
+    for storage_path in storage_paths:
+        change.put(storage_path)
     return change
 
 

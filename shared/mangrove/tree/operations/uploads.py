@@ -13,6 +13,7 @@ from mangrove.core.problems import (
     EntryExists,
     NameConflict,
     NotAFile,
+    Problem,
     StorageProblem,
     UploadRefused,
 )
@@ -50,16 +51,32 @@ async def write(
     upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
     try:
         await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
-    except EntryExists:
-        if may_replace:
-            raise
-        raise NameConflict from None
     except StorageProblem as problem:
-        raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
+        raise explain_failure(problem, access, may_replace) from problem
+
+
+def explain_failure(problem: StorageProblem, access: PathAccess, may_replace: bool) -> Problem:
+    """Return the failure of a driver to store a file in the words of an upload."""
+    if isinstance(problem, EntryExists):
+        return problem if may_replace else NameConflict()
+    return problem.with_prefix(f"failed to store [{access.path.name}]")
 
 
 async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
     """Return the path of an allowed upload. Its folder exists afterwards."""
+    access, storage_path = await allow(access)
+    entry = await find_entry(storage_path)
+    if entry is None:
+        await make_folder(access.parent, storage_path.parent)
+    elif not (overwrite and access.parent.may_replace(access)):
+        raise NameConflict
+    elif entry.is_dir:
+        raise EntryExists
+    return access, storage_path
+
+
+async def allow(access: PathAccess) -> tuple[PathAccess, StoragePath]:
+    """Return the path of an upload. Raise a Problem unless the caller may store a file there."""
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor() or access.path == access.base:
         raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
@@ -70,15 +87,7 @@ async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Stor
     storage_path = await access.locate()
     if not is_writable(storage_path.driver):
         raise StorageProblem("upload not supported")
-    access, storage_path = await choose_path(access, storage_path, is_folder=False)
-    entry = await find_entry(storage_path)
-    if entry is None:
-        await _make_folder(access.parent, storage_path.parent)
-    elif not (overwrite and access.parent.may_replace(access)):
-        raise NameConflict
-    elif entry.is_dir:
-        raise EntryExists
-    return access, storage_path
+    return await choose_path(access, storage_path, is_folder=False)
 
 
 def is_writable(driver: Driver) -> bool:
@@ -86,7 +95,7 @@ def is_writable(driver: Driver) -> bool:
     return driver.capabilities.write and not driver.config.no_upload
 
 
-async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
+async def make_folder(access: PathAccess, storage_path: StoragePath) -> None:
     """Make the folder and its missing parents, if the storage has folders."""
     if storage_path.path == "/":
         return
@@ -124,4 +133,9 @@ async def verify_hashes(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -
         yield chunk
     for kind, digest in digests.items():
         if digest.hexdigest() != hashes[kind].lower():
-            raise BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")
+            raise make_mismatch(kind)
+
+
+def make_mismatch(kind: str) -> BadRequest:
+    """Return the problem of bytes that do not match a hash."""
+    return BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.concurrency import finish_despite_cancel, gather_all
+from mangrove.core.chunked import stream
+from mangrove.core.concurrency import finish_despite_cancel, gather_all, gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     EntryExists,
@@ -24,7 +26,7 @@ from mangrove.core.problems import (
     StorageFull,
     StorageProblem,
 )
-from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
+from mangrove.drivers.base import CopyRequest, Driver, Entry, NewFile, Upload
 from mangrove.drivers.wrapping import WrappingDriver
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
@@ -34,6 +36,7 @@ from mangrove.tree.trash.content import delete, get_folder, get_path, read_optio
 MAX_VERSIONS_PER_FILE = 1000
 MIN_FREED_BYTES = 64 << 20  # freed in the trash of a full storage
 MAX_FREED_ENTRIES = 100
+WRITE_CONCURRENCY = 16  # files of one call
 
 CopyResults = Sequence[StorageProblem | None] | None
 
@@ -158,6 +161,18 @@ class TrashDriver(WrappingDriver):
             return await self.driver.write(path, body, upload)
         async with self.replacing(path) as keep, self._making_room(upload):
             return await self.driver.write(path, _call_at_end(body, keep), upload)
+
+    async def write_whole(self, files: Sequence[NewFile]) -> Sequence[Entry | StorageProblem]:
+        """Store many files in one call, unless one of them may replace a file."""
+        if not any(file.upload.overwrite for file in files):
+            return await self.driver.write_whole(files)
+        return await gather_bounded([partial(self._try_to_write, file) for file in files], WRITE_CONCURRENCY)
+
+    async def _try_to_write(self, file: NewFile) -> Entry | StorageProblem:
+        try:
+            return await self.write(file.path, stream(file.content), file.upload)
+        except StorageProblem as problem:
+            return problem
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
         if not upload.overwrite:

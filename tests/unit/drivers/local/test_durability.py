@@ -15,7 +15,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.drivers import base
-from mangrove.drivers.base import CopyRequest, DriverContext, Upload
+from mangrove.drivers.base import CopyRequest, DriverContext, Entry, NewFile, Upload
 from mangrove.drivers.local import durability
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.durability import Durability
@@ -23,6 +23,7 @@ from mangrove.drivers.local.rooted import Root
 
 P = TreePath
 CONTENT = os.urandom(100_000)
+SMALL_FILES = 20
 DURABLE = Upload(len(CONTENT), 1_700_000_000.0, durable=True)
 
 
@@ -81,7 +82,7 @@ def run(image: Image, source: Path, durable: bool) -> dict[str, bytes]:
         driver, other = (
             Local(Local.Options(root_folder_path=str(root)), DriverContext()) for root in (image.root, source)
         )
-        for folder in ("/a/b/put", "/a/parts", "/copies/one", "/copies/few", "/copies/many"):
+        for folder in ("/a/b/put", "/a/parts", "/copies/one", "/copies/few", "/copies/many", "/small"):
             await driver.makedirs(P(folder))
         await driver.write(P("/a/b/put/f"), body(), upload)
         token = await driver.begin(P("/a/parts/f"), upload, base.make_parts_key())
@@ -97,6 +98,8 @@ def run(image: Image, source: Path, durable: bool) -> dict[str, bytes]:
                 for number in range(count)
             ]  # fmt: skip
             assert await driver.copy_from(other, requests) == [None] * count
+        files = [NewFile(P(f"/small/f{number}"), CONTENT, upload) for number in range(SMALL_FILES)]
+        assert all(isinstance(result, Entry) for result in await driver.write_whole(files))
 
     asyncio.run(go())
     after = image.cut()
@@ -107,6 +110,7 @@ def test_what_is_stored_durably_survives_a_power_cut(image: Image, tmp_path: Pat
     (tmp_path / "source").mkdir()
     expected = {"a/b/put/f", "a/parts/f", "copies/one/f"}
     expected |= {f"copies/few/f{number}" for number in range(3)}
+    expected |= {f"small/f{number}" for number in range(SMALL_FILES)}
     expected |= {f"copies/many/f{number}" for number in range(2 * durability.MIN_FILES_FOR_SYNCFS)}
     assert run(image, tmp_path / "source", True) == dict.fromkeys(expected, CONTENT)
 
