@@ -1,3 +1,4 @@
+import { audit } from './audit.en'
 import { drivers } from './drivers.en'
 import { groups } from './groups.en'
 import { passkeys, sessions, sso, tokens } from './identity.en'
@@ -46,6 +47,7 @@ export const late = {
       tools: 'Tools',
       index: 'Search index',
       backup: 'Backup',
+      audit: 'Audit',
     },
     rules: {
       add: 'New rule',
@@ -138,6 +140,7 @@ export const late = {
       saved: 'User saved',
     },
   },
+  audit,
   overview,
   profile: {
     account: 'Account',

@@ -1,3 +1,4 @@
+import { audit } from './audit.zh'
 import { drivers } from './drivers.zh'
 import { groups } from './groups.zh'
 import { helps } from './help.zh'
@@ -39,6 +40,7 @@ export const late: LateTexts = {
       tools: '工具',
       index: '搜索索引',
       backup: '备份',
+      audit: '审计',
     },
     rules: {
       add: '新建规则',
@@ -129,6 +131,7 @@ export const late: LateTexts = {
       saved: '用户已保存',
     },
   },
+  audit,
   overview,
   profile: {
     account: '账户',

@@ -19,5 +19,6 @@ export const SECTIONS: readonly Section[] = [
   { name: 'settings', load: () => import('./settings/SettingsSection.svelte') },
   { name: 'tools', load: () => import('./tools/ToolsSection.svelte') },
   { name: 'index', load: () => import('./index/IndexSection.svelte') },
+  { name: 'audit', load: () => import('./audit/AuditSection.svelte') },
   { name: 'backup', load: () => import('./backup/BackupSection.svelte') },
 ]
