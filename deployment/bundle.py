@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployment.dataclass_code import store_dataclass_code
 from deployment.descriptions import trim_descriptions
+from deployment.omissions import omit
 from deployment.parameters import find_architecture
 from deployment.roots import write_roots
 
@@ -72,6 +74,7 @@ class Row:
 def trim(folder: Path) -> None:
     """Remove files that no function reads from the libraries in the folder of a layer."""
     trim_descriptions(folder)
+    omit(folder)
     for path in sorted(folder.rglob("*")):
         if not path.exists():
             continue  # in a folder that was removed
@@ -213,6 +216,11 @@ def main(build: Path) -> int:
             print(f"{name}: {failed_libraries}")
         write_roots(build / name / "python")
     folders = sorted(build / name for name in {*layers, *shared})
+    package, *others = (build / name / "python" for name in [*common, *sorted(shared.difference(common))])
+    sources = sorted(path for name in layers for path in (build / name).rglob("*.py"))
+    tables = template["Globals"]["Function"]["Environment"]["Variables"]["MANGROVE_TABLES"]["Fn::Sub"]
+    if reason := store_dataclass_code(package, others, sources, tables):
+        print(reason)
     for folder in folders:
         compile_sources(folder)
     rows = list(judge({folder.name: measure(folder) for folder in folders}, layers))

@@ -4,12 +4,15 @@ import gc
 import os
 import sys
 
+from mangrove.core.compiled_dataclasses import use_compiled_methods
+
 __version__ = "0.4.0"
 
 NEW_OBJECTS = 100_000  # that a function's process makes before it looks for garbage: more than its first request needs
 
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(NEW_OBJECTS)  # else each cold start looks hundreds of times where there is none
+    use_compiled_methods()
 
 # botocore imports pyOpenSSL where it is installed, as it is for passkeys, and does not use it. The import takes 33 ms.
 sys.modules.setdefault("urllib3.contrib.pyopenssl", None)  # type: ignore[arg-type]  # counts as not installed

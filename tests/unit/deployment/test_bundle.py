@@ -183,7 +183,12 @@ def test_the_build_fails_when_something_is_too_large(tmp_path: Path, monkeypatch
 
 
 TEMPLATE = {
-    "Globals": {"Function": {"Layers": [{"Ref": "Shared"}]}},
+    "Globals": {
+        "Function": {
+            "Layers": [{"Ref": "Shared"}],
+            "Environment": {"Variables": {"MANGROVE_TABLES": {"Fn::Sub": "users=${Users}"}}},
+        }
+    },
     "Resources": {
         "Files": {"Type": "AWS::Serverless::Function", "Properties": {}},
         "Shared": {"Type": "AWS::Serverless::LayerVersion", "Properties": {}},

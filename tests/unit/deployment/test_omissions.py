@@ -1,0 +1,117 @@
+"""The libraries of the build answer requests without the modules that it leaves out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from deployment.dataclass_code import FILE, store_dataclass_code
+from deployment.omissions import EMPTY_MODULE, REPLACED, omit
+
+ROOT = Path(__file__).resolve().parents[3]
+ANSWER = """
+import asyncio, sys
+import httpx
+from mangrove.web.api import Api
+from mangrove.web.envelope import ok
+from mangrove.web.framework import Body
+from mangrove.web.gates import Anyone
+
+class Request(Body):
+    number: int = 1
+
+api = Api("example")
+
+@api.read("/api/example")
+async def answer(who: Anyone, body: Request):
+    return ok({"number": body.number})
+
+async def ask():
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api.app), base_url="http://mangrove") as client:
+        first = await client.post("/api/example", json={"number": 2})
+        second = await client.get("/api/example?number=3")
+        third = await client.post("/api/example", json={"number": "x"})
+    return [first.json()["data"], second.json()["data"], third.json()["code"]]
+
+assert asyncio.run(ask()) == [{"number": 2}, {"number": 3}, 400]
+import fastapi.openapi.models
+assert fastapi.openapi.models.__file__.startswith(sys.argv[1])
+assert not [name for name in sys.modules if name.startswith("opentelemetry")]
+"""
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    """A folder with FastAPI and a package that the build removes."""
+    spec = find_spec("fastapi")
+    assert spec is not None and spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, tmp_path / "fastapi")
+    for folder in ("opentelemetry", "opentelemetry_api-1.dist-info"):
+        (tmp_path / folder).mkdir()
+    omit(tmp_path)
+    return tmp_path
+
+
+def run(code: str, layer: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(layer), "MANGROVE_TABLES": "mangrove", "MANGROVE_KEY_FILE": "/dev/null"}
+    environment |= {"AWS_LAMBDA_FUNCTION_NAME": "example", "AWS_REGION": "us-east-1"}
+    command = [sys.executable, "-c", code, str(layer), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_routes_answer_without_the_modules_that_are_left_out(layer: Path) -> None:
+    done = run(ANSWER, layer)
+    assert done.returncode == 0, done.stderr
+
+
+def test_replaced_modules_are_of_the_library_and_removed_packages_are_gone(layer: Path) -> None:
+    assert [(layer / name).read_text() for name in REPLACED] == [EMPTY_MODULE] * len(REPLACED)
+    assert not [path.name for path in layer.iterdir() if path.name.startswith("opentelemetry")]
+
+
+def test_layer_without_the_library_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("VALUE = 1")
+    omit(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["a.py"]
+
+
+USE_STORED_CODE = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import mangrove
+from mangrove.drivers.base import Capacity
+import function
+value = function.Pair(1, "a")
+assert (value, repr(value)) == (function.Pair(1, "a"), "Pair(number=1, name='a')") and value != function.Pair(2, "a")
+for stored in (function.Pair, Capacity):
+    assert stored.__init__.__code__.co_filename == "<dataclass>", stored
+from dataclasses import make_dataclass
+assert make_dataclass("Other", ["text"])("a").text == "a", "another source is compiled"
+"""
+
+
+def test_stored_code_makes_the_same_dataclasses_without_a_compilation(tmp_path: Path) -> None:
+    package, function = tmp_path / "layer", tmp_path / "function.py"
+    shutil.copytree(ROOT / "shared" / "mangrove", package / "mangrove", ignore=shutil.ignore_patterns("__pycache__"))
+    function.write_text(
+        "from dataclasses import dataclass\n\n"
+        "@dataclass(frozen=True, slots=True)\nclass Pair:\n    number: int\n    name: str\n"
+    )
+    libraries = Path(find_spec("fastapi").origin).parents[1]  # type: ignore[union-attr, arg-type]  # it is installed
+    assert store_dataclass_code(package, [libraries], [function], "mangrove") == ""
+    assert (package / FILE).stat().st_size > 10_000
+    done = run(USE_STORED_CODE, package, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_libraries_that_cannot_be_imported_leave_no_file_and_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "mangrove" / "core").mkdir(parents=True)
+    (tmp_path / FILE).write_bytes(b"of the last build")
+    reason = store_dataclass_code(tmp_path, [], [], "mangrove")
+    assert reason.startswith("dataclasses are compiled at each start: ")
+    assert not (tmp_path / FILE).exists()
