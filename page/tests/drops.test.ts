@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { beforeEach, expect, test, vi } from 'vitest'
 import { Batch, Upload } from '../src/state/uploads/upload'
 
@@ -39,6 +40,21 @@ test('a file that is half sent is known after the page is loaded again, and a re
   again.observe(upload)
   expect(again.listUnfinished('/@s/abc')).toEqual([])
   expect(again.listReceipts('/@s/abc').map(({ name }) => name)).toEqual(['a (2).txt'])
+})
+
+test('the page computes a checksum that the service did not', async () => {
+  vi.useRealTimers()
+  const { drops } = await import('../src/state/drops.svelte')
+  const upload = makeUpload()
+  upload.state = 'done'
+  upload.receipt = { name: 'a.txt', size: 10, sha256: '', time: '2026-03-01T00:00:00Z' }
+  drops.observe(upload)
+  expect(drops.isComputing(upload.receipt)).toBe(true)
+  await vi.waitUntil(() => drops.listReceipts('/@s/abc')[0]?.sha256)
+  await vi.waitUntil(() => upload.receipt && !drops.isComputing(upload.receipt))
+  const expected = createHash('sha256').update('x'.repeat(10)).digest('hex')
+  expect(drops.listReceipts('/@s/abc').map(({ sha256 }) => sha256)).toEqual([expected])
+  expect(stored.get('mangrove.drops')).toContain(expected)
 })
 
 test('uploads into the tree and other shares are no part of it', async () => {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Sequence
 from datetime import timedelta
@@ -188,6 +189,7 @@ def pack_for_visitor(admin: Person) -> None:
         assert link["url"].endswith(f"/sd/{id}/?zip={link['task']['id']}&pwd=secret")
         return visitor.raw("downloads/sd_get", {"http": {"path": f"/sd/{id}/"}, "rawQueryString": query})
 
+    refer_to_page(visitor, id)
     waiting = fetch(links[0])
     assert (waiting["statusCode"], waiting["headers"]["retry-after"]) == (404, "5")
     admin.tasks("compress", "cancel", tid=links[1]["task"]["id"])
@@ -202,6 +204,24 @@ def pack_for_visitor(admin: Person) -> None:
         assert {info.filename: info.file_size for info in archive.infolist()} == {
             "large": 2 * len(LARGE), "small": 5, "sub/": 0, "sub/deep/": 0, "sub/deep/x": 1
         }  # fmt: skip
+
+
+def refer_to_page(visitor: Person, id: str) -> None:
+    """The address of a ZIP file that only a task can make, in a mail: it leads to the page that requests one."""
+    for path in (f"{id}/", id):
+        event = {"http": {"path": f"/sd/{path}"}, "rawQueryString": "zip&pwd=secret"}
+        page = visitor.raw("downloads/sd_get", event | {"headers": {"accept": "text/html,*/*"}})
+        text = visitor.raw("downloads/sd_get", event | {"headers": {"accept": "*/*"}})
+        for answer in (page, text):
+            assert (answer["statusCode"], answer["headers"]["cache-control"]) == (413, "no-store")
+            url = re.fullmatch(r'<(https://\S+)>; rel="alternate"; type="text/html"', answer["headers"]["link"])
+            assert url is not None and url[1].rstrip("/").endswith(f"/@s/{id}") and "secret" not in answer["body"]
+            assert url[1] in answer["body"]
+        assert (
+            f'<a href="{url[1]}">' in page["body"]
+            and "default-src 'none'" in page["headers"]["content-security-policy"]
+        )
+        assert text["body"].count("\n") == 1 and text["headers"]["content-type"].startswith("text/plain")
 
 
 def restart_packing(admin: Person, id: str, name: str) -> None:

@@ -173,6 +173,10 @@ ZIP = QueryText(
     "is redirected to the file that the task has made.",
 )
 NAMES = QueryText("names", "An entry of the folder that the ZIP file takes; repeated for several, absent for all.")
+SHARED_RESPONSES: dict[int | str, dict[str, Any]] = FILE_RESPONSES | {
+    413: {"content": PAGE["content"] | {"text/plain": {"schema": {"type": "string"}}}}
+    | {"description": "The ZIP file does not pass through a function: `Link` has the page that requests it"}
+}
 SHARED_FILE: dict[str, Any] = FILE | {
     "path_description": "Id of a share link, and the path of a file in it.",
     "query": (FULL_PATH, PASSWORD, THUMB, ZIP, NAMES),
@@ -189,7 +193,7 @@ async def _authorize_shared(request: Request, right: Right = Right.READ) -> Shar
     return await authorize(path, query.get(PASSWORD.name, ""), await find_client_address(request), right)
 
 
-@api.get("/sd/{path:path}", responses=FILE_RESPONSES, **SHARED_FILE)
+@api.get("/sd/{path:path}", responses=SHARED_RESPONSES, **SHARED_FILE)
 @api.route("HEAD", "/sd/{path:path}", summary="Shared Download Head", **SHARED_FILE)
 async def shared_download(request: Request) -> Response:
     """Return the bytes of a shared file, or a shared folder as a ZIP file with the query `zip`.

@@ -19,7 +19,7 @@ export interface PutOptions {
 export interface Receipt {
   name: string
   size: number // bytes
-  sha256: string
+  sha256: string // '' if the service did not compute it, until the page has
   time: string
 }
 

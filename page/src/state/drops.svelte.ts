@@ -1,5 +1,6 @@
 import { findShareId, makeSharePath } from '../api/sharepaths'
 import type { Receipt } from '../api/upload'
+import { sha256 } from './uploads/sha256'
 import type { Upload } from './uploads/upload'
 
 const KEY = 'mangrove.drops'
@@ -26,6 +27,7 @@ interface Drops {
 class DropHistory {
   #byShare = $state.raw<Record<string, Drops>>(read())
   #saving: ReturnType<typeof setTimeout> | undefined
+  #summed = $state.raw<readonly string[]>([]) // keys of receipts whose checksum is being computed
 
   listReceipts(root: string): readonly Receipt[] {
     return this.#byShare[root]?.receipts ?? []
@@ -71,8 +73,9 @@ class DropHistory {
   observe(upload: Upload): void {
     const share = findShareId(upload.folder)
     if (!share || !upload.file) return
-    const { name, sent, state, receipt } = upload
-    this.#change(makeSharePath(share), ({ receipts, unfinished }) => {
+    const { name, sent, state, receipt, file } = upload
+    const root = makeSharePath(share)
+    this.#change(root, ({ receipts, unfinished }) => {
       const known = unfinished.find((other) => other.name === name)
       const others = unfinished.filter((other) => other !== known)
       const isOver = state !== 'running' && state !== 'queued' && state !== 'failed' // one that failed goes on
@@ -81,6 +84,30 @@ class DropHistory {
         unfinished: isOver || !known ? others : [...others, { ...known, sent }],
       }
     })
+    if (receipt && !receipt.sha256) void this.#addChecksum(root, receipt, file)
+  }
+
+  /** True while the page computes the checksum of a receipt. */
+  isComputing(receipt: Receipt): boolean {
+    return this.#summed.includes(makeKey(receipt))
+  }
+
+  /** Compute what the service did not: it cannot read a very large file within a request. Every part was compared with
+   *  its checksum when it was stored, so the file here is the file there. */
+  async #addChecksum(root: string, receipt: Receipt, file: File): Promise<void> {
+    const key = makeKey(receipt)
+    this.#summed = [...this.#summed, key]
+    try {
+      const sum = await sha256(file)
+      this.#change(root, ({ receipts, unfinished }) => ({
+        receipts: receipts.map((other) => (makeKey(other) === key ? { ...other, sha256: sum } : other)),
+        unfinished,
+      }))
+    } catch {
+      // the file cannot be read any more: its receipt has no checksum
+    } finally {
+      this.#summed = this.#summed.filter((other) => other !== key)
+    }
   }
 
   #change(root: string, change: (drops: Drops) => Drops): void {
@@ -96,6 +123,10 @@ class DropHistory {
     this.#saving = undefined
     sessionStorage.setItem(KEY, JSON.stringify(this.#byShare))
   }
+}
+
+function makeKey({ name, size, time }: Receipt): string {
+  return `${name}/${size}/${time}`
 }
 
 function read(): Record<string, Drops> {

@@ -134,5 +134,6 @@ export const share = {
     refusedSize: (size: string) => `The file is larger than ${size}.`,
     unfinished: 'Not finished',
     withoutChecksum: 'The SHA-256 was not computed.',
+    computingChecksum: 'The SHA-256 is being computed in this tab…',
   },
 }

@@ -121,5 +121,6 @@ export const share: Texts['share'] = {
     refusedSize: (size) => `文件大于 ${size}。`,
     unfinished: '未完成',
     withoutChecksum: '未计算 SHA-256。',
+    computingChecksum: '正在此标签页中计算 SHA-256…',
   },
 }

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from mangrove.configuration.masking import mask_private
 from mangrove.core.http import make_retry_after
@@ -47,6 +47,8 @@ PAGE_HEADERS = {  # a failure page runs no script, and no page may frame it
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+VIEWPORT = '<meta name="viewport" content="width=device-width">'
 
 
 async def handle_problem(request: Request, problem: Exception) -> Response:
@@ -97,8 +99,20 @@ def make_failure_page(
     status = 404 if isinstance(problem, MISSING) else problem.code
     if isinstance(problem, WrongArchivePassword):
         status = 403  # in HTTP its code means success
-    title = f"{status} {HTTPStatus(status).phrase}"
-    message = escape(mask_private(format_message(problem, flavour)))
-    page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{message}</p>"
+    page = _format_page(status, escape(mask_private(format_message(problem, flavour))))
     extra_headers = make_retry_after(problem.retry_after) | dict(headers or {})
     return HTMLResponse("" if is_head else page, status_code=status, headers=PAGE_HEADERS | extra_headers)
+
+
+def _format_page(status: int, message: str, head: str = "") -> str:
+    title = f"{status} {HTTPStatus(status).phrase}"
+    return f"<!doctype html>{head}<title>{title}</title><h1>{title}</h1><hr><p>{message}</p>"
+
+
+def make_referral(request: Request, problem: Problem, url: str) -> Response:
+    """Return the problem, whose message names `url`, with a link to that page: for browsers as a page, else as text."""
+    headers = PAGE_HEADERS | {"link": f'<{url}>; rel="alternate"; type="text/html"', "cache-control": "no-store"}
+    if "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse(f"{problem.message}\n", problem.code, headers)
+    linked = escape(problem.message).replace(escape(url), f'<a href="{escape(url)}">{escape(url)}</a>')
+    return HTMLResponse(_format_page(problem.code, linked, VIEWPORT), problem.code, headers)

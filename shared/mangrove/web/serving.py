@@ -201,6 +201,12 @@ class ClosingStream(StreamingResponse):
                 await close()
 
 
+class AnswerTooLarge(TooLarge):
+    """The body has more bytes than pass through a function."""
+
+    text = "this file is too large to pass through the function"
+
+
 class FileSender(Protocol):
     """The sender of a server that can send files by itself."""
 
@@ -250,8 +256,8 @@ def _answer_head(headers: dict[str, str], size: int | None) -> Response:
 async def _stream_whole(body: AsyncIterator[bytes], headers: dict[str, str], size: int | None) -> Response:
     """Answer with all of `body`, which is closed afterwards.
 
-    If the platform limits the size of an answer, a body of unknown size is collected first. Raise TooLarge over the
-    limit.
+    If the platform limits the size of an answer, a body of unknown size is collected first. Raise AnswerTooLarge
+    over the limit.
     """
     if size is not None:
         return ClosingStream(body, 200, headers | {"content-length": str(size)})
@@ -264,14 +270,14 @@ async def _stream_whole(body: AsyncIterator[bytes], headers: dict[str, str], siz
         async for block in source:
             collected += block
             if len(collected) > limit:
-                raise TooLarge("this file is too large to pass through the function")
+                raise AnswerTooLarge
     return Response(bytes(collected), headers=headers)
 
 
 def _check_answer_size(length: int, request: Request) -> None:
     limit = platform().max_file_bytes
     if limit is not None and request.method == "GET" and length > limit:
-        raise TooLarge("this file is too large to pass through the function and its storage gives no direct link")
+        raise AnswerTooLarge(f"{AnswerTooLarge.text} and its storage gives no direct link")
 
 
 async def _serve_multipart(

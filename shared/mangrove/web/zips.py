@@ -14,6 +14,7 @@ from mangrove.configuration import users
 from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, NotAFolder, ResourceNotFound, Unauthorized
 from mangrove.identity.rights import Right
 from mangrove.records.users import User
@@ -24,13 +25,21 @@ from mangrove.tree import callers
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import links
-from mangrove.tree.operations.packing import find_root
+from mangrove.tree.operations.links import make_file_url
+from mangrove.tree.operations.packing import ListedTooSlowly, find_root
 from mangrove.tree.operations.zip_streams import ZipStream, make_plan
 from mangrove.tree.sharing.downloads import open_shared
+from mangrove.tree.sharing.shared_path import PREFIX
+from mangrove.web.address import find_site_address
 from mangrove.web.downloads import NO_STORE
-from mangrove.web.serving import serve_zip_bytes
+from mangrove.web.failures import make_referral
+from mangrove.web.serving import AnswerTooLarge, serve_zip_bytes
 
 ROOT_NAME = "files"  # of the archive of a root
+NEEDS_TASK = (
+    'this ZIP file is too large for one answer: open {} in a browser and choose "Download all", or request the file '
+    "with POST /api/fs/zip"
+)
 
 
 class ArchiveNotReady(ResourceNotFound):
@@ -98,14 +107,21 @@ async def serve_link(request: Request, raw: str, id: str, signature: str, source
 async def serve_shared(request: Request, raw: str, password: str, source: str, names: Sequence[str]) -> Response:
     """Answer with the archive of a folder of a share link, `<id>[/path]`, or of all that it shares.
 
-    `names`: the entries of the folder that the archive takes, empty for all.
+    `names`: the entries of the folder that the archive takes, empty for all. An archive that only a task can make is
+    refused with the address of the page that requests one: a GET enqueues no task.
     """
 
     async def find_selection() -> PackedSelection:
         await configuration.get()
         return await PackedSelection.make_shared(await open_shared(raw, password, source), names)
 
-    return await serve_selection(request, find_selection, find_client(source))
+    try:
+        return await serve_selection(request, find_selection, find_client(source))
+    except (AnswerTooLarge, ListedTooSlowly):
+        if platform().max_file_bytes is None:
+            raise
+        page_url = make_file_url(await find_site_address(request), "", PREFIX / raw)
+        return make_referral(request, AnswerTooLarge(NEEDS_TASK.format(page_url)), page_url)
 
 
 async def serve_shared_archive(raw: str, password: str, source: str, id: str) -> Response:

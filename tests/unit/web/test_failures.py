@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from starlette.requests import Request
 
 from mangrove.core.problems import AccessDenied, EntryNotFound, Problem, ResourceNotFound, TooMany, WrongArchivePassword
-from mangrove.web.failures import make_failure_page
+from mangrove.web.failures import make_failure_page, make_referral
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,18 @@ def test_page_has_retry_time_if_known() -> None:
 def test_a_message_cannot_become_a_script() -> None:
     text = bytes(make_failure_page(Problem("<script>'&")).body).decode()
     assert "<p>&lt;script&gt;&#x27;&amp;</p>" in text
+
+
+@pytest.mark.parametrize(("accepts", "is_page"), [("text/html,*/*;q=0.8", True), ("*/*", False), ("", False)])
+def test_referral_leads_browsers_and_programs_to_a_page(accepts: str, is_page: bool) -> None:
+    request = Request({"type": "http", "headers": [(b"accept", accepts.encode())]})
+    url = "https://host/@s/a&b"
+    answer = make_referral(request, AccessDenied(f'<no>: open {url} and choose "it"'), url)
+    text = bytes(answer.body).decode()
+    assert (answer.status_code, answer.headers["link"]) == (403, f'<{url}>; rel="alternate"; type="text/html"')
+    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+    if is_page:
+        link = '<a href="https://host/@s/a&amp;b">https://host/@s/a&amp;b</a>'
+        assert text.startswith("<!doctype html>") and f"<p>&lt;no&gt;: open {link} and choose" in text
+    else:
+        assert text == f'<no>: open {url} and choose "it"\n'
