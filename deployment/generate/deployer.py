@@ -9,6 +9,9 @@ from deployment.generate import Files
 from mangrove.standalone import template
 
 FILE = "deployment/deployer-policy.json"
+CLOUDFRONT_KINDS = (
+    "CachePolicy", "Distribution", "KeyGroup", "OriginAccessControl", "PublicKey", "ResponseHeadersPolicy",
+)  # fmt: skip
 STACK = "STACK"  # replaced by the name of the stack before the document is used
 
 
@@ -99,6 +102,18 @@ RIGHTS = (
             "arn:aws:apigateway:*::/apis", "arn:aws:apigateway:*::/apis/*", "arn:aws:apigateway:*::/domainnames",
             "arn:aws:apigateway:*::/domainnames/*", "arn:aws:apigateway:*::/tags/*",
         ),
+    ),
+    DeployerRight(
+        tuple(f"AWS::CloudFront::{kind}" for kind in CLOUDFRONT_KINDS),
+        (
+            *(
+                f"cloudfront:{verb}{kind}"
+                for verb in ("Create", "Delete", "Get", "Update")
+                for kind in CLOUDFRONT_KINDS
+            ),
+            "cloudfront:ListTagsForResource", "cloudfront:TagResource", "cloudfront:UntagResource",
+        ),
+        ("*",),
     ),
     DeployerRight(
         ("AWS::DynamoDB::Table",),

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(not SAM.exists(), reason="`make build` installs what transforms the template"),
 ]
 
-ROUTES, RESOURCES = 250, 450  # AWS takes 300 and 500
+ROUTES, RESOURCES = 250, 480  # AWS takes 300 and 500
 ENVIRONMENT_BYTES = 4096
 ARN_BYTES = 120  # at most, of what is referred to: a name, an address of a secret or of a machine
 NAMES = {
@@ -31,7 +31,9 @@ NAMES = {
     "AWS::SQS::Queue": "QueueName", "AWS::Scheduler::Schedule": "Name", "AWS::SecretsManager::Secret": "Name",
     "AWS::StepFunctions::StateMachine": "StateMachineName",
 }  # fmt: skip
-NAMELESS = {  # these have a name only within another resource, or none at all
+NAMELESS = {  # these have a name only within another resource, in their configuration, or none at all
+    "AWS::CloudFront::CachePolicy", "AWS::CloudFront::Distribution", "AWS::CloudFront::KeyGroup",
+    "AWS::CloudFront::OriginAccessControl", "AWS::CloudFront::PublicKey", "AWS::CloudFront::ResponseHeadersPolicy",
     "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::IAM::Policy",
     "AWS::Lambda::Alias", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Lambda::Url",
     "AWS::Lambda::Version", "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::Transfer::Server",
@@ -114,9 +116,10 @@ def list_statements(stack: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]
     for name, resource in stack["Resources"].items():
         properties = resource.get("Properties", {})
         documents = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
-        documents += [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
+        policies = [policy.get("Fn::If", (None, policy))[1] for policy in properties.get("Policies", ())]
+        documents += [policy["PolicyDocument"] for policy in policies]
         for document in documents:
-            yield from ((name, statement) for statement in document["Statement"])
+            yield from ((name, statement.get("Fn::If", (None, statement))[1]) for statement in document["Statement"])
 
 
 def test_no_role_may_more_than_it_names(stack: dict[str, Any]) -> None:

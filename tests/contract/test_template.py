@@ -318,7 +318,8 @@ def test_buckets_refuse_requests_without_tls() -> None:
     buckets = {name for name, _ in template.iter_resources("AWS::S3::Bucket")}
     assert {policy["Properties"]["Bucket"]["Ref"] for policy in policies.values()} == buckets
     for policy in policies.values():
-        (statement,) = policy["Properties"]["PolicyDocument"]["Statement"]
+        statement, *others = policy["Properties"]["PolicyDocument"]["Statement"]
+        assert len(others) == (policy["Properties"]["Bucket"] == {"Ref": "Files"}), "CloudFront reads the files alone"
         assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "s3:*", "*")
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 

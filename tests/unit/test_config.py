@@ -68,6 +68,20 @@ def test_the_environment_is_read_once_per_process(monkeypatch: pytest.MonkeyPatc
         assert config().tables == "another"
 
 
+@pytest.mark.parametrize(
+    "missing", ["MANGROVE_FILES_BUCKET", "MANGROVE_DOWNLOAD_KEY_ID", "MANGROVE_DOWNLOAD_KEY_SECRET"]
+)
+def test_a_domain_of_downloads_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    names = ("MANGROVE_FILES_BUCKET", "MANGROVE_DOWNLOAD_KEY_ID", "MANGROVE_DOWNLOAD_KEY_SECRET")
+    for name in ("MANGROVE_DOWNLOAD_DOMAIN", *names):
+        monkeypatch.setenv(name, "x")
+    with runtime.use(Runtime()):
+        assert config().download_domain == "x"
+    monkeypatch.setenv(missing, "")
+    with runtime.use(Runtime()), pytest.raises(ValueError, match=f"MANGROVE_DOWNLOAD_DOMAIN needs {missing}$"):
+        config()
+
+
 def test_a_proxy_that_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANGROVE_TRUSTED_PROXIES", "10.0.0.1,proxy.example")
     with pytest.raises(ValueError, match=r"proxy\.example"):

@@ -24,11 +24,12 @@ EMPTIED = ("MANGROVE_STAGING_BUCKET", "MANGROVE_INDEX_BUCKET")  # buckets that a
 
 def handler(event: dict[str, Any], context: Any) -> None:
     """Reports the result to CloudFormation before the function's time is over, so that a deployment never hangs."""
-    reason = _find_failure(event, context)
+    reason, attributes = _work(event, context)
     if reason:
         reason = f"{reason} (log group {context.log_group_name}, request {context.aws_request_id})"
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer |= {"Status": "FAILED" if reason else "SUCCESS", "Reason": reason, "PhysicalResourceId": "mangrove-setup"}
+    answer["Data"] = attributes
     _send(event["ResponseURL"], answer)
 
 
@@ -40,29 +41,33 @@ def _send(address: str, answer: dict[str, Any]) -> None:
         raise OSError(f"CloudFormation's address answers {reply.status}")
 
 
-def _find_failure(event: dict[str, Any], context: Any) -> str:
-    """Do the requested work. Return the reason of its failure for people, "" for a success."""
+def _work(event: dict[str, Any], context: Any) -> tuple[str, dict[str, str]]:
+    """Do the requested work. Return the reason of its failure for people, "" for a success, and the attributes of the
+    resource.
+    """
     worker = ThreadPoolExecutor(1)
     try:
         work = worker.submit(_empty if event["RequestType"] == "Delete" else _run, event)
         if not wait([work], context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS).done:
-            return "the set-up takes longer than its function may run: what it did stays done, deploy or delete again"
-        work.result()
+            return (
+                "the set-up takes longer than its function may run: what it did stays done, deploy or delete again",
+                {},
+            )
+        return "", work.result()
     except Problem as problem:
-        return problem.message[:REASON_LETTERS]
+        return problem.message[:REASON_LETTERS], {}
     except (BotoCoreError, ClientError, ImportError, ValueError) as error:  # a refused call, or an invalid parameter
         log_exception("set-up failed")
-        return f"{type(error).__name__}: {error}"[:REASON_LETTERS]
+        return f"{type(error).__name__}: {error}"[:REASON_LETTERS], {}
     except Exception as error:  # its text may have any content
         log_exception("set-up failed")
-        return f"{type(error).__name__}, see the log"
+        return f"{type(error).__name__}, see the log", {}
     finally:
         worker.shutdown(wait=False, cancel_futures=True)
-    return ""
 
 
-def _run(event: dict[str, Any]) -> None:
-    """Make the missing keys, upgrade the records and make the missing ones.
+def _run(event: dict[str, Any]) -> dict[str, str]:
+    """Make the missing keys, upgrade the records and make the missing ones. Return the attributes of the resource.
 
     The imports read the environment, that is the parameters of the deployment: they are here, so that CloudFormation
     gets the errors.
@@ -79,6 +84,7 @@ def _run(event: dict[str, Any]) -> None:
     known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
     secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
     keys.make_missing_keys(bool(known) or upgrade.has_records())
+    attributes = _make_download_key()
     try:
         version = upgrade.read_version(known)
     except upgrade.NewerSchema as problem:
@@ -86,11 +92,21 @@ def _run(event: dict[str, Any]) -> None:
         # with the same reason, and the alarm on the metric informs the operator.
         log_warning("records are newer than the program", reason=problem.message)
         emit({NEWER_RECORDS: 1})
-        return
+        return attributes
     upgrade.upgrade(version, upgrade.make_steps(upgrade_task))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
     store_visible()
     _protect_tables()
+    return attributes
+
+
+def _make_download_key() -> dict[str, str]:
+    """Return the public key for CloudFront as an attribute; none if the stack has no distribution."""
+    from mangrove.cloud.download_key import make_download_key
+    from mangrove.core.config import config
+
+    secret = config().download_key_secret
+    return {"DownloadPublicKey": make_download_key(secret)} if secret else {}
 
 
 def _protect_tables() -> None:
@@ -108,8 +124,10 @@ def _protect_tables() -> None:
             client.update_table(TableName=table, DeletionProtectionEnabled=is_protected)
 
 
-def _empty(_: dict[str, Any]) -> None:
-    """Delete all objects, with all of their versions, of the buckets that CloudFormation deletes next."""
+def _empty(_: dict[str, Any]) -> dict[str, str]:
+    """Delete all objects, with all of their versions, of the buckets that CloudFormation deletes next. Return nothing
+    that others refer to.
+    """
     store = aws.create_client("s3")
     for variable in EMPTIED:
         bucket = os.environ[variable]
@@ -117,6 +135,7 @@ def _empty(_: dict[str, Any]) -> None:
             versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
             if versions:
                 _delete(store, bucket, [{key: version[key] for key in ("Key", "VersionId")} for version in versions])
+    return {}
 
 
 def _delete(store: Any, bucket: str, objects: list[dict[str, str]]) -> None:

@@ -21,16 +21,17 @@ def make_missing_keys(has_records: bool) -> None:
     client = aws.create_client("secretsmanager")
     settings = config()
     integrity = keyring().get(Key.INTEGRITY).hex()
-    if _read_value(client, settings.integrity_key_secret) != integrity:
+    if read_value(client, settings.integrity_key_secret) != integrity:
         client.put_secret_value(SecretId=settings.integrity_key_secret, SecretString=integrity)
-    if not _read_value(client, settings.token_key_secret):
+    if not read_value(client, settings.token_key_secret):
         master = keyring().get(Key.ENCRYPTION)
         value = derive_key(master, Key.TOKEN.value) if has_records else secrets.token_bytes(KEY_BYTES)
         client.put_secret_value(SecretId=settings.token_key_secret, SecretString=value.hex())
         keyring().put(Key.TOKEN, value)
 
 
-def _read_value(client: Any, name: str) -> str:
+def read_value(client: Any, name: str) -> str:
+    """Return the value of a secret, "" if it has none yet."""
     try:
         return str(client.get_secret_value(SecretId=name)["SecretString"])
     except ClientError as error:

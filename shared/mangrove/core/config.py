@@ -100,6 +100,24 @@ class Config:
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
     proxy_secret: str = _variable("MANGROVE_PROXY_SECRET", "")
     """The text that a trusted proxy sends in a header; "" if its address is enough."""
+    files_bucket: str = _variable("MANGROVE_FILES_BUCKET", "")
+    """The bucket of the deployment for files."""
+    download_domain: str = _variable("MANGROVE_DOWNLOAD_DOMAIN", "")
+    """The domain of CloudFront that serves the objects of this bucket; "" for S3 itself."""
+    download_key_id: str = _variable("MANGROVE_DOWNLOAD_KEY_ID", "")
+    """The id by which CloudFront knows the key that signs links."""
+    download_key_secret: str = _variable("MANGROVE_DOWNLOAD_KEY_SECRET", "")
+    """The secret with this key."""
+
+    def __post_init__(self) -> None:
+        needed = {
+            "MANGROVE_FILES_BUCKET": self.files_bucket,
+            "MANGROVE_DOWNLOAD_KEY_ID": self.download_key_id,
+            "MANGROVE_DOWNLOAD_KEY_SECRET": self.download_key_secret,
+        }
+        missing = [name for name, value in needed.items() if self.download_domain and not value]
+        if missing:
+            raise ValueError(f"MANGROVE_DOWNLOAD_DOMAIN needs {' and '.join(missing)}")
 
     @property
     def platform(self) -> str:

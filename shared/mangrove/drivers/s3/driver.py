@@ -11,7 +11,6 @@ from typing import Any
 from mangrove.core import deadlines
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.http import format_content_disposition
 from mangrove.core.paths import TreePath, is_trash_name
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
@@ -42,10 +41,10 @@ from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.client import S3Client
 from mangrove.drivers.s3.conditions import ConditionSupport
-from mangrove.drivers.s3.direct import remove_bucket, replace_host
-from mangrove.drivers.s3.errors import translate_errors
+from mangrove.drivers.s3.edge import find_signer
+from mangrove.drivers.s3.links import make_link
 from mangrove.drivers.s3.objects import Objects, StreamingUpload, UploadedPart, join_etags, make_entry
-from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.drivers.s3.options import S3Options
 from mangrove.drivers.s3.reading import open_object
 from mangrove.drivers.s3.versions import VersionedBucket
 
@@ -53,7 +52,6 @@ DUMMY_KEY = "mangrovelocal"  # the access key of the standalone records engine; 
 PLACEHOLDER = ".mangrove"
 MAX_OBJECTS_WITHOUT_TASK = 1000  # objects of a folder that are copied or moved without a task
 SERVER_OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
-MAX_LINK_SECONDS = 7 * 24 * 3600  # maximum life of a signature, in seconds
 
 
 class S3(VersionedBucket):
@@ -75,6 +73,7 @@ class S3(VersionedBucket):
         self.call = S3Client(options, f"s3 {context.mount_path}")
         self._conditions = ConditionSupport(self.call, options, self._root)
         self._objects = Objects(self.call, self._conditions)
+        self._edge_signer = find_signer(options)
 
     async def start(self) -> None:
         options = self.options
@@ -381,20 +380,5 @@ class S3(VersionedBucket):
         return True
 
     async def link(self, path: TreePath) -> Link:
-        options = self.options
-        hours = options.sign_url_expire if options.sign_url_expire > 0 else 4
-        seconds = min(hours * 3600, MAX_LINK_SECONDS)
-        name = path.name if options.add_filename_to_disposition else ""
-        query = {
-            "Bucket": options.bucket,
-            "Key": self.get_key(path),
-            "ResponseContentDisposition": format_content_disposition(name),
-        }
-        query |= {"VersionId": self.version_id} if self.version_id else {}
-        sign = partial(self.call.link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
-        with translate_errors():
-            url = await self.call.run(sign)
-        if options.custom_host:
-            url = remove_bucket(url, options.bucket) if options.remove_bucket else url
-            url = replace_host(url, parse_endpoint(options.custom_host) or "", options.enable_custom_host_presign)
-        return Link(url, lifetime=seconds)
+        key = self.get_key(path)
+        return await make_link(self.call, self._edge_signer, self.options, key, path.name, self.version_id)

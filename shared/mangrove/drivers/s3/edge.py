@@ -1,0 +1,66 @@
+"""Links to objects of the deployment's own bucket through CloudFront.
+
+A key of CloudFront signs them, so they do not end with the session of the function's role, as signatures for S3 do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from mangrove.core import aws
+from mangrove.core.config import Config, config
+from mangrove.core.platform import platform
+from mangrove.core.problems import StorageProblem
+from mangrove.drivers.s3.options import S3Options, parse_endpoint
+
+CACHED_PARAMETERS = ("response-content-disposition", "versionId", "x-etag")
+"""Parameters of a link that the cache of CloudFront tells apart. S3 ignores those that begin with `x-`."""
+
+
+class EdgeSigner:
+    """The signer of links at a distribution of CloudFront."""
+
+    def __init__(self, settings: Config) -> None:
+        self._domain = settings.download_domain
+        self._key_id = settings.download_key_id
+        self._secret = settings.download_key_secret
+        self._signer: Any = None
+
+    def sign(self, key: str, query: Mapping[str, str], seconds: int) -> str:
+        """Return the address of an object. The first call reads the key. Raise StorageProblem if there is none."""
+        url = f"https://{self._domain}/{quote(key)}?{urlencode(query, quote_via=quote)}"
+        if self._signer is None:
+            self._signer = self._make_signer()
+        end = datetime.fromtimestamp(int(time.time()) + seconds, UTC)
+        return str(self._signer.generate_presigned_url(url, date_less_than=end))
+
+    def _make_signer(self) -> Any:
+        # imported here: most functions never sign for CloudFront
+        from botocore.signers import CloudFrontSigner
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+        from cryptography.hazmat.primitives.hashes import SHA1
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        text = aws.create_client("secretsmanager").get_secret_value(SecretId=self._secret)["SecretString"]
+        try:
+            key = load_pem_private_key(text.encode(), None)
+        except ValueError:
+            key = None
+        if not isinstance(key, RSAPrivateKey):
+            raise StorageProblem("the secret of MANGROVE_DOWNLOAD_KEY_SECRET has no RSA key; deploy the stack again")
+        # the hash that CloudFront expects unless a link names another one
+        return CloudFrontSigner(self._key_id, lambda message: key.sign(message, PKCS1v15(), SHA1()))  # noqa: S303
+
+
+def find_signer(options: S3Options) -> EdgeSigner | None:
+    """Return the signer of links to a storage; None unless it is the deployment's own bucket, with a distribution."""
+    settings = config()
+    if not settings.download_domain or not platform().has_aws_role:
+        return None
+    is_own = options.bucket == settings.files_bucket and parse_endpoint(options.endpoint) is None
+    return None if not is_own or options.access_key_id or options.custom_host else EdgeSigner(settings)

@@ -1,0 +1,203 @@
+"""Downloads through CloudFront: the functions under Lambda's runtime client, in a stack with `Distribution=on`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mangrove.standalone import template
+from tests.contract.scenarios import Person
+from tests.support import lambdas
+from tests.support.edge import Edge
+from tests.support.policies import FUNCTIONS
+
+DOMAIN, KEY_ID = "d111111abcdef8.cloudfront.net", "K2JCJMDEHXQW5F"
+SIGNING = ("FilesFunction", "DownloadsFunction", "DavFunction")
+HOUR = 3600
+
+
+class Stack:
+    """A deployment with a distribution."""
+
+    def __init__(self, cloud: lambdas.Cloud) -> None:
+        self.cloud = cloud
+        self.store = cloud.client("s3")
+        self.secret = cloud.client("secretsmanager").create_secret(Name="download-key")["ARN"]
+        self._set("SetupFunction", MANGROVE_DOWNLOAD_KEY_SECRET=self.secret)
+        answer = cloud.run_setup()
+        assert answer["Status"] == "SUCCESS", answer
+        self.public_key: str = answer["Data"]["DownloadPublicKey"]
+        for name in SIGNING:
+            self._set(
+                name, MANGROVE_DOWNLOAD_DOMAIN=DOMAIN, MANGROVE_DOWNLOAD_KEY_ID=KEY_ID,
+                MANGROVE_DOWNLOAD_KEY_SECRET=self.secret,
+            )  # fmt: skip
+        self.edge = Edge(DOMAIN, KEY_ID, self.public_key, self.store, cloud.refs["Files"])
+        self.admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+
+    def _set(self, name: str, **variables: str) -> None:
+        function = self.cloud.get_function(name)
+        function.environment = {**function.environment, **variables}
+
+    def put(self, key: str, body: bytes) -> None:
+        """Store an object as another program does."""
+        self.store.put_object(Bucket=self.cloud.refs["Files"], Key=key, Body=body, ContentType="application/x-test")
+
+    def redirect(self, path: str, route: str = "d", **query: str) -> str:
+        """Return the address that a download is redirected to."""
+        sign = self.admin.gets("files/get", path=path)["sign"]
+        text = "&".join(f"{name}={value}" for name, value in ({"sign": sign} | query).items())
+        event = {"http": {"path": f"/{route}{path}"}, "rawQueryString": text, "headers": {"range": ""}}
+        answer = self.admin.raw(f"downloads/{route}_get", event)
+        assert answer["statusCode"] == 302, answer
+        return str(answer["headers"]["location"])
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with lambdas.deploy() as cloud:
+        yield Stack(cloud)
+
+
+def test_downloads_lead_to_the_edge(stack: Stack) -> None:
+    path, body = "/files/a b+é%20?.bin", bytes(range(256))
+    stack.put(path.removeprefix("/files/"), body)
+    raw_url = stack.admin.gets("files/get", path=path)["raw_url"]
+    link = stack.admin.gets("files/link", path=path)["url"]
+    for url in (raw_url, link):
+        content, headers = stack.edge.fetch(url)
+        assert (content, headers) == (body, {"content-disposition": "attachment", "content-type": "application/x-test"})
+        assert 4 * HOUR - 60 < stack.edge.verify(url) <= 4 * HOUR
+        assert stack.edge.fetch(url, "bytes=10-19")[0] == body[10:20]
+    stack.put("plain.bin", body)
+    assert stack.edge.fetch(stack.redirect("/files/plain.bin"))[0] == body
+
+
+def test_replaced_file_has_another_place_in_the_cache(stack: Stack) -> None:
+    stack.put("replaced.bin", b"old")
+    old = stack.redirect("/files/replaced.bin")
+    assert stack.edge.fetch(old)[0] == b"old"
+    stack.put("replaced.bin", b"new")
+    assert stack.edge.fetch(stack.redirect("/files/replaced.bin"))[0] == b"new"
+    assert stack.edge.fetch(old)[0] == b"old", "from the cache"
+
+
+def test_version_of_a_file_is_read_at_the_edge(stack: Stack) -> None:
+    bucket = stack.cloud.refs["Files"]
+    stack.store.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    stack.put("kept.bin", b"first")
+    (version,) = stack.store.list_object_versions(Bucket=bucket, Prefix="kept.bin")["Versions"]
+    stack.put("kept.bin", b"second")
+    url = stack.redirect("/files/kept.bin", version=version["VersionId"])
+    assert f"versionId={version['VersionId']}" in url
+    assert stack.edge.fetch(url)[0] == b"first"
+    assert stack.edge.fetch(stack.redirect("/files/kept.bin"))[0] == b"second"
+
+
+def test_webdav_redirects_to_the_edge(stack: Stack) -> None:
+    (storage,) = stack.admin.gets("storages/list")["content"]
+    stack.admin.gets("storages/update", **storage | {"webdav_policy": "302_redirect"})
+    stack.put("dav.bin", b"dav")
+    basic = base64.b64encode(f"admin:{lambdas.ADMIN_PASSWORD}".encode()).decode()
+    event = {"http": {"path": "/dav/files/dav.bin"}, "headers": {"authorization": f"Basic {basic}"}}
+    answer = stack.admin.raw("dav/entry", event)
+    assert answer["statusCode"] == 302
+    assert stack.edge.fetch(answer["headers"]["location"])[0] == b"dav"
+
+
+def test_staged_file_is_read_from_its_bucket(stack: Stack) -> None:
+    stack.put("large.txt", b"x" * 5_000_000)
+    assert stack.cloud.refs["Staging"] in stack.redirect("/files/large.txt", "p")
+
+
+def list_conditional(name: str) -> list[dict[str, Any]]:
+    """Return the statements that a function has with a distribution alone."""
+    policies = [policy["Fn::If"] for policy in FUNCTIONS[name]["Policies"] if "Fn::If" in policy]
+    assert all(without == {"Ref": "AWS::NoValue"} for _, _, without in policies)
+    return [
+        statement
+        for condition, policy, _ in policies
+        if condition == "HasDistribution"
+        for statement in policy["Statement"]
+    ]
+
+
+def test_only_functions_that_sign_read_the_key(stack: Stack) -> None:
+    granted = {
+        (name, action)
+        for name in FUNCTIONS
+        for statement in list_conditional(name)
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        if statement["Resource"] == {"Ref": "DownloadKey"}
+    }
+    used = {
+        (name, action)
+        for name in FUNCTIONS
+        for action, place in stack.cloud.get_function(name).used
+        if place == stack.secret
+    }
+    assert granted == used
+    assert {name for name, _ in used} == {*SIGNING, "SetupFunction"}
+    for name, function in FUNCTIONS.items():
+        variables = function.get("Environment", {}).get("Variables", {})
+        assert ("MANGROVE_DOWNLOAD_DOMAIN" in variables) is (name in SIGNING)
+        assert ("MANGROVE_DOWNLOAD_KEY_SECRET" in variables) is (name in {*SIGNING, "SetupFunction"})
+
+
+def test_set_up_keeps_the_key(stack: Stack) -> None:
+    assert stack.cloud.run_setup()["Data"] == {"DownloadPublicKey": stack.public_key}
+
+
+def test_secret_without_a_key_is_named(stack: Stack) -> None:
+    client = stack.cloud.client("secretsmanager")
+    value = client.get_secret_value(SecretId=stack.secret)["SecretString"]
+    client.put_secret_value(SecretId=stack.secret, SecretString="something else")
+    try:
+        answer = stack.cloud.run_setup()
+        assert answer["Status"] == "FAILED"
+        assert "the secret of MANGROVE_DOWNLOAD_KEY_SECRET has no private key in PEM" in answer["Reason"]
+        downloads = stack.cloud.get_function("DownloadsFunction")
+        downloads.close()  # another process reads the secret again
+        stack.put("named.bin", b"x")
+        sign = stack.admin.gets("files/get", path="/files/named.bin")["sign"]
+        event = {"http": {"path": "/d/files/named.bin"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
+        refused = stack.admin.raw("downloads/d_get", event)
+        assert refused["statusCode"] == 500
+        assert "the secret of MANGROVE_DOWNLOAD_KEY_SECRET has no RSA key" in refused["body"]
+    finally:
+        client.put_secret_value(SecretId=stack.secret, SecretString=value)
+
+
+def test_bucket_is_read_by_the_distribution_alone() -> None:
+    resources = template.load_template()["Resources"]
+    _, choice = resources["FilesPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    condition, statement, without = choice["Fn::If"]
+    assert (condition, without) == ("HasDistribution", {"Ref": "AWS::NoValue"})
+    arn = "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${Downloads}"
+    assert statement == {
+        "Effect": "Allow", "Principal": {"Service": "cloudfront.amazonaws.com"},
+        "Action": ["s3:GetObject", "s3:GetObjectVersion"], "Resource": {"Fn::Sub": "${Files.Arn}/*"},
+        "Condition": {"StringEquals": {"aws:SourceArn": {"Fn::Sub": arn}}},
+    }  # fmt: skip
+    settings = resources["DownloadAccess"]["Properties"]["OriginAccessControlConfig"]
+    assert (settings["SigningBehavior"], settings["OriginAccessControlOriginType"]) == ("always", "s3")
+
+
+def test_distribution_is_optional_and_takes_signed_links_alone() -> None:
+    loaded = template.load_template()
+    assert loaded["Parameters"]["Distribution"]["Default"] == "off"
+    own = {name: body for name, body in loaded["Resources"].items() if body["Type"].startswith("AWS::CloudFront::")}
+    assert {body["Condition"] for body in [*own.values(), loaded["Resources"]["DownloadKey"]]} == {"HasDistribution"}
+    behavior = own["Downloads"]["Properties"]["DistributionConfig"]["DefaultCacheBehavior"]
+    assert behavior["TrustedKeyGroups"] == [{"Ref": "DownloadKeyGroup"}]
+    assert own["DownloadKeyGroup"]["Properties"]["KeyGroupConfig"]["Items"] == [{"Ref": "DownloadPublicKey"}]
+    key = own["DownloadPublicKey"]["Properties"]["PublicKeyConfig"]["EncodedKey"]
+    assert key == {"Fn::GetAtt": "Setup.DownloadPublicKey"}
+    assert loaded["Resources"]["Setup"]["Properties"]["Distribution"] == {"Ref": "Distribution"}
+    for body in own.values():
+        (settings,) = body["Properties"].values()
+        name = settings.get("Name") or settings["Comment"]
+        assert "${AWS::StackName}" in name["Fn::Sub"] and "${AWS::Region}" in name["Fn::Sub"]
