@@ -3,7 +3,7 @@ import { readReceipt } from '../src/api/upload'
 import { crc32 } from '../src/state/uploads/crc32'
 import { addNumber } from '../src/state/uploads/names'
 import { listMissing } from '../src/state/uploads/parts'
-import { findFault } from '../src/state/uploads/send'
+import { countBatch, findFault } from '../src/state/uploads/send'
 import { Speed } from '../src/state/uploads/speed'
 import { sort, summarize } from '../src/state/uploads/summary'
 import { Batch, Upload, type UploadState } from '../src/state/uploads/upload'
@@ -86,4 +86,14 @@ test('a receipt is read from the line of the service', () => {
     time: '2026-11-24T20:51:12Z',
   })
   expect(readReceipt('<!doctype html>')).toBe(null)
+})
+
+test('many small files are one request of the size that the service takes', () => {
+  const batch = new Batch('/f')
+  const makeMany = (count: number, size: number) =>
+    Array.from({ length: count }, (_, index) => new Upload(batch, '/f', `${index}`, new File(['x'.repeat(size)], 'a')))
+  const small = makeMany(150, 10)
+  expect(countBatch(small)).toBe(100)
+  expect(countBatch(small.slice(0, 10))).toBe(1)
+  expect(countBatch(makeMany(50, 100_000))).toBe(20)
 })

@@ -53,8 +53,8 @@ export async function send(
 }
 
 const MAX_BATCHED_BYTES = 256 * 1024 // of a file that is sent with others
-const MAX_BATCH_BYTES = 2 ** 20
-const MAX_BATCH_FILES = 50
+const MAX_BATCH_BYTES = 2 * 2 ** 20
+const MAX_BATCH_FILES = 100 // the service takes no more
 const MIN_BATCH_FILES = 20 // fewer are sent one by one
 
 /** The number of uploads at the head of a queue that go in one request: 1 unless many small ones have the same conditions. */
@@ -84,9 +84,7 @@ export async function sendBatch(
   signal: AbortSignal,
   onprogress: (part: number) => void,
 ): Promise<unknown[]> {
-  const read = (await Promise.allSettled(uploads.map(readFile))).map((result) =>
-    result.status === 'fulfilled' ? { file: result.value, thrown: null } : { file: null, thrown: result.reason },
-  )
+  const read = await readFiles(uploads)
   signal.throwIfAborted()
   const files = read.flatMap(({ file }) => file ?? [])
   const [first] = uploads
@@ -101,10 +99,33 @@ export async function sendBatch(
   return read.map(({ file, thrown }) => (file ? (problems.shift() ?? null) : thrown))
 }
 
-async function readFile({ file, path }: Upload): Promise<BatchFile> {
-  if (!file) throw new Error(`${path} is a folder`)
-  const bytes = await file.arrayBuffer()
-  return { path, file, bytes, sha256: await hashBytes(bytes) }
+type ReadFile = { file: BatchFile; thrown: null } | { file: null; thrown: unknown }
+
+async function readFiles(uploads: readonly Upload[]): Promise<ReadFile[]> {
+  const contents = await readTogether(uploads)
+  return Promise.all(uploads.map((upload, index) => readFile(upload, contents?.[index])))
+}
+
+/** The bytes of files, read in one request to the browser; null if one of them is not as it was. */
+async function readTogether(uploads: readonly Upload[]): Promise<ArrayBuffer[] | null> {
+  const size = uploads.reduce((sum, upload) => sum + upload.size, 0)
+  const all = await new Blob(uploads.flatMap(({ file }) => file ?? [])).arrayBuffer().catch(() => null)
+  if (all?.byteLength !== size) return null
+  let end = 0
+  return uploads.map((upload) => {
+    end += upload.size
+    return all.slice(end - upload.size, end)
+  })
+}
+
+async function readFile({ file, path }: Upload, known: ArrayBuffer | undefined): Promise<ReadFile> {
+  try {
+    if (!file) throw new Error(`${path} is a folder`)
+    const bytes = known ?? (await file.arrayBuffer())
+    return { file: { path, file, bytes, sha256: await hashBytes(bytes) }, thrown: null }
+  } catch (thrown) {
+    return { file: null, thrown }
+  }
 }
 
 /** Bytes of a part as the site wants it. */

@@ -27,6 +27,7 @@ export class Upload {
   fault: Fault | null = null
   choice: Choice | null = null
   storedAs: string // the name, unless both are kept
+  readonly size: number // bytes; the browser asks the disk each time that `File.size` is read
   task = '' // the id of the task that stores it, while it is storing
   receipt: Receipt | null = null // of the service, for what was sent to a share
   controller: AbortController | null = null // while it is running
@@ -39,14 +40,11 @@ export class Upload {
     readonly file: File | null,
   ) {
     this.storedAs = name
+    this.size = file?.size ?? 0
   }
 
   get path(): string {
     return join(this.folder, this.storedAs)
-  }
-
-  get size(): number {
-    return this.file?.size ?? 0
   }
 }
 
