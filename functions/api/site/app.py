@@ -17,7 +17,6 @@ from mangrove.web.envelope import Reply, ok
 from mangrove.web.lambda_handler import make_lambda_handler
 from mangrove.web.page import show
 from mangrove.web.public_api import PublicApi
-from mangrove.web.serving import serve_image
 
 NO_PAGE: dict[int | str, dict[str, Any]] = {404: {"description": "There is no page, or it has no such file"}}
 
@@ -96,6 +95,8 @@ async def favicon(request: Request) -> Response:
     address = (await configuration.get()).settings.favicon
     if not address.startswith("data:"):
         return RedirectResponse(address, 302)
+    from mangrove.web.serving import serve_image  # which imports the reading of files
+
     return serve_image(*_parse_data_url(address))  # no browser follows a redirect to a data URL
 
 

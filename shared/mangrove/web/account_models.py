@@ -18,8 +18,8 @@ from mangrove.identity.groups import (
 from mangrove.identity.scopes import TokenMode
 from mangrove.records.credentials import AppPassword
 from mangrove.records.groups import Group
-from mangrove.web.framework import Body, Model
-from mangrove.web.models import AddedTime, LastUsedTime, NewTitle, Number, RecordId, Title, require_in_schema
+from mangrove.web.framework import Body, Model, require_in_schema
+from mangrove.web.models import AddedTime, LastUsedTime, NewTitle, Number, RecordId, Title
 
 Folder = Annotated[str, Field(description="The root of the token, a folder below the user's base path.")]
 Mode = Annotated[str, Field(description="`read`, `write` or `both`.")]

@@ -21,7 +21,7 @@ from mangrove.core.http import make_retry_after
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.core.runtime import CacheKind
-from mangrove.tree.listing.rows import PendingRows
+from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.web.flavours import ApiFlavour
 
 MIN_COMPRESSED_BYTES = 1024  # a shorter answer is sent as it is

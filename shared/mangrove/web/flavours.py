@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from html import unescape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, NotMounted, Problem
-from mangrove.records.credentials import AppPassword, SshKey
-from mangrove.records.passkeys import Passkey
-from mangrove.records.tasks.model import Task, TaskView
-from mangrove.records.users import User
-from mangrove.records.webdav_locks import Lock
-from mangrove.tasks.core.model import State
-from mangrove.tree.operations.uploads import FileInPath, FormNotMounted
+from mangrove.tree.operations.upload_problems import FileInPath, FormNotMounted
+
+if TYPE_CHECKING:  # each function imports this module, and few of them have all of these records
+    from mangrove.records.credentials import AppPassword, SshKey
+    from mangrove.records.passkeys import Passkey
+    from mangrove.records.tasks.model import Task, TaskView
+    from mangrove.records.users import User
+    from mangrove.records.webdav_locks import Lock
 
 _TAG = re.compile(r"<[^>]*>")
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered as existing clients expect
@@ -131,6 +132,8 @@ def format_remaining(tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, An
 
 def format_task(view: TaskView, flavour: ApiFlavour) -> dict[str, Any]:
     """Return a task's record. For existing clients its state is a number, otherwise a word, and there are details."""
+    from mangrove.tasks.core.model import State  # see above
+
     row = view.to_wire()
     if flavour is ApiFlavour.OPENLIST:
         return row

@@ -301,6 +301,11 @@ def require_in_query(description: str, kind: str = "string") -> Any:
     return Query(description=description, json_schema_extra={REQUIRED_MARK: True, "type": kind})
 
 
+def require_in_schema(*required: str) -> ConfigDict:
+    """Mark fields as required in the OpenAPI document whose absence the handler refuses with its own message."""
+    return ConfigDict(json_schema_extra={"required": list(required)})
+
+
 RecordId = Annotated[str, require_in_query("Id of the record.", "integer")]
 
 

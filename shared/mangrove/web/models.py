@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
 from mangrove.web.file_models import Ignored, MountDetails
-from mangrove.web.framework import Body, Model
+from mangrove.web.framework import Body, Model, require_in_schema
 
 Row = TypeVar("Row")
 Text = Annotated[str, Field(max_length=4096)]
@@ -24,11 +24,6 @@ NewTitle = Annotated[Title, Field(max_length=255)]
 def _parse_flag(value: Any) -> Any:
     """Accept a flag as a text: the documented interface has `enable_sign` as a string in bodies."""
     return {"true": True, "false": False, "": False}.get(value, value) if isinstance(value, str) else value
-
-
-def require_in_schema(*required: str) -> ConfigDict:
-    """Mark fields as required in the OpenAPI document whose absence the handler refuses with its own message."""
-    return ConfigDict(json_schema_extra={"required": list(required)})
 
 
 Flag = Annotated[bool, BeforeValidator(_parse_flag, json_schema_input_type=bool | str)]

@@ -17,8 +17,7 @@ from mangrove.records.users import User
 from mangrove.tree import audit
 from mangrove.tree.audit import AuditAction
 from mangrove.web.address import find_client_address
-from mangrove.web.framework import Body, Model, Request
-from mangrove.web.models import require_in_schema
+from mangrove.web.framework import Body, Model, Request, require_in_schema
 
 ACTIVE, INACTIVE = 0, 1
 

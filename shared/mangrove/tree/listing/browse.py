@@ -33,7 +33,8 @@ from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, l
 from mangrove.tree.listing.lookups import look_up, look_up_with_related
 from mangrove.tree.listing.orders import SortOrder, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
-from mangrove.tree.listing.rows import MountFolders, PendingRows, encode_rows, join_rows
+from mangrove.tree.listing.pending_rows import PendingRows
+from mangrove.tree.listing.rows import MountFolders, encode_rows, join_rows
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import links
 

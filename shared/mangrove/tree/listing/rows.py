@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,13 +65,6 @@ def make_capacity_row(space: Capacity) -> dict[str, int]:
 def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Encode rows as JSON, separated by commas."""
     return orjson.dumps(list(rows), option=_OPTIONS)[1:-1]
-
-
-class PendingRows:
-    """Rows of an answer that remain to be encoded."""
-
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        self.pieces = pieces  # JSON objects, separated by commas; no piece is empty
 
 
 def join_rows(*pieces: bytes) -> orjson.Fragment:

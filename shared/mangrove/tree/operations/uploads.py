@@ -25,16 +25,9 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 from mangrove.tree.operations.blind_uploads import choose_path
 from mangrove.tree.operations.changes import check_missing_folders
+from mangrove.tree.operations.upload_problems import FileInPath, FormNotMounted
 
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
-
-
-class FormNotMounted(BadRequest):
-    """No storage is mounted at the path of a form upload, or above it."""
-
-
-class FileInPath(EntryExists):
-    """The path of a required folder is taken by a file."""
 
 
 async def write(
