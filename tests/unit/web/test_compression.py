@@ -19,7 +19,7 @@ from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
 from mangrove.core.runtime import CacheKind
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES
-from mangrove.tree.listing.rows import PendingRows
+from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.web import envelope
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import accepts_gzip, ok, stream
