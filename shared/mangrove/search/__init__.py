@@ -3,7 +3,10 @@
     segments.py    the files of the index of a storage: immutable Parquet files, and a manifest that names them
     writing.py     rows as files of segments
     folding.py     a new index, made of the older one and of the result of a walk or of changes
-    database.py    DuckDB, which writes and reads them: one per process, with limits for memory, threads and time
+    database.py    the database, which reads and writes them, and has tables of its own
+    calls.py       its calls and their failures
+    threads.py     its calls in threads, by DuckDB, with limits for memory, threads and time
+    process.py     its calls in a process for all processes of a service, which runs only while people search
     words.py       the typed keywords, as conditions on folded names
     query.py       one search: few hits are tested and sorted here; for many, the database makes the page
     statements.py  its statements

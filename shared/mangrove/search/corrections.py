@@ -21,8 +21,9 @@ from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
+from mangrove.search.calls import Rows
 from mangrove.search.columns import make_columns
-from mangrove.search.database import Database, Rows
+from mangrove.search.database import Database
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.scope import IndexScope, find_child, is_indexed
 from mangrove.search.statements import ALL, SegmentsPart, TablesPart

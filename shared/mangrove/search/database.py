@@ -1,95 +1,41 @@
-"""DuckDB, which writes and reads the index, with limits for memory, threads and time.
-
-It never loads an extension, reads and writes files in the folder of the index only, and accepts no setting after its
-start. Its library is imported at the first statement.
-
-Searches share one database of the process. Long statements have a database of their own: it returns its memory at the
-end, and a fault in it affects nothing else.
-"""
+"""The database of the index, which reads and writes its files and has tables of its own."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-import tempfile
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, SearchTooSlow
-from mangrove.core.telemetry import log_warning
+from mangrove.search.calls import CallKind, CallRunner, DatabaseCall, InvalidStatement, Rows, Statement
+from mangrove.search.threads import ThreadRunner
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-Statement = tuple[str, Sequence[Any]]
-Rows = list[tuple[Any, ...]]
 SEARCH_SECONDS = 2.0
 WRITE_SECONDS = 3600.0
-SEARCH_THREADS = 2
-SEARCH_MEMORY, WRITE_MEMORY = "112MiB", "112MiB"
-MAX_SPILL = "4GiB"
-SPILL_PREFIX = "spill-"  # before the process id
-CLOSE_POLL_SECONDS = 0.005
-INTERRUPT_INTERVAL_SECONDS = 0.05  # an interrupt before the statement starts is lost
-TABLES = """
-create sequence numbers;
-create table folders(base uinteger, number uinteger, id uinteger, path varchar);
-create table names(
-    base uinteger, folder uinteger, name varchar, folded varchar, is_dir boolean, size bigint, modified double
-);
-create table hidden(base uinteger, path varchar);
-create table hidden_names(base uinteger, folder varchar, name varchar);
-create table is_free(value boolean);
-create table copied(old uinteger, new uinteger, id uinteger, path varchar);
-"""  # see `search.delta`
-_PROBE = "select sum(hash(columns(*))) from read_parquet(?)"  # reads all of a file
-
-
-class DamagedSegment(Problem):
-    """A file of the index is missing, truncated or damaged; `data` is its name."""
-
-    text = "the search index is damaged"
 
 
 class Database:
-    """Runs statements in threads of its own: two for searches, one for the tables, one for long statements.
+    """The calls of the database, which run in threads of this process unless another `runner` is passed.
 
-    TABLES are created with it and shared by all statements of the process. A file of the index is a parameter: its path
-    as `str`, or a list of paths.
+    `folder`: the folder of the index, the only one that statements can read and write.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-        self._shared: DuckDBPyConnection | None = None
-        self._opening = threading.Lock()
-        self._running: set[_StatementCall] = set()
-        self._searching = ThreadPoolExecutor(SEARCH_THREADS, "search")
-        self._changing = ThreadPoolExecutor(1, "search tables")
-        self._writing = ThreadPoolExecutor(1, "index")
-        self.generation = 0  # another number if the tables were lost with their database, and are empty
+    def __init__(self, folder: Path | None = None, runner: CallRunner | None = None) -> None:
+        self._runner = ThreadRunner(folder) if runner is None else runner
+
+    @property
+    def generation(self) -> int:
+        """Another number if the tables were lost with their database, and are empty."""
+        return self._runner.generation
 
     async def run(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> Rows:
-        """Return the rows of a statement. Raise DamagedSegment.
-
-        Raise SearchTooSlow if it takes more than `seconds`, including the wait for a thread, or needs too much memory.
-        Cancelling the caller interrupts it.
-        """
-        return (await self._execute(_StatementCall(self, [(statement, parameters)]), self._searching, seconds))[-1]
+        """Return the rows of a statement. Raise the failures of `CallRunner.run`."""
+        return (await self._runner.run(DatabaseCall(CallKind.READ, [(statement, parameters)], seconds)))[-1]
 
     async def accepts(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> bool:
         """True if a statement without files can be run. A pattern that an administrator wrote may be invalid here."""
-        import duckdb
-
         try:
             await self.run(statement, parameters, seconds=seconds)
-        except duckdb.Error:
+        except InvalidStatement:
             return False
         return True
 
@@ -98,226 +44,15 @@ class Database:
 
         Calls are serialised, so none conflicts with another. After SearchTooSlow nothing was changed.
         """
-        await self._execute(_StatementCall(self, statements, is_change=True), self._changing, seconds)
+        await self._runner.run(DatabaseCall(CallKind.CHANGE, statements, seconds))
 
     async def write(self, statements: Sequence[Statement], *, seconds: float = WRITE_SECONDS) -> list[Rows]:
         """Return the rows of each statement, in serialised calls.
 
         They are long statements (COPY of an index) and have a database of their own.
         """
-        return await self._execute(_WriteCall(self, statements), self._writing, seconds)
-
-    async def _execute(self, call: _StatementCall, threads: ThreadPoolExecutor, seconds: float) -> list[Rows]:
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(threads, call.run)
-        try:
-            done, _ = await asyncio.wait([future], timeout=seconds)
-        except asyncio.CancelledError:
-            _give_up(loop, future, call)
-            raise
-        if not done:
-            _give_up(loop, future, call)
-            raise SearchTooSlow
-        return future.result()
-
-    def connect(self) -> DuckDBPyConnection:
-        """Return a new connection to the database of the searches."""
-        with self._opening:
-            if self._shared is None:
-                self._shared = self.open(SEARCH_THREADS, SEARCH_MEMORY)
-                self._shared.execute(TABLES)
-            return self._shared.cursor()
-
-    def open(self, threads: int, memory: str) -> DuckDBPyConnection:
-        """Return a new database in memory that can read only the folder of the index."""
-        import duckdb
-
-        folder = (self._folder or platform().index_folder).absolute()
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "threads": threads,
-            "memory_limit": memory,
-            "temp_directory": str(make_spill_folder(folder)),
-            "max_temp_directory_size": MAX_SPILL,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "python_enable_replacements": False,
-        }
-        made = duckdb.connect(":memory:", config=settings)
-        quoted = str(folder).replace("'", "''")
-        made.execute(f"set allowed_directories = ['{quoted}']")
-        for setting in ("async_threads = 1", "enable_external_access = false", "lock_configuration = true"):
-            made.execute(f"set {setting}")
-        return made
-
-    def replace(self) -> None:
-        """Give the next statement a new database, after a fault in this one."""
-        with self._opening:
-            self._shared = None
-            self.generation += 1
-        log_warning("search database replaced")
-
-    def note(self, call: _StatementCall, *, is_running: bool) -> None:
-        """Count a call that has started or ended."""
-        (self._running.add if is_running else self._running.discard)(call)
+        return await self._runner.run(DatabaseCall(CallKind.WRITE, statements, seconds))
 
     def close(self) -> None:
-        """Interrupt running statements, end the threads and release the memory."""
-        pools = (self._searching, self._changing, self._writing)
-        for threads in pools:
-            threads.shutdown(wait=False, cancel_futures=True)
-        while self._running:
-            for call in list(self._running):
-                call.interrupt()
-            time.sleep(CLOSE_POLL_SECONDS)
-        for threads in pools:
-            threads.shutdown()
-        if self._shared is not None:
-            self._shared.close()
-            self._shared = None
-
-
-def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]], call: _StatementCall) -> None:
-    """End a call soon for which no caller waits any more."""
-    call.is_abandoned = True
-    call.interrupt()
-    if future.done():
-        if not future.cancelled():
-            future.exception()  # retrieved, so that asyncio does not report it
-    else:
-        loop.call_later(INTERRUPT_INTERVAL_SECONDS, _give_up, loop, future, call)
-
-
-class _StatementCall:
-    """Statements that run in a thread, one connection for all of them."""
-
-    def __init__(self, owner: Database, statements: Sequence[Statement], is_change: bool = False) -> None:
-        self.owner = owner
-        self._statements = statements
-        self._is_change = is_change
-        self._connection: DuckDBPyConnection | None = None
-        self._using = threading.Lock()  # a closed connection must not be interrupted
-        self._is_interrupted = False
-        self.is_abandoned = False  # no caller waits for the result
-
-    def open(self) -> DuckDBPyConnection:
-        """Return a connection for this call alone."""
-        return self.owner.connect()
-
-    def interrupt(self) -> None:
-        """Interrupt the running statement; a statement that has not started is not run. Any thread may call it."""
-        self._is_interrupted = True
-        with self._using:
-            if self._connection is not None:
-                self._connection.interrupt()
-
-    def run(self) -> list[Rows]:
-        """Return the rows of each statement."""
-        try:
-            return self._run()
-        except Exception:  # any error belongs to the caller
-            if self.is_abandoned:
-                return []
-            raise
-
-    def _run(self) -> list[Rows]:
-        import duckdb
-
-        self.owner.note(self, is_running=True)
-        try:
-            with closing(self.open()) as connection:
-                return self._run_all(connection)
-        except duckdb.InterruptException as error:
-            raise SearchTooSlow from error
-        except duckdb.OutOfMemoryException as error:
-            raise self.make_memory_problem() from error
-        except duckdb.Error as error:
-            self._find_damage(error)
-            raise
-        finally:
-            self.owner.note(self, is_running=False)
-
-    def make_memory_problem(self) -> Problem:
-        """Return the problem for full memory, or a full disk for spilled data."""
-        return SearchTooSlow()
-
-    def replace_broken(self) -> None:
-        """Take the database of this call out of use."""
-        self.owner.replace()
-
-    def _run_all(self, connection: DuckDBPyConnection) -> list[Rows]:
-        self._connection = connection
-        try:
-            if self._is_change:
-                connection.begin()
-            results = [self._run_one(connection, statement) for statement in self._statements]
-            if self._is_change:
-                connection.commit()
-            return results
-        finally:
-            with self._using:
-                self._connection = None
-
-    def _run_one(self, connection: DuckDBPyConnection, statement: Statement) -> Rows:
-        if self._is_interrupted:
-            raise SearchTooSlow
-        return connection.execute(statement[0], statement[1]).fetchall()
-
-    def _find_damage(self, error: Exception) -> None:
-        """Raise DamagedSegment if one of the files cannot be read. A truncated file can lead to any error."""
-        import duckdb
-
-        if isinstance(error, duckdb.InternalError | duckdb.FatalException):
-            self.replace_broken()
-        for path in dict.fromkeys(_find_files(self._statements)):
-            with self.owner.open(1, WRITE_MEMORY) as probe:  # in a database of its own, which may crash
-                try:
-                    probe.execute(_PROBE, [path]).fetchall()
-                except duckdb.Error:
-                    name = os.path.basename(path)
-                    raise DamagedSegment(f"{DamagedSegment.text}: {name}", data=name) from error
-
-
-class _WriteCall(_StatementCall):
-    """A call with a database of its own, which ends with the call."""
-
-    def open(self) -> DuckDBPyConnection:
-        return self.owner.open(1, WRITE_MEMORY)
-
-    def make_memory_problem(self) -> Problem:
-        return Problem("the index exceeds its limit of memory or disk space")
-
-    def replace_broken(self) -> None:
-        """Do nothing: the database ends with this call."""
-
-
-def _find_files(statements: Sequence[Statement]) -> list[str]:
-    """Return the Parquet files among the parameters, without files that are written."""
-    files: list[str] = []
-    for text, parameters in statements:
-        lists = [value if isinstance(value, list | tuple) else [value] for value in parameters]
-        paths = [value for listed in lists for value in listed if isinstance(value, str) and value.endswith(".parquet")]
-        files += paths[:-1] if text.startswith("copy") else paths
-    return files
-
-
-def make_spill_folder(folder: Path) -> Path:
-    """Return a folder of this process for spilled data, after removing those of ended processes.
-
-    DuckDB creates and removes it on demand.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in folder.glob(f"{SPILL_PREFIX}*"):
-        if not _is_running(path.name.removeprefix(SPILL_PREFIX).partition("-")[0]):
-            shutil.rmtree(path, ignore_errors=True)
-    return Path(tempfile.mktemp(prefix=f"{SPILL_PREFIX}{os.getpid()}-", dir=folder))  # noqa: S306  a folder of mode 700
-
-
-def _is_running(process_id: str) -> bool:
-    try:
-        os.kill(int(process_id), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        pass  # of another user
-    return True
+        """Interrupt running statements and release the memory."""
+        self._runner.close()

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from mangrove.core.paths import TreePath
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.search.calls import Statement
 from mangrove.search.columns import make_columns
-from mangrove.search.database import Statement
 from mangrove.search.names import encode_name
 from mangrove.search.statements import find_unhidden
 

@@ -15,19 +15,20 @@ from mangrove.drivers.base import ROOT, Entry
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
 from mangrove.search.area import SearchArea, find_area
-from mangrove.search.database import DamagedSegment, Database
+from mangrove.search.calls import DamagedSegment, TablesLost
+from mangrove.search.database import Database
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.statements import SegmentsPart, TablesPart
-from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
+from mangrove.search.tables import VIRTUAL, IndexTables, SearchedStorage
 from mangrove.search.words import SqlCondition, unite
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import WORKING, Mount
 
 START_SECONDS = 0.25  # time to wait for a storage that does not run yet
-ATTEMPTS = 2  # the second attempt is without the index that was found damaged
+ATTEMPTS = 2  # the second is without the index that was found damaged, or with tables that are loaded again
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +60,27 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
     require_search(access.settings)
     area = await find_area(access)
     searched = await _find_storages([*area.folders.values()])
-    for attempt in range(ATTEMPTS):
-        opened: OpenedIndex | None = None
+    for _ in range(ATTEMPTS - 1):
         try:
-            opened = await runtime.get(IndexTables).open(searched)
-            places = [*await _find_virtual(area, opened.places), *opened.places]
-            hits, total = await query.run(places, filters, area.evaluator, start, count)
-            break
+            return await _find(area, searched, filters, start, count)
         except DamagedSegment as damaged:
             await _drop_damaged(searched, damaged)
-            if attempt + 1 == ATTEMPTS:
-                raise
-    assert opened is not None
+        except TablesLost:
+            pass  # another process of the database has empty tables now
+    return await _find(area, searched, filters, start, count)
+
+
+async def _find(
+    area: SearchArea, searched: Sequence[SearchedStorage], filters: Filters, start: int, count: int
+) -> HitPage:
+    """Return the hits. Raise DamagedSegment, SearchTooSlow, or TablesLost if the database ended meanwhile."""
+    database = runtime.get(Database)
+    generation = database.generation
+    opened = await runtime.get(IndexTables).open(searched)
+    places = [*await _find_virtual(area, opened.places), *opened.places]
+    hits, total = await query.run(places, filters, area.evaluator, start, count)
+    if database.generation != generation:
+        raise TablesLost
     is_partial = bool(opened.missing or opened.partial)
     return HitPage([area.show(hit) for hit in hits], total, opened.behind, opened.missing, is_partial)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from mangrove.core import runtime
 from mangrove.records.index_changes import IndexChange
-from mangrove.search.database import TABLES, Database, Statement
+from mangrove.search.calls import TABLES, Statement
+from mangrove.search.database import Database
 from mangrove.search.delta import apply_changes
 from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments

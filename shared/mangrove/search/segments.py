@@ -33,7 +33,7 @@ from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
 from mangrove.drivers.registry import start_own_storage
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
-from mangrove.search.database import DamagedSegment
+from mangrove.search.calls import DamagedSegment
 
 MANIFEST = "manifest.json"
 WORK_PREFIX = "work-"  # prefix of folders for unfinished files

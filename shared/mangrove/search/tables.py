@@ -18,7 +18,8 @@ from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import ROOT
 from mangrove.records import index_changes
 from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, IndexChange
-from mangrove.search.database import Database, Statement
+from mangrove.search.calls import Statement
+from mangrove.search.database import Database
 from mangrove.search.delta import apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.search.statements import SearchSource

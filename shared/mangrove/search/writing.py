@@ -17,8 +17,9 @@ import orjson
 
 from mangrove.core import runtime
 from mangrove.drivers.base import Entry
+from mangrove.search.calls import Statement
 from mangrove.search.columns import make_columns
-from mangrove.search.database import Database, Statement
+from mangrove.search.database import Database
 from mangrove.search.names import encode_name
 
 ENTRIES_PER_LINE = 512  # entries per line

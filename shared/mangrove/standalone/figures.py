@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from mangrove.core.figures import MachineFigures, ProcessMemory
@@ -13,12 +14,19 @@ from mangrove.core.metrics import LOG_LINES, PROCESS_IDS, REQUESTS
 from mangrove.core.shared_memory import Counts, Region, metrics, session_times
 
 PROC = Path("/proc")
+INDEX_NAME = "mangrove-index"  # of the process of the search index
 MAX_PROCESSES = 64  # whose memory is read
 
 
 def note_process() -> None:
     """Record the id of this process for `read_figures`."""
     metrics().set(PROCESS_IDS, os.getpid())
+
+
+def name_index_process() -> None:
+    """Give this process the name of the process of the search index, where the kernel has names of processes."""
+    with suppress(OSError):
+        (PROC / "self" / "comm").write_text(INDEX_NAME)
 
 
 def read_figures(data: Path) -> MachineFigures:
@@ -66,7 +74,7 @@ def _read_name(pid: int) -> str:
         name = (PROC / str(pid) / "comm").read_text().strip()
     except OSError:
         return "other"
-    return "engine" if name.startswith("dynoxide") else "other"
+    return "engine" if name.startswith("dynoxide") else "index" if name == INDEX_NAME else "other"
 
 
 def _read_pss(pid: int) -> int:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from mangrove.core import unix_sockets
 from mangrove.core.telemetry import log_warning
 
 HELPER = Path(__file__).with_name("namespace_helper.py")
 SOCKET = "engine.sock"
 START_SECONDS = 10.0
 REST_SECONDS = 1.0  # between two starts of the helper
-WAITING = 128  # clients that may wait for a socket, also while the helper is restarted
 
 
 class NamespaceRefused(Exception):
@@ -42,7 +42,7 @@ class Namespace:
         self._handles: list[int] = []
         self._helper: subprocess.Popen[bytes] | None = None
         self._began = 0.0
-        self._listener = _listen(folder)
+        self._listener = _listen(self.path)
         try:
             self._helper = self._start(str(folder))
             self._handles = _open_namespaces(self._helper)
@@ -101,21 +101,11 @@ class Namespace:
         )
 
 
-def _listen(folder: Path) -> socket.socket:
-    """Return a Unix socket that only its owner can use. Its path may have any length."""
-    (folder / SOCKET).unlink(missing_ok=True)
-    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    listener = socket.socket(socket.AF_UNIX)
+def _listen(path: Path) -> socket.socket:
     try:
-        os.fchmod(listener.fileno(), 0o600)  # the mode of its file, whatever the umask
-        listener.bind(f"/proc/self/fd/{handle}/{SOCKET}")
-        listener.listen(WAITING)
+        return unix_sockets.listen(path)
     except OSError as error:  # a file system without sockets
-        listener.close()
-        raise NamespaceRefused(f"no socket in {folder}: {error.strerror}") from None
-    finally:
-        os.close(handle)
-    return listener
+        raise NamespaceRefused(f"no socket in {path.parent}: {error.strerror}") from None
 
 
 def _open_namespaces(helper: subprocess.Popen[bytes]) -> list[int]:

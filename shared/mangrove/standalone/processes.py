@@ -2,7 +2,8 @@
 with itself.
 
 This process answers no requests. It forks while its own thread supervises the records engine. No child uses the locks
-that this thread may hold at that moment.
+that this thread may hold at that moment. It also forks the process of the search index, when another process wants to
+connect to it.
 """
 
 from __future__ import annotations
@@ -13,24 +14,29 @@ import gc
 import math
 import mmap
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
-from mangrove.core import runtime
+from mangrove.core import runtime, unix_sockets
 from mangrove.core.platform import platform
-from mangrove.core.runtime import Kept
+from mangrove.core.runtime import Kept, Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
+from mangrove.search import process as index_process
+from mangrove.search.database import Database
+from mangrove.standalone.figures import name_index_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.namespace import make_start
 
 MAX_DEFAULT_PROCESSES = 4
 MIN_FREE_MEMORY_BYTES = 1 << 30  # free bytes, required for more than one process
+INDEX_SOCKET = "database.sock"  # in the folder of the index
 POLL_INTERVAL_SECONDS = 0.05  # between two checks whether one has ended
 STABLE_SECONDS = 5.0  # a process that ran for so long is restarted immediately
 FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # delay before one that ran for a shorter time is restarted, in seconds
@@ -40,13 +46,48 @@ FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # delay before one that ran for a shorter t
 class _Child:
     """A process of the service.
 
-    `pid`: None while it is not running; `starts_at`: the time of its next start (monotonic).
+    `pid`: None while it is not running; `starts_at`: the earliest time of its next start (monotonic).
     """
 
     pid: int | None = None
     began: float = 0.0
     starts_at: float = 0.0
     delay: float = 0.0
+
+    @property
+    def may_start(self) -> bool:
+        """True if it does not run, and its delay is over."""
+        return self.pid is None and time.monotonic() >= self.starts_at
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Fork it. It does the work and ends."""
+        die_with_parent = make_start()
+        self.began = time.monotonic()
+        self.pid = os.fork()
+        if self.pid:
+            return
+        try:
+            if die_with_parent is not None:
+                die_with_parent()
+            work()
+            os._exit(0)
+        except BaseException:  # no code of the parent may run here, whatever happens
+            log_exception("process failed")
+        os._exit(1)
+
+    def look(self) -> int | None:
+        """Return its status if it has ended since the last call. Delay its next start if it ran for a short time."""
+        if self.pid is None:
+            return None
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if not pid:
+            return None
+        self.pid = None
+        now = time.monotonic()
+        is_stable = now - self.began > STABLE_SECONDS
+        self.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * self.delay), LAST_DELAY)
+        self.starts_at = now + self.delay
+        return os.waitstatus_to_exitcode(status)
 
 
 def choose_count() -> int:
@@ -84,7 +125,11 @@ class Processes:
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
         self._leader = TaskLeader.open(count)
         self._children = [_Child() for _ in range(count)]
-        self._die_with_parent = make_start()
+        self._index_folder = platform().index_folder
+        self._index_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._index_path = self._index_folder / INDEX_SOCKET
+        self._index_listener = unix_sockets.listen(self._index_path)
+        self._index = _Child()
         runtime.put(SharedMemory, self._share_memory(count))
 
     def _share_memory(self, column: int) -> SharedMemory:
@@ -100,11 +145,12 @@ class Processes:
         try:
             while True:
                 for index, child in enumerate(self._children):
-                    if child.pid is None and time.monotonic() >= child.starts_at:
-                        child.pid, child.began = self._fork(index), time.monotonic()
-                time.sleep(POLL_INTERVAL_SECONDS)
+                    if child.may_start:
+                        child.start(partial(self._run_child, index))
+                self._wait_for_search()
                 for index, child in enumerate(self._children):
                     self._look(index, child)
+                self._index.look()
         finally:
             self._end()
 
@@ -112,42 +158,35 @@ class Processes:
         """Make all processes read the configuration again."""
         self._send(signal.SIGHUP)
 
-    def _fork(self, index: int) -> int:
-        pid = os.fork()
-        if not pid:
-            self._run_child(index)
-        return pid
+    def _wait_for_search(self) -> None:
+        """Wait for POLL_INTERVAL_SECONDS. Start the process of the index if a process wants to connect to it."""
+        if not self._index.may_start:
+            time.sleep(POLL_INTERVAL_SECONDS)
+        elif select.select([self._index_listener], [], [], POLL_INTERVAL_SECONDS)[0]:
+            self._index.start(self._run_index)
 
-    def _run_child(self, index: int) -> NoReturn:
-        try:
-            if self._die_with_parent is not None:
-                self._die_with_parent()
-            signal.signal(
-                signal.SIGHUP, lambda *_: None
-            )  # until its gateway handles it, and reads the configuration again
-            with runtime.use(runtime.current().keep(*self._shared)):
-                platform().process_count = self._leader.process_count
-                runtime.put(SharedMemory, self._share_memory(index))
-                self._serve(self._leader)
-        except BaseException:  # no code of the parent may run here, whatever happens
-            log_exception("process failed")
-        os._exit(1)
+    def _run_child(self, index: int) -> None:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads the configuration again
+        with runtime.use(runtime.current().keep(*self._shared)):
+            platform().process_count = self._leader.process_count
+            runtime.put(SharedMemory, self._share_memory(index))
+            runtime.put(Database, Database(runner=index_process.ProcessRunner(self._index_path)))
+            self._serve(self._leader)
+
+    def _run_index(self) -> None:
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        name_index_process()
+        with runtime.use(Runtime()):
+            asyncio.run(index_process.serve(self._index_listener, self._index_folder))
 
     def _look(self, index: int, child: _Child) -> None:
         """Record that a child has ended."""
-        if child.pid is None:
-            return
-        pid, status = os.waitpid(child.pid, os.WNOHANG)
-        if not pid:
-            return
-        child.pid = None
-        self._share_memory(index).forget_process()
-        now = time.monotonic()
-        is_stable = now - child.began > STABLE_SECONDS
-        child.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * child.delay), LAST_DELAY)
-        child.starts_at = now + child.delay
-        status = os.waitstatus_to_exitcode(status)
-        log_warning("process ended; restarting", status=status, seconds=child.delay)
+        status = child.look()
+        if status is not None:
+            self._share_memory(index).forget_process()
+            log_warning("process ended; restarting", status=status, seconds=child.delay)
 
     def _end(self) -> None:
         self._send(signal.SIGTERM)
@@ -158,6 +197,9 @@ class Processes:
                 if child.pid is not None and os.waitpid(child.pid, os.WNOHANG)[0]:
                     child.pid = None
         self._send(signal.SIGKILL)
+        if self._index.pid is not None:
+            os.kill(self._index.pid, signal.SIGKILL)
+        self._index_path.unlink(missing_ok=True)
 
     def _send(self, which: signal.Signals) -> None:
         for child in self._children:

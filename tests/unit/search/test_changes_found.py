@@ -19,6 +19,7 @@ from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import find
 from mangrove.search.query import Filters
+from mangrove.search.threads import ThreadRunner
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.plans import TransferRequest
@@ -93,9 +94,11 @@ def test_many_changes_one_after_the_other_are_all_seen(env: SearchEnv) -> None:
 
 
 def test_a_database_that_was_lost_is_filled_again(env: SearchEnv) -> None:
+    runner = ThreadRunner()
+    runtime.put(Database, Database(runner=runner))
     put(env, "/disk/two/blue.txt")
     assert env.find("blue") == ["/disk/two/blue.txt"]
-    runtime.get(Database).replace()
+    runner.replace()
     assert env.find("blue") == ["/disk/two/blue.txt"] and env.find("disk") == ["/disk"]
 
 

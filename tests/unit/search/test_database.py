@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from mangrove.core import runtime
 from mangrove.core.problems import SearchTooSlow
-from mangrove.search.database import DamagedSegment, Database
+from mangrove.search.calls import DamagedSegment, InvalidStatement
+from mangrove.search.database import Database
+from mangrove.search.threads import ThreadRunner
 from tests.unit.search.index_files import file, use_index, write_names
 
 ENDLESS = "select sum(hash(range)) from range(1000000000000)"
@@ -37,7 +38,7 @@ def test_parameters_are_no_text_of_the_statement(database: Database) -> None:
 def test_a_change_is_seen_by_all_later_statements_or_not_at_all(database: Database) -> None:
     async def work() -> None:
         await database.change([("insert into hidden values (?, ?)", [1, "/a"])])
-        with pytest.raises(duckdb.Error):
+        with pytest.raises(InvalidStatement):
             await database.change([("delete from hidden", []), ("select nothing", [])])
         assert await database.run("select * from hidden") == [(1, "/a")]
         assert await database.run("select * from names") == []
@@ -108,7 +109,7 @@ def test_memory_is_bounded(database: Database) -> None:
     ],
 )
 def test_nothing_else_can_be_reached(database: Database, statement: str) -> None:
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(InvalidStatement):
         asyncio.run(database.run(statement, seconds=30))
 
 
@@ -153,21 +154,25 @@ def spoil(path: Path, damage: str) -> None:
 def test_a_statement_that_is_wrong_blames_no_file(database: Database, tmp_path: Path) -> None:
     async def work() -> None:
         good, _ = await write_names(next(tmp_path.iterdir()), "good", {"/": [file("a")]})
-        with pytest.raises(duckdb.BinderException):
+        with pytest.raises(InvalidStatement, match="nothing"):
             await database.run("select nothing from read_parquet(?)", [[str(good)]], seconds=30)
 
     asyncio.run(work())
 
 
-def test_a_database_that_broke_is_replaced(database: Database) -> None:
+def test_a_database_that_broke_is_replaced(tmp_path: Path) -> None:
+    runner = ThreadRunner(tmp_path)
+    database = Database(runner=runner)
+
     async def work() -> None:
         await database.change([("insert into hidden values (1, '/')", [])])
         before = database.generation
-        database.replace()
+        runner.replace()
         assert database.generation != before
         assert await database.run("select * from hidden", seconds=30) == []
 
     asyncio.run(work())
+    database.close()
 
 
 def test_spilled_files_of_ended_processes_are_removed(database: Database, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.drivers.base import Entry
 from mangrove.search import folding, writing
-from mangrove.search.database import DamagedSegment
+from mangrove.search.calls import DamagedSegment
 from mangrove.search.folding import Folded, Fresh, fold_changes
 from mangrove.search.segments import Segments, SegmentStore
 from tests.unit.search.index_files import (

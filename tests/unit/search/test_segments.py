@@ -15,7 +15,7 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.problems import Problem
-from mangrove.search.database import DamagedSegment
+from mangrove.search.calls import DamagedSegment
 from mangrove.search.segments import MANIFEST, SegmentStore
 from tests import servers
 from tests.unit.search.index_files import (

@@ -6,15 +6,17 @@ the engine's namespace through a Unix socket there, and connects them like other
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+
+from mangrove.core import unix_sockets
 
 MAX_ATTEMPTS = 3  # to receive a socket: the process that sends it may be killed meanwhile
 
@@ -46,18 +48,11 @@ class EngineEndpoint:
 
 def _receive_socket(path: str, seconds: float | None) -> socket.socket:
     """Return a new TCP socket of the namespace, which is not connected yet."""
-    directory, name = os.path.split(path)
-    folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for _ in range(MAX_ATTEMPTS):
-            with socket.socket(socket.AF_UNIX) as sender:
-                sender.settimeout(seconds)
-                sender.connect(f"/proc/self/fd/{folder}/{name}")  # the name of a Unix socket may have 107 bytes
-                _, handles, _, _ = socket.recv_fds(sender, 1, 1, socket.MSG_CMSG_CLOEXEC)
-            if handles:
-                return socket.socket(fileno=handles[0])
-    finally:
-        os.close(folder)
+    for _ in range(MAX_ATTEMPTS):
+        with unix_sockets.connect(Path(path), seconds) as sender:
+            _, handles, _, _ = socket.recv_fds(sender, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if handles:
+            return socket.socket(fileno=handles[0])
     raise ConnectionError("no socket was received")
 
 

@@ -17,7 +17,7 @@ from mangrove.core.paths import TreePath
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import folding
-from mangrove.search.database import DamagedSegment
+from mangrove.search.calls import DamagedSegment
 from mangrove.search.folding import Folded, Fresh
 from mangrove.search.segments import IndexManifest, Segments
 from mangrove.tasks.core import staging

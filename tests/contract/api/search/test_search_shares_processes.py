@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from mangrove.standalone.figures import INDEX_NAME
 from tests.contract.api.search_client import build_index
 from tests.contract.api.test_shared_races import Answer, Visitors
 from tests.contract.attacks.scene import add_rule
+from tests.support.proc import list_children, read_if_there
 from tests.support.service import Client, Service, run_service
 
 SEARCHES = 60
@@ -62,3 +67,19 @@ def test_both_processes_find_what_a_share_shows_at_that_moment(two_processes: Se
     assert searches.find() == {(200, frozenset(PLAN_NAMES))}
     admin.ok("/api/share/disable", params={"id": id})
     assert searches.find() == {(500, frozenset())}
+
+
+def find_index_process(service: Service) -> int:
+    """Return the process of the search index, of which there is one."""
+    names = {pid: read_if_there(Path(f"/proc/{pid}/comm")).strip() for pid in list_children(service.process.pid)}
+    (found,) = (pid for pid, name in names.items() if name == INDEX_NAME.encode())
+    return found
+
+
+def test_searches_go_on_when_the_process_of_the_index_dies(two_processes: Service, admin: Client) -> None:
+    searches = Searches(two_processes, admin.ok("/api/share/create", files=["/files/docs"])["id"])
+    assert searches.find() == {(200, frozenset(PLAN_NAMES))}
+    killed = find_index_process(two_processes)
+    os.kill(killed, signal.SIGKILL)
+    assert searches.find() == {(200, frozenset(PLAN_NAMES))}
+    assert find_index_process(two_processes) != killed
