@@ -197,7 +197,7 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 
     listener.setblocking(False)
     shared = preload(page)
-    processes = Processes(count, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
+    processes = Processes(count, listener, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
     processes.run()
 

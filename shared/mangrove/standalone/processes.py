@@ -16,6 +16,7 @@ import mmap
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -113,12 +114,19 @@ class Processes:
     """The processes of the service.
 
     Each runs `serve` in a runtime of its own, which has the `shared` slots and caches of the present one. `serve`
-    returns when the process should end. Its argument elects the process that runs the tasks.
+    returns when the process should end. Its argument elects the process that runs the tasks. They accept connections of
+    `listener`, the process of the search index does not.
     """
 
     def __init__(
-        self, count: int, serve: Callable[[TaskLeader], None], shared: Iterable[Kept], end_seconds: float
+        self,
+        count: int,
+        listener: socket.socket,
+        serve: Callable[[TaskLeader], None],
+        shared: Iterable[Kept],
+        end_seconds: float,
     ) -> None:
+        self._listener = listener
         self._serve = serve
         self._shared = tuple(shared)
         self._end_seconds = end_seconds
@@ -177,6 +185,7 @@ class Processes:
         for number in (signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._listener.close()
         name_index_process()
         with runtime.use(Runtime()):
             asyncio.run(index_process.serve(self._index_listener, self._index_folder))
