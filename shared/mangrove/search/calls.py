@@ -25,7 +25,7 @@ create table copied(old uinteger, new uinteger, id uinteger, path varchar);
 
 
 class CallKind(IntEnum):
-    """What a call does."""
+    """Kinds of calls."""
 
     READ = 0  # from the tables and the files
     CHANGE = 1  # the tables, in one transaction

@@ -27,7 +27,7 @@ from tests.unit.search.search_env import SearchEnv
 
 ENDLESS = "select sum(hash(range)) from range(1000000000000)"
 COUNT = "select count(*) from read_parquet(?)"
-SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 CODE = (
     "import asyncio, socket, sys; from pathlib import Path; from mangrove.search.process import serve;"
     "asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), float(sys.argv[3])))"
@@ -82,11 +82,11 @@ def test_rows_parameters_and_tables_of_each_connection(process: IndexProcess) ->
         text = "'; drop table hidden; --\n\x1a\U0001f600"
         [(same, number, real, nothing)] = await database.run("select ?, ?, ?, ?", [text, 1 << 40, value, None])
         assert (same, number, nothing) == (text, 1 << 40, None) and real != real
-        await database.change([("insert into hidden values (?, ?)", (1, "/a"))], seconds=SECONDS)
+        await database.change([("insert into hidden values (?, ?)", (1, "/a"))], seconds=TIMEOUT_SECONDS)
         assert await database.run("select * from hidden") == [(1, "/a")]
         assert await database.write([("select 1", []), ("select 2", [])]) == [[(1,)], [(2,)]]
         other = Database(runner=ProcessRunner(process.path))
-        assert await other.run("select * from hidden", seconds=SECONDS) == []
+        assert await other.run("select * from hidden", seconds=TIMEOUT_SECONDS) == []
         other.close()
 
     run(process, work)
@@ -98,8 +98,8 @@ def test_the_largest_change(process: IndexProcess) -> None:
 
     async def work(database: Database) -> None:
         insert = "insert into hidden_names select 1, '/', unnest(?::varchar[])"
-        await database.change([(insert, [names])], seconds=SECONDS)
-        rows = await database.run("select name from hidden_names order by name", seconds=SECONDS)
+        await database.change([(insert, [names])], seconds=TIMEOUT_SECONDS)
+        rows = await database.run("select name from hidden_names order by name", seconds=TIMEOUT_SECONDS)
         assert [name for (name,) in rows] == names
 
     run(process, work)
@@ -110,18 +110,18 @@ def test_failures_are_those_of_threads(process: IndexProcess, tmp_path: Path) ->
 
     async def work(database: Database) -> None:
         with pytest.raises(InvalidStatement, match="nothing"):
-            await database.run("select nothing", seconds=SECONDS)
-        assert not await database.accepts("select regexp_matches('a', '(')", seconds=SECONDS)
+            await database.run("select nothing", seconds=TIMEOUT_SECONDS)
+        assert not await database.accepts("select regexp_matches('a', '(')", seconds=TIMEOUT_SECONDS)
         with pytest.raises(InvalidStatement):
-            await database.run("select * from read_text('/etc/hostname')", seconds=SECONDS)
+            await database.run("select * from read_text('/etc/hostname')", seconds=TIMEOUT_SECONDS)
         with pytest.raises(SearchTooSlow):
             await database.run(ENDLESS, seconds=0.1)
         names, _ = await write_names(tmp_path / "index", "bad", {"/": [file(f"{number}") for number in range(1000)]})
         names.write_bytes(names.read_bytes()[:-8])
         with pytest.raises(DamagedSegment) as caught:
-            await database.run(COUNT, [[str(names)]], seconds=SECONDS)
+            await database.run(COUNT, [[str(names)]], seconds=TIMEOUT_SECONDS)
         assert caught.value.data == names.name
-        assert await database.run("select 1", seconds=SECONDS) == [(1,)]
+        assert await database.run("select 1", seconds=TIMEOUT_SECONDS) == [(1,)]
 
     run(process, work)
 
@@ -136,16 +136,16 @@ def test_a_caller_who_leaves_frees_a_thread(process: IndexProcess) -> None:
             for task in leaving:
                 task.cancel()
             await asyncio.wait(leaving)
-        assert await database.run("select 1", seconds=SECONDS) == [(1,)]
+        assert await database.run("select 1", seconds=TIMEOUT_SECONDS) == [(1,)]
 
     run(process, work)
 
 
-def test_the_end_of_the_process_is_noticed_and_the_next_one_has_empty_tables(process: IndexProcess) -> None:
+def test_the_end_of_the_process_is_noticed_and_tables_are_empty_then(process: IndexProcess) -> None:
     first = process.start()
 
     async def work(database: Database) -> None:
-        await database.change([("insert into hidden values (1, '/a')", [])], seconds=SECONDS)
+        await database.change([("insert into hidden values (1, '/a')", [])], seconds=TIMEOUT_SECONDS)
         generation = database.generation
         waiting = asyncio.create_task(database.run(ENDLESS, seconds=60))
         await asyncio.sleep(0.1)
@@ -154,22 +154,22 @@ def test_the_end_of_the_process_is_noticed_and_the_next_one_has_empty_tables(pro
             await waiting
         assert database.generation != generation
         process.start()
-        assert await database.run("select * from hidden", seconds=SECONDS) == []
+        assert await database.run("select * from hidden", seconds=TIMEOUT_SECONDS) == []
 
     run(process, work)
 
 
 def test_it_ends_when_nobody_searches(process: IndexProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_process, "GRACE_SECONDS", SECONDS)
+    monkeypatch.setattr(index_process, "GRACE_SECONDS", TIMEOUT_SECONDS)
     first = process.start(idle_seconds=0.5)
 
     async def work(database: Database) -> None:
-        assert await database.run("select 1", seconds=SECONDS) == [(1,)]
-        assert await asyncio.to_thread(first.wait, SECONDS) == 0
+        assert await database.run("select 1", seconds=TIMEOUT_SECONDS) == [(1,)]
+        assert await asyncio.to_thread(first.wait, TIMEOUT_SECONDS) == 0
         with suppress(TablesLost):  # its end may not have been noticed yet
             process.start()
-            assert await database.run("select 2", seconds=SECONDS) == [(2,)]
-        assert await database.run("select 3", seconds=SECONDS) == [(3,)]
+            assert await database.run("select 2", seconds=TIMEOUT_SECONDS) == [(2,)]
+        assert await database.run("select 3", seconds=TIMEOUT_SECONDS) == [(3,)]
 
     run(process, work)
 
@@ -181,7 +181,7 @@ def test_no_process_means_a_clear_failure(process: IndexProcess, monkeypatch: py
         began = time.monotonic()
         with pytest.raises(SearchTooSlow):
             await database.run("select 1", seconds=0.1)
-        assert time.monotonic() - began < SECONDS
+        assert time.monotonic() - began < TIMEOUT_SECONDS
 
     run(process, work)
 

@@ -72,8 +72,8 @@ def test_both_processes_find_what_a_share_shows_at_that_moment(two_processes: Se
 def find_index_process(service: Service) -> int:
     """Return the process of the search index, of which there is one."""
     names = {pid: read_if_there(Path(f"/proc/{pid}/comm")).strip() for pid in list_children(service.process.pid)}
-    (found,) = (pid for pid, name in names.items() if name == INDEX_NAME.encode())
-    return found
+    (index_pid,) = (pid for pid, name in names.items() if name == INDEX_NAME.encode())
+    return index_pid
 
 
 def test_searches_go_on_when_the_process_of_the_index_dies(two_processes: Service, admin: Client) -> None:
