@@ -1,21 +1,23 @@
 import { mount } from 'svelte'
 import App from './App.svelte'
-import { appearance } from './state/appearance.svelte'
 import { router } from './state/router.svelte'
 import { session } from './state/session.svelte'
 import { site } from './state/site.svelte'
+import { createStores } from './state/stores'
 import './style/base.css'
 import { language } from './text/language.svelte'
 
 const target = document.getElementById('page')
 if (!target) throw new Error('index.html has no element #page')
 
-appearance.apply()
+const stores = createStores()
+stores.appearance.apply()
+session.onForgotten = () => stores.playback.clear()
 router.start()
 void site.load()
 void session.start()
 // no await here: a language is a file of its own that imports from this one, and would wait for it
-void language.start().then(() => mount(App, { target }))
+void language.start().then(() => mount(App, { target, props: { stores } }))
 
 /** Without the service, the page opens nevertheless and connects when it can: see public/sw.js. */
 if (import.meta.env.PROD && 'serviceWorker' in navigator) {

@@ -9,9 +9,15 @@ const THEME_KEY = 'mangrove.theme'
 const DENSITY_KEY = 'mangrove.density'
 
 /** The theme and density of the page on this device. */
-class Appearance {
+export class Appearance {
   #theme = $state<Theme>(read(THEME_KEY, THEMES))
   #density = $state<Density>(read(DENSITY_KEY, DENSITIES))
+  #systemDark = new MediaQuery('prefers-color-scheme: dark')
+
+  /** True if the page is dark, by choice or by the system. */
+  get isDark(): boolean {
+    return this.#theme === 'dark' || (this.#theme === 'system' && this.#systemDark.current)
+  }
 
   get theme(): Theme {
     return this.#theme
@@ -44,15 +50,4 @@ class Appearance {
 function read<T extends string>(key: string, values: readonly [T, ...T[]]): T {
   const stored = localStorage.getItem(key)
   return values.find((value) => value === stored) ?? values[0]
-}
-
-export const appearance = new Appearance()
-
-const systemDark = new MediaQuery('prefers-color-scheme: dark')
-
-/** `current` is true if the page is dark, by choice or by the system. */
-export const isDark = {
-  get current(): boolean {
-    return appearance.theme === 'dark' || (appearance.theme === 'system' && systemDark.current)
-  },
 }

@@ -2,7 +2,7 @@ const MAX_FOLDERS = 200 // folders
 
 /** The entry that is looked for when a folder comes into view: a hit of the search, or the one that was
  *  opened there before. */
-class Arrival {
+export class Arrival {
   #target = $state.raw<{ folder: string; name: string } | null>(null)
   #left = new Map<string, { name: string; row: number }>()
 
@@ -34,5 +34,3 @@ class Arrival {
     return left
   }
 }
-
-export const arrival = new Arrival()

@@ -1,7 +1,7 @@
 import { session } from './session.svelte'
 
 /** Texts that were edited and not saved, in memory. They outlive the view, and keep the window from closing unasked. */
-class Drafts {
+export class Drafts {
   #texts = new Map<string, string>()
 
   find(path: string): string | undefined {
@@ -27,5 +27,3 @@ function makeKey(path: string): string {
 function hold(event: BeforeUnloadEvent): void {
   event.preventDefault()
 }
-
-export const drafts = new Drafts()

@@ -1,7 +1,7 @@
 const KEY = 'mangrove.firstSteps'
 
 /** The guide of a new service, which the administrators of this device see until it is done or hidden. */
-class FirstSteps {
+export class FirstSteps {
   isHidden = $state(localStorage.getItem(KEY) !== null)
 
   hide(): void {
@@ -9,5 +9,3 @@ class FirstSteps {
     localStorage.setItem(KEY, 'hidden')
   }
 }
-
-export const firstSteps = new FirstSteps()

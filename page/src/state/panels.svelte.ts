@@ -1,7 +1,7 @@
 export type PanelName = 'search'
 
 /** The panel that lies over the view, opened by a button of the header; at most one. */
-class Panels {
+export class Panels {
   open = $state<PanelName | null>(null)
   #opener: HTMLElement | null = null
 
@@ -21,5 +21,3 @@ class Panels {
     this.#opener = null
   }
 }
-
-export const panels = new Panels()

@@ -1,2 +1,4 @@
 /** The folder in view, or that of the file in view. */
-export const place = $state({ folder: '/' })
+export class CurrentPlace {
+  folder = $state('/')
+}

@@ -3,7 +3,7 @@ const MAX_POSITIONS = 100 // the oldest one goes
 const MIN_SECONDS = 30 // a film that was left before begins anew
 
 /** The positions at which films were left on this device, and whether the next sound plays by itself. */
-class Playback {
+export class Playback {
   /** True if the sound before played to its end. */
   isContinued = false
 
@@ -35,5 +35,3 @@ class Playback {
     }
   }
 }
-
-export const playback = new Playback()

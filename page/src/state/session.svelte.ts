@@ -4,7 +4,6 @@ import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
-import { playback } from './playback'
 import { TabSession } from './tabs'
 
 export type Right = keyof typeof RIGHTS
@@ -16,6 +15,8 @@ class Session {
   isKnown = $state(false) // whether the service has said who it is, or that nobody is
   isKept = $state(false) // whether the user stays signed in on this device
   wasEnded = $state(false) // whether the service ended it, so that one must sign in again
+  /** Called when what belongs to the user has to go from this device. */
+  onForgotten: () => void = () => {}
   #isRenewing = false // requests that are under way are refused, which does not end the session
   #tabs = new TabSession(
     () => caller.token,
@@ -123,7 +124,7 @@ class Session {
     caller.token = ''
     this.isKept = false
     passwords.clear()
-    playback.clear()
+    this.onForgotten()
     this.user = null
     this.isKnown = true
   }

@@ -8,7 +8,7 @@ export type ViewKind = (typeof VIEW_KINDS)[number]
 const BY_NAME: Order = { column: 'name', descending: false }
 
 /** The layout and order of folders on this device. */
-class View {
+export class FolderLayout {
   #kind = $state<ViewKind>(VIEW_KINDS.find((kind) => kind === localStorage.getItem(KEY)) ?? 'list')
   #order = $state.raw<Order | null>(readOrder())
 
@@ -44,5 +44,3 @@ function readOrder(): Order | null {
   }
   return BY_NAME
 }
-
-export const view = new View()
