@@ -126,13 +126,18 @@ def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
 def list_unreached(cloud: lambdas.Cloud, name: str) -> set[Right]:
     """Return the rights of a function that no scenario needs.
 
-    Packing that is retried after it stored parts drops them when it plans again. The record of the index is made once,
-    before the scenarios follow the stream. Uploads read the state that a driver shares between processes
-    unless they have it in memory.
+    Packing that is retried after it stored parts drops them when it plans again. The record of the index is made
+    once, before the scenarios follow the stream. A request of a ZIP file drops its selection if its task cannot be
+    stored. Uploads read the state that a driver shares between processes unless they have it in memory.
     """
     staging, index = cloud.refs["Staging"], cloud.refs["IndexMachine"]
     unreached: dict[str, set[Right]] = {
-        "CompressPlan": {("s3:ListBucket", staging), ("s3:AbortMultipartUpload", f"{staging}/*")},
+        "CompressPlan": {
+            ("s3:ListBucket", staging),
+            ("s3:AbortMultipartUpload", f"{staging}/*"),
+            ("s3:PutObject", f"{staging}/abandoned/*"),
+        },
+        "FilesFunction": {("s3:DeleteObject", f"{staging}/*/selection")},
         "TaskStreamFunction": {("states:StartExecution", index)},
         "UploadsFunction": {("dynamodb:GetItem", cloud.refs["Storages"])},
     }

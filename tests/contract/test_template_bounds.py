@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+from deployment.generate import deployer
 from mangrove.standalone import template
 
+MAX_POLICY_LETTERS = 10_240  # of the inline policies of a role, without white space
 FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 MAX_RESERVED = 900  # instances: an account has 1,000, of which Lambda keeps 100 unreserved
 RESERVED = "Concurrency"
@@ -77,3 +81,8 @@ def test_entrance_of_webdav_is_optional_and_reaches_what_was_published() -> None
         "Action": "lambda:InvokeFunction", "FunctionName": alias, "Principal": "*", "InvokedViaFunctionUrl": True,
     }  # fmt: skip
     assert loaded["Outputs"]["WebDav"]["Value"] == {"Fn::Sub": "${DavUrl.FunctionUrl}dav"}
+
+
+def test_rights_of_a_deployer_fit_into_a_role() -> None:
+    document = json.loads((template.ROOT / deployer.FILE).read_text())
+    assert len(json.dumps(document, separators=(",", ":"))) < MAX_POLICY_LETTERS

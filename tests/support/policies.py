@@ -99,7 +99,8 @@ def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
         return refs[name] + rest
     if resources[name]["Type"] == "AWS::Events::EventBus":
         return refs[name]
-    assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
+    is_pattern = name == "Staging" and rest.startswith("/") and "*" in rest
+    assert resources[name]["Type"] == "AWS::S3::Bucket" and (rest in ("", "/*") or is_pattern), shown
     return refs[name] + rest
 
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from mangrove.core import aws
 from mangrove.core.config import Config, config
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
@@ -45,6 +44,8 @@ class EdgeSigner:
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.hashes import SHA1
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        from mangrove.core import aws
 
         text = aws.create_client("secretsmanager").get_secret_value(SecretId=self._secret)["SecretString"]
         try:
