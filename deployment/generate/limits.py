@@ -144,6 +144,11 @@ LIST: Sequence[Limit] = [
         ("folders in the answer", "tree.trial:MAX_TRIAL_FOLDERS", "folders", "request"),
     ),
     *_make(
+        "Thumbnails on storages other than Local",
+        ("stored thumbnails", "tree.operations.thumbnails:MAX_CACHED_THUMBNAILS", "thumbnails", "service"),
+        ("stored thumbnails together", "tree.operations.thumbnails:MAX_CACHED_THUMBNAIL_BYTES", "bytes", "service"),
+    ),
+    *_make(
         "Settings",
         ("key", "configuration.settings:MAX_KEY_LENGTH", "characters", "setting"),
         ("value", "configuration.settings:MAX_VALUE_LENGTH", "characters", "setting"),

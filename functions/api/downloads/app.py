@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from mangrove.core.http import find_client
 from mangrove.core.limits import limits
-from mangrove.core.problems import NotSupported
 from mangrove.identity.rights import Right
+from mangrove.tree.operations import thumbnails
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
 from mangrove.tree.sharing.downloads import SharedDownload, authorize
@@ -74,9 +74,9 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
 
 async def _serve_thumbnail(request: Request, file: Download) -> Response:
     driver = file.storage_path.driver
-    if not driver.capabilities.make_thumbnail:
-        raise NotSupported
     async with limits().thumbnails.hold(find_client(await find_client_address(request))):
+        if not driver.capabilities.make_thumbnail:
+            return serve_image(*await thumbnails.make(file))
         return serve_image(*await driver.make_thumbnail(file.storage_path.path))
 
 

@@ -131,6 +131,10 @@ export const helps: Record<string, string> = {
     'process：已存入的文件在进程崩溃后仍在。file：断电后也仍在。',
   'Read a moved file back from its target before its source is removed, if no checksum proves the copy.':
     '没有校验和可证明副本正确时，先读取目标文件进行比较，再删除源文件。',
+  'Days for which sign-ins and changes by administrators are kept in the audit; 0 records none.':
+    '登录和管理员更改在审计中保留的天数；0 表示不记录。',
+  'The size in MiB up to which pictures on storages other than Local get thumbnails. The service reads the whole picture once. 0 for none; on AWS, there are none.':
+    '本地以外的存储中，不超过此大小（MiB）的图片会有缩略图。服务会完整读取图片一次。0 表示没有；在 AWS 上没有缩略图。',
   'Days for which finished tasks are kept.': '已结束任务的保留天数。',
   'KiB per second to all clients together; a negative value means no limit.':
     '发送给所有客户端的总速度（KiB/秒）；负值表示不限。',

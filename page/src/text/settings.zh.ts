@@ -92,6 +92,7 @@ export const settingLabels: Record<string, string> = {
   qbittorrent_seedtime: 'qBittorrent 做种时间',
   qbittorrent_url: 'qBittorrent 地址',
   readme_autorender: '自动显示说明文件',
+  remote_thumbnail_max_mb: '远程图片缩略图上限（MiB）',
   robots_txt: 'robots.txt',
   s3_access_key_id: 'S3 访问密钥 ID',
   s3_buckets: 'S3 存储桶',

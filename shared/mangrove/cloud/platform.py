@@ -45,6 +45,10 @@ class CloudPlatform(Platform):
         self.emits_metrics = is_function
 
     @property
+    def thumbnails_folder(self) -> Path | None:
+        return None  # no function has the library that decodes pictures
+
+    @property
     def index_folder(self) -> Path:
         return Path(tempfile.gettempdir()) / "index"
 

@@ -89,6 +89,11 @@ class Platform(Protocol):
     """The index files are fetched from another storage before they are read."""
 
     @property
+    def thumbnails_folder(self) -> Path | None:
+        """The folder of the thumbnails that the service makes; None where it makes none."""
+        ...
+
+    @property
     def index_folder(self) -> Path:
         """The folder of the index files on this computer."""
         ...

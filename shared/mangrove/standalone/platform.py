@@ -45,6 +45,10 @@ class StandalonePlatform(Platform):
         self.dispatcher = dispatcher
 
     @property
+    def thumbnails_folder(self) -> Path | None:
+        return self._data / "thumbnails"
+
+    @property
     def index_folder(self) -> Path:
         return self._data / "index"
 

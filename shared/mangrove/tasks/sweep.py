@@ -29,6 +29,7 @@ from mangrove.tasks.core import queue, staging
 from mangrove.tasks.core.partials import sweep_partials
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.upload.sessions import sweep_sessions
+from mangrove.tree.operations import thumbnails
 from mangrove.tree.trash import repair
 
 DAY_SECONDS = 24 * 3600
@@ -51,6 +52,7 @@ async def sweep() -> None:
     await asyncio.to_thread(counters.sweep)
     await asyncio.to_thread(webdav_locks.sweep)
     await asyncio.to_thread(audit.sweep)
+    await asyncio.to_thread(thumbnails.sweep)
 
 
 def _delete_old_tasks(before: float) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.download_client import check_page, make_signature, make_url, read_key
 from tests.support.service import Client
@@ -62,3 +63,43 @@ def test_a_picture_of_too_many_pixels_is_not_opened(admin: Client, visitor: Clie
         path = f"{mounted}/bomb.png"
         address = make_url("d", path, make_signature(read_key(admin), path)) + "&type=thumb"
         check_page(visitor.http.get(address), 500, "the picture is too large for a thumbnail")
+
+
+def test_a_picture_on_another_storage_has_a_thumbnail_of_its_version(admin: Client, visitor: Client) -> None:
+    with servers.moto_s3() as endpoint:
+        options = servers.s3_options(endpoint, servers.make_bucket(endpoint))
+        with fixtures.mount(admin, "S3", addition=options) as mounted:
+            for size in ((600, 300), (300, 600)):
+                admin.put(f"{mounted}/p.png", make_picture(*size))
+                row = admin.ok("/api/fs/list", path=mounted, refresh=True)["content"][0]
+                assert row["thumb"] == admin.ok("/api/fs/get", path=f"{mounted}/p.png")["thumb"]
+                for _ in range(2):  # made, and read again
+                    answer = visitor.http.get(row["thumb"])
+                    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+                    assert Image.open(io.BytesIO(answer.content)).size == (144, round(144 * size[1] / size[0]))
+
+
+def test_thumbnails_of_another_storage_are_bounded_by_a_setting(admin: Client, visitor: Client) -> None:
+    with servers.moto_s3() as endpoint:
+        options = servers.s3_options(endpoint, servers.make_bucket(endpoint))
+        with fixtures.mount(admin, "S3", addition=options) as mounted:
+            for name, content in (("p.png", make_picture(60, 30)), ("p.svg", b"<svg/>"), ("p.txt", b"text")):
+                admin.put(f"{mounted}/{name}", content)
+            admin.put(f"{mounted}/large.png", make_picture(60, 30) + bytes(1 << 20))
+            with fixtures.settings(admin, remote_thumbnail_max_mb="1"):
+                rows = admin.ok("/api/fs/list", path=mounted, refresh=True)["content"]
+                assert [row["name"] for row in rows if row["thumb"]] == ["p.png"]
+            path = f"{mounted}/p.png"
+            address = make_url("d", path, make_signature(read_key(admin), path)) + "&type=thumb"
+            with fixtures.settings(admin, remote_thumbnail_max_mb="0"):
+                assert admin.ok("/api/fs/get", path=path)["thumb"] == ""
+                check_page(visitor.http.get(address), 500, "not implement")
+
+
+def test_a_false_picture_on_another_storage_has_no_thumbnail(admin: Client, visitor: Client) -> None:
+    with servers.moto_s3() as endpoint:
+        options = servers.s3_options(endpoint, servers.make_bucket(endpoint))
+        with fixtures.mount(admin, "S3", addition=options) as mounted:
+            admin.put(f"{mounted}/fake.png", b"<script>")
+            thumb = admin.ok("/api/fs/list", path=mounted, refresh=True)["content"][0]["thumb"]
+            check_page(visitor.http.get(thumb), 500, "not a picture")

@@ -16,6 +16,7 @@ from mangrove.configuration.setting import (
     words,
 )
 
+MAX_REMOTE_THUMBNAIL_MIB = 64  # the largest limit that can be set
 PUBLIC, PRIVATE, READONLY = Flag.PUBLIC, Flag.PRIVATE, Flag.READONLY
 LOGO = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%232e7d5b' "
@@ -83,6 +84,15 @@ class Preview(SettingGroup):
 
     group = SettingCategory.PREVIEW
 
+    remote_thumbnail_max_mb = number(
+        16,
+        PRIVATE,
+        "The size in MiB up to which pictures on storages other than Local get thumbnails. The service reads the whole "
+        "picture once. 0 for none; on AWS, there are none.",
+        minimum=0,
+        maximum=MAX_REMOTE_THUMBNAIL_MIB,
+        zh="远程图片缩略图上限（MiB）",
+    )
     text_types = words(
         "txt,htm,html,xml,java,properties,sql,js,md,json,conf,ini,vue,php,py,bat,gitignore,yml,go,sh,c,cpp,h,hpp,tsx,vtt,srt,ass,rs,lrc,strm",
         PRIVATE,

@@ -34,6 +34,7 @@ from mangrove.tree.listing.lookups import look_up, look_up_with_related
 from mangrove.tree.listing.orders import SortOrder, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.pending_rows import PendingRows
+from mangrove.tree.listing.pictures import find_limit_at, mark_picture
 from mangrove.tree.listing.rows import MountFolders, encode_rows, join_rows
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import links
@@ -242,7 +243,8 @@ def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Probl
 async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: SortOrder | None) -> View:
     signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
-    thumbs = (base, access.share and access.share.key) if folder.has_thumbs else ""
+    picture_limit = find_limit_at(access)
+    thumbs = (base, access.share and access.share.key, picture_limit) if folder.has_thumbs or picture_limit else ""
     return await folder.get_view(
         (access.table.version, str(access.path), visibility.key, signer, thumbs),
         visibility.test,
@@ -269,6 +271,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         if not storage_path.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
             raise
         raise problem.with_prefix("failed to get obj") from problem
+    entry = mark_picture(access, entry)
     must_sign = not entry.is_dir and access.requires_signature()
     sign = rows.make_signer(access).sign(access.path) if must_sign else ""
     thumb = rows.make_thumb_url(access, access.path, entry, sign, base)

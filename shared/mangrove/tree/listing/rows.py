@@ -14,6 +14,7 @@ from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
+from mangrove.tree.listing import pictures
 from mangrove.tree.listing.columns import Selection
 from mangrove.tree.listing.folder import Encode
 from mangrove.tree.listing.orders import SortOrder, find_folder_position
@@ -89,11 +90,13 @@ def make_encoder(access: PathAccess, signer: LinkSigner | None, base: str | None
     """
     codes = access.settings.type_codes
     prefix = "" if access.path == "/" else str(access.path)
+    limit = 0 if base is None else pictures.find_limit_at(access)
 
     def make_signed_row(entry: Entry) -> dict[str, Any]:
         path = f"{prefix}/{entry.name}"
         sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
-        return make_row(codes, entry, sign, make_thumb_url(access, path, entry, sign, base))
+        shown = entry._replace(thumb=True) if limit and pictures.is_shown(entry, limit) else entry
+        return make_row(codes, entry, sign, make_thumb_url(access, path, shown, sign, base))
 
     return lambda entries: encode_rows(map(make_signed_row, entries))
 

@@ -17,6 +17,7 @@ from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
 from mangrove.tree.listing.orders import SortOrder, sort_entries
+from mangrove.tree.listing.pictures import mark_picture
 from mangrove.tree.listing.rows import make_row
 from mangrove.tree.sharing.shared_path import SharedPath
 from mangrove.tree.sharing.uploads import list_sent
@@ -132,7 +133,9 @@ async def _find_root(name: str, access: PathAccess) -> Entry | None:
 
 async def _look_up(access: PathAccess) -> Entry:
     virtual = browse.find_virtual_entry(access)
-    return virtual[0] if virtual is not None else await look_up(await access.locate(""), to_show=True)
+    if virtual is not None:
+        return virtual[0]
+    return mark_picture(access, await look_up(await access.locate(""), to_show=True))
 
 
 async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
