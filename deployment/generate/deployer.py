@@ -150,7 +150,7 @@ RIGHTS = (
             "logs:CreateLogGroup", "logs:DeleteLogGroup", "logs:DeleteRetentionPolicy", "logs:PutRetentionPolicy",
             "logs:TagResource", "logs:UntagResource",
         ),
-        (f"arn:aws:logs:*:*:log-group:{STACK}-*", f"arn:aws:logs:*:*:log-group:/aws/vendedlogs/states/{STACK}*"),
+        (f"arn:aws:logs:*:*:log-group:{STACK}-*", f"arn:aws:logs:*:*:log-group:/aws/vendedlogs/*/{STACK}"),
     ),
     DeployerRight(
         (),

@@ -38,6 +38,12 @@ settings.save({"token": "the permanent token", "link_salt": "s", "site_title": "
 print(tokens.issue(admin))
 """
 
+SAVE_AS_BEFORE = """
+from mangrove.records import settings
+
+settings.save({"site_title": "Saved after a rollback"})
+"""
+
 
 def read_key(cloud: lambdas.Cloud, key: Key) -> str:
     answer = cloud.client("secretsmanager").get_secret_value(SecretId=cloud.refs[NAMES[key]])
@@ -56,14 +62,28 @@ def test_new_stack_gets_a_token_key_independent_of_the_master_key() -> None:
         assert {key: read_key(cloud, key) for key in Key} == first, "the next deployment leaves them"
 
 
-def write_as_before(cloud: lambdas.Cloud, folder: Path) -> str:
-    """Write the records of a stack that has the master key alone. Return a token that it signed."""
+def delete_first_password(cloud: lambdas.Cloud) -> None:
+    manager = cloud.client("secretsmanager")
+    manager.delete_secret(SecretId=cloud.refs["AdminSecret"], ForceDeleteWithoutRecovery=True)
+
+
+def test_new_stack_without_its_first_password_says_so() -> None:
+    with lambdas.deploy() as cloud:
+        delete_first_password(cloud)
+        answer = cloud.run_setup()
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"].startswith("ResourceNotFoundException: ")
+    assert "Secrets Manager can't find the specified secret" in answer["Reason"]
+
+
+def run_as_before(cloud: lambdas.Cloud, folder: Path, code: str, *arguments: str) -> str:
+    """Run code as a stack that has the master key alone. Return what it prints."""
     master = folder / "master"
     master.write_text(read_key(cloud, Key.ENCRYPTION))
     own = cloud.get_function("AuthFunction").environment | {
         "MANGROVE_KEY_FILE": str(master), "AWS_ENDPOINT_URL_DYNAMODB": cloud.aws[0], "PATH": os.environ["PATH"],
     }  # fmt: skip
-    command = [sys.executable, "-c", WRITE_AS_BEFORE, lambdas.ADMIN_PASSWORD]
+    command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -71,7 +91,7 @@ def write_as_before(cloud: lambdas.Cloud, folder: Path) -> str:
 
 def test_an_older_stack_keeps_its_records_sessions_and_secrets(tmp_path: Path) -> None:
     with lambdas.deploy() as cloud:
-        token = write_as_before(cloud, tmp_path)
+        token = run_as_before(cloud, tmp_path, WRITE_AS_BEFORE, lambdas.ADMIN_PASSWORD)
         answer = cloud.run_setup(RequestType="Update", OldResourceProperties={"Schema": str(upgrade.VERSION)})
         assert answer["Status"] == "SUCCESS", answer
         master = read_key(cloud, Key.ENCRYPTION).encode()
@@ -82,5 +102,11 @@ def test_an_older_stack_keeps_its_records_sessions_and_secrets(tmp_path: Path) -
         assert Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD).gets("auth/me")["role"] == 2
         # the site has no key that decrypts it: the set-up stored what everybody may see in the clear
         assert Person(cloud).gets("site/public_settings")["site_title"] == "The old title"
+        # an older program, after a rollback, saves a value without its text: the next deployment adds it
+        run_as_before(cloud, tmp_path, SAVE_AS_BEFORE)
+        delete_first_password(cloud)
+        answer = cloud.run_setup(RequestType="Update", OldResourceProperties={"Schema": str(upgrade.VERSION)})
+        assert answer["Status"] == "SUCCESS", "the secret of the first password is not needed any more"
+        assert Person(cloud).gets("site/public_settings")["site_title"] == "Saved after a rollback"
         (storage,) = admin.gets("storages/list")["content"]
         assert json.loads(storage["addition"])["secret_access_key"] == "hush"

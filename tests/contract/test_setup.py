@@ -112,13 +112,6 @@ def test_a_table_that_the_template_does_not_name_is_named() -> None:
     assert "ValueError: MANGROVE_TABLES names no table of " in answer["Reason"]
 
 
-def test_a_secret_that_cannot_be_read_is_told(aws: str) -> None:
-    answer = run_in_a_process(MANGROVE_ADMIN_SECRET="nowhere", AWS_ENDPOINT_URL=aws)
-    assert answer["Status"] == "FAILED"
-    assert answer["Reason"].startswith("ResourceNotFoundException: ")
-    assert "Secrets Manager can't find the specified secret" in answer["Reason"]
-
-
 def test_what_nobody_foresaw_has_no_text_of_its_own(aws: str) -> None:
     answer = run_in_a_process(AWS_ENDPOINT_URL=aws)
     assert answer["Status"] == "FAILED"

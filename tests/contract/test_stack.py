@@ -126,13 +126,17 @@ def test_every_log_is_kept_for_a_time_and_everything_that_can_has_one(stack: dic
     used = set()
     for function in list_resources(stack, "AWS::Lambda::Function").values():
         used.add(function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"])
+    delivered = set()
     for machine in list_resources(stack, "AWS::StepFunctions::StateMachine").values():
         (place,) = machine["Properties"]["LoggingConfiguration"]["Destinations"]
-        used.add(place["CloudWatchLogsLogGroup"]["LogGroupArn"]["Fn::GetAtt"][0])
+        delivered.add(place["CloudWatchLogsLogGroup"]["LogGroupArn"]["Fn::GetAtt"][0])
     for stage in list_resources(stack, "AWS::ApiGatewayV2::Stage").values():
-        used.add(stage["Properties"]["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0])
+        delivered.add(stage["Properties"]["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0])
         json.loads(stage["Properties"]["AccessLogSettings"]["Format"])
-    assert used == set(groups)
+    assert used | delivered == set(groups)
+    for name in delivered:  # the policy of this prefix does not grow with each log
+        group_name = groups[name]["Properties"]["LogGroupName"]["Fn::Sub"]
+        assert group_name.startswith("/aws/vendedlogs/") and group_name.endswith("/${AWS::StackName}")
 
 
 def list_statements(stack: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

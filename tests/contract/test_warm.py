@@ -22,7 +22,7 @@ def in_process(folder: Path, work: Callable[[httpx.AsyncClient], Awaitable[None]
     from mangrove.standalone.gateway import Gateway
     from mangrove.tree import mounts
 
-    first_start.run(folder, PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
+    first_start.run(folder, lambda: PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
 
     async def go() -> None:
         transport = httpx.ASGITransport(Gateway())

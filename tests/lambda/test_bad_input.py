@@ -126,8 +126,8 @@ def test_a_secret_that_cannot_be_read_is_told_and_read_when_it_can_be(admin: Per
     function.close()
     refuse(function, DENIED, "secretsmanager:")
     answer = admin.asks("metas/list")
-    assert (answer["code"], answer["message"]) == (500, "the integrity key cannot be read")
-    assert "the integrity key cannot be read" in find_warnings(function)
+    assert (answer["code"], answer["message"]) == (500, "the encryption key cannot be read")
+    assert "the encryption key cannot be read" in find_warnings(function)
     assert lambdas.ADMIN_PASSWORD not in function.read_log()
     function.refuse = None
     assert admin.asks("metas/list")["code"] == 200

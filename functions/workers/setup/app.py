@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import urllib3
@@ -82,7 +83,7 @@ def _run(event: dict[str, Any]) -> dict[str, str]:
 
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
-    secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
+    secret = os.environ["MANGROVE_ADMIN_SECRET"]
     keys.make_missing_keys(bool(known) or upgrade.has_records())
     attributes = _make_download_key()
     try:
@@ -94,7 +95,7 @@ def _run(event: dict[str, Any]) -> dict[str, str]:
         emit({NEWER_RECORDS: 1})
         return attributes
     upgrade.upgrade(version, upgrade.make_steps(upgrade_task))
-    first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
+    first_start.run(None, partial(_read_first_password, secret), passwords.hash_password, ADMIN_PERMISSION)
     store_visible()
     _protect_tables()
     return attributes
@@ -107,6 +108,11 @@ def _make_download_key() -> dict[str, str]:
 
     secret = config().download_key_secret
     return {"DownloadPublicKey": make_download_key(secret)} if secret else {}
+
+
+def _read_first_password(secret: str) -> str:
+    """Read the password of the administrator of a new stack. People may delete its secret after their first sign-in."""
+    return str(aws.create_client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
 
 
 def _protect_tables() -> None:

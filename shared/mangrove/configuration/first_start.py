@@ -21,16 +21,18 @@ TRASH_DAYS = 30  # of the first storage; others are made with 0 unless the form 
 _LETTERS = string.ascii_letters + string.digits
 
 
-def run(data: Path | None, chosen_password: str, hash_password: Callable[[str], str], permission: int) -> str | None:
+def run(
+    data: Path | None, choose_password: Callable[[], str], hash_password: Callable[[str], str], permission: int
+) -> str | None:
     """Create the missing records. It can be repeated and run in several processes.
 
-    `data` is the data directory, None in the cloud. `chosen_password` and `permission` are for the administrator;
-    without a password a random one is set and returned.
+    `data` is the data directory, None in the cloud. `choose_password` and `permission` are for the administrator;
+    if the chosen password is empty, a random one is set and returned.
     """
     password, roles = None, {role for role in users.ROLES if any(True for _ in users.iter_ids(role, page_size=1))}
     if 1 not in roles:  # the guest is created last: if it exists, so does the rest
         if 2 not in roles:
-            password = _create_administrator(chosen_password, hash_password, permission)
+            password = _create_administrator(choose_password(), hash_password, permission)
         _create_files_storage(data)
         guest = {"username": "guest", "password_hash": hash_password("guest"), "role": 1, "disabled": True}
         _create_unless_taken(users.create, guest)

@@ -171,7 +171,7 @@ def _run_first_start(data: Path) -> tuple[str | None, str | None]:
     from mangrove.identity.rights import ADMIN_PERMISSION
 
     requested_password = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
-    password = first_start.run(data, requested_password, passwords.hash_password, ADMIN_PERMISSION)
+    password = first_start.run(data, lambda: requested_password, passwords.hash_password, ADMIN_PERMISSION)
     return password, first_start.find_short_password()
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("records")
 
 
 def start(folder: Path, password: str = "") -> str | None:
-    return first_start.run(folder, password, lambda plain: f"<{plain}>", 0x71FF)
+    return first_start.run(folder, lambda: password, lambda plain: f"<{plain}>", 0x71FF)
 
 
 def find_names() -> tuple[list[str], list[str]]:
@@ -78,6 +78,6 @@ def test_first_bucket_has_a_trash_if_it_has_versions(
 ) -> None:
     monkeypatch.setenv("MANGROVE_FILES_BUCKET", "files")
     monkeypatch.setenv("MANGROVE_PROTECTION", protection)
-    first_start.run(None, "a password", lambda plain: f"<{plain}>", 0x71FF)
+    first_start.run(None, lambda: "a password", lambda plain: f"<{plain}>", 0x71FF)
     (storage,) = storages.all()
     assert (storage.driver, json.loads(storage.addition).get("trash_days")) == ("S3", days)

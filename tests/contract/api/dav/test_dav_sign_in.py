@@ -130,7 +130,7 @@ def run_from(folder: Path, address: str, work: Callable[[httpx.AsyncClient], Awa
     from mangrove.standalone.gateway import Gateway
     from mangrove.tree import mounts
 
-    first_start.run(folder, PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
+    first_start.run(folder, lambda: PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
 
     async def go() -> None:
         transport = httpx.ASGITransport(Gateway(), client=(address, 1))
