@@ -179,7 +179,8 @@ def test_what_people_own_outlives_the_stack_but_not_a_create_that_failed(stack: 
     policies = {
         name: resource.get("DeletionPolicy") for name, resource in stack["Resources"].items() if name not in versions
     }
-    assert {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"} == retained
+    renamed = {"AccessLog"}  # stays under its former name until its lines are too old
+    assert {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"} == retained - renamed
     assert "Retain" not in policies.values()
 
 
