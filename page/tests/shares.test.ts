@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findShareId, formatShareAddress, listFolders, makeShareBytesAddress } from '../src/api/sharepaths'
 import { EMPTY_SHARE, readExtensions, type Share, type ShareDraft } from '../src/api/shares'
-import { formatAddress, parseAddress } from '../src/state/router.svelte'
+import { formatAddress, parseAddress } from '../src/state/routes'
 import { fillFields, findFaults, formatLocal, makePassword, readFields } from '../src/views/share/form'
 import { describeShare, findState, nameShare } from '../src/views/share/states'
 

@@ -1,5 +1,5 @@
 import { decodePath, encodePath } from '../api/paths'
-import { formatAddress } from '../state/router.svelte'
+import { formatAddress } from '../state/routes'
 
 /** The target of an address in a text. */
 export type Place =

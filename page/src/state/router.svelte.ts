@@ -1,68 +1,52 @@
-import { decodePath, encodePath } from '../api/paths'
-import { findShareId, formatShareAddress } from '../api/sharepaths'
+import { formatAddress, parseAddress, type Route } from './routes'
 
-/** The view that the address names. A tree path is `/@/<path>`, so that a folder can have any name; what is in a share
- *  has the path `/@s/<id>[/…]` in the tree, and the same address. */
-export type Route =
-  | { view: 'files'; path: string }
-  | { view: 'login'; next: string }
-  | { view: 'links' }
-  | { view: 'manage'; section: string }
-  | { view: 'profile' }
-  | { view: 'trash' }
-  | { view: 'unknown' }
+const MAX_POSITIONS = 200 // entries of the history whose scroll positions are known
 
-export function parseAddress(pathname: string, search = ''): Route {
-  if (pathname === '/@' || pathname.startsWith('/@/')) return { view: 'files', path: decodePath(pathname.slice(2)) }
-  if (pathname === '/@login') return { view: 'login', next: new URLSearchParams(search).get('next') ?? '/' }
-  if (pathname === '/@trash') return { view: 'trash' }
-  if (pathname === '/@profile') return { view: 'profile' }
-  if (pathname === '/@links') return { view: 'links' }
-  if (findShareId(decodePath(pathname))) return { view: 'files', path: decodePath(pathname) }
-  const [first, ...rest] = pathname.slice(1).split('/')
-  if (first === '@manage') return { view: 'manage', section: rest.join('/') }
-  if (first?.startsWith('@')) return { view: 'unknown' }
-  return { view: 'files', path: decodePath(pathname) }
-}
-
-export function formatAddress(route: Route): string {
-  switch (route.view) {
-    case 'files':
-      return findShareId(route.path) ? formatShareAddress(route.path) : `/@${encodePath(route.path)}`
-    case 'login':
-      return route.next === '/' ? '/@login' : `/@login?next=${encodeURIComponent(route.next)}`
-    case 'manage':
-      return route.section ? `/@manage/${route.section}` : '/@manage'
-    case 'trash':
-      return '/@trash'
-    case 'profile':
-      return '/@profile'
-    case 'links':
-      return '/@links'
-    case 'unknown':
-      return '/@/'
-  }
+interface HistoryState {
+  entry: number
 }
 
 class Router {
   route = $state.raw<Route>({ view: 'files', path: '/' })
+  #entry = 0 // of the history
+  #last = 0
+  #positions = new Map<number, number>() // px by entry
 
   /** Follow the address from now on: the buttons of the browser, and clicks on links of the page. */
   start(): void {
     window.addEventListener('popstate', () => this.#read())
     document.addEventListener('click', (event) => this.#follow(event))
+    this.#last = readEntry()
     this.#read()
     if (this.route.view === 'files') history.replaceState(history.state, '', formatAddress(this.route))
   }
 
   go(route: Route, how: 'push' | 'replace' = 'push'): void {
     const address = formatAddress(route)
-    if (how === 'replace') history.replaceState(null, '', address)
-    else if (address !== location.pathname + location.search) history.pushState(null, '', address)
+    const state: HistoryState = { entry: this.#entry }
+    if (how === 'replace') history.replaceState(state, '', address)
+    else if (address !== location.pathname + location.search) {
+      this.#entry = state.entry = ++this.#last
+      this.#positions.delete(this.#entry)
+      history.pushState(state, '', address)
+    }
     this.route = route
   }
 
+  /** The px by which the view of this entry of the history was scrolled when it was left. */
+  get position(): number {
+    return this.#positions.get(this.#entry) ?? 0
+  }
+
+  set position(pixels: number) {
+    this.#positions.delete(this.#entry)
+    this.#positions.set(this.#entry, pixels)
+    const [oldest] = this.#positions.keys()
+    if (this.#positions.size > MAX_POSITIONS && oldest !== undefined) this.#positions.delete(oldest)
+  }
+
   #read(): void {
+    this.#entry = readEntry()
     this.route = parseAddress(location.pathname, location.search)
   }
 
@@ -76,6 +60,11 @@ class Router {
     event.preventDefault()
     this.go(parseAddress(address.pathname, address.search))
   }
+}
+
+function readEntry(): number {
+  const state: Partial<HistoryState> | null = history.state
+  return state?.entry ?? 0
 }
 
 export const router = new Router()

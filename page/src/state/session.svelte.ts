@@ -4,6 +4,7 @@ import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
+import type { Audience } from './routes'
 import { TabSession } from './tabs'
 
 export type Right = keyof typeof RIGHTS
@@ -29,6 +30,13 @@ class Session {
 
   get isAdministrator(): boolean {
     return this.user?.role === ROLES.admin
+  }
+
+  /** True if the user is one of those who may see a view. */
+  isAmong(audience: Audience): boolean {
+    if (audience === 'everyone') return true
+    if (audience === 'administrators') return this.isAdministrator
+    return this.user !== null && (audience === 'guests' || !this.isGuest)
   }
 
   may(right: Right): boolean {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.samples import make_picture
-from tests.e2e.page.steps import find_violations, select_row, sign_in
+from tests.e2e.page.steps import fill_sign_in, find_violations, select_row, sign_in
 from tests.support.service import Service
 
 WIDE = pytest.mark.parametrize("page", ["wide"], indirect=True)
@@ -180,3 +180,19 @@ def test_the_chevron_lists_the_folders_beside(page: Any, folder: str) -> None:
     page.get_by_role("button", name="Folders beside this one").last.click()
     page.get_by_role("menuitem", name="outbox").click()
     page.wait_for_url(f"**/@{folder}/outbox")
+
+
+@WIDE
+def test_back_returns_to_where_a_view_was_scrolled_to(page: Any) -> None:
+    page.goto("/@manage/settings")
+    fill_sign_in(page)
+    scroller = page.locator("[data-scroller]")
+    page.wait_for_function("() => document.querySelector('[data-scroller]')?.scrollHeight > innerHeight + 50")
+    scroller.evaluate("element => element.scrollTo(0, 100)")
+    page.wait_for_function("() => document.querySelector('[data-scroller]')?.scrollTop === 100")
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
+    page.locator("a[href='/@manage/users']").evaluate("link => link.click()")
+    page.locator("a[href='/@manage/users'][aria-current]").wait_for()
+    assert scroller.evaluate("element => element.scrollTop") == 0
+    page.go_back()
+    page.wait_for_function("() => document.querySelector('[data-scroller]')?.scrollTop === 100")

@@ -1,0 +1,13 @@
+import type { Component } from 'svelte'
+import type { ViewName } from '../state/routes'
+import { language } from '../text/language.svelte'
+
+type LoadView = () => Promise<{ default: Component<Record<string, never>> }>
+
+/** The views of the routes that are fetched when they are needed. */
+export const VIEWS: { [View in ViewName]?: LoadView } = {
+  links: () => import('./links/LinksView.svelte'),
+  manage: () => language.withLateTexts(import('./manage/ManageView.svelte')),
+  profile: () => language.withLateTexts(import('./profile/ProfileView.svelte')),
+  trash: () => import('./trash/TrashView.svelte'),
+}
