@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { ALL_RIGHTS, hasRight, setAll, setRight } from '../src/views/manage/users/rights'
+import { language } from '../src/text/language.svelte'
+import { ALL_RIGHTS, describeRights, hasRight, setAll, setRight } from '../src/views/manage/users/rights'
 
 const OTHER = 0xf0000 // bits that no field shows
 
@@ -14,4 +15,12 @@ test('all and none leave what is not shown', () => {
   expect(setAll(OTHER, true)).toBe(0xfffff)
   expect(setAll(0xfffff, false)).toBe(OTHER)
   expect(new Set(ALL_RIGHTS).size).toBe(16)
+})
+
+test('rights in words are short where all of a group are there', async () => {
+  await language.withLateTexts(Promise.resolve())
+  expect(describeRights(0xffff, 'nothing')).toBe('Everything')
+  expect(describeRights(0, 'nothing')).toBe('nothing')
+  expect(describeRights(0xff | 0x100, 'nothing')).toBe('Files: everything · Sign in over WebDAV')
+  expect(describeRights(8 | 16, 'nothing')).toBe('Upload and create, Rename')
 })

@@ -97,6 +97,7 @@ export const late = {
     users: {
       add: 'New user',
       all: 'All of them',
+      allOf: (group: string) => `${group}: everything`,
       basePath: 'Home folder',
       basePathHelp: 'The user sees this folder as “/” and nothing outside it.',
       confirmRemove: (name: string) => `Delete the user ${name}? Their files stay.`,
@@ -105,7 +106,7 @@ export const late = {
       disabledHelp: 'The user cannot sign in, and open sessions end.',
       guestHelp:
         'The guest account applies to everybody who is not signed in. If it is disabled, everybody has to sign in.',
-      mayAll: 'All rights',
+      mayAll: 'Everything',
       none: 'None of them',
       onlyLooks: 'Browse and download only',
       ownFactor: 'Your own second factor is in your profile.',

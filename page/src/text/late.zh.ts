@@ -89,6 +89,7 @@ export const late: LateTexts = {
     users: {
       add: '新建用户',
       all: '全选',
+      allOf: (group) => `${group}：全部`,
       basePath: '作为其“/”的文件夹',
       basePathHelp: '用户看不到此文件夹以外的内容。',
       confirmRemove: (name) => `要删除用户 ${name} 吗？其文件会保留。`,

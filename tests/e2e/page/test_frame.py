@@ -317,3 +317,23 @@ def test_a_part_of_the_page_that_cannot_be_fetched_is_tried_again(page: Any, err
     page.get_by_role("button", name="Try again").click()
     page.get_by_role("heading", name="Profile").wait_for()
     errors.clear()
+
+
+@pytest.mark.parametrize("page", ["phone"], indirect=True)
+def test_tool_bar_on_a_phone_has_every_button_in_view(page: Any) -> None:
+    sign_in(page, "/@/files/frame")
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.get_by_role("row", name="letter.txt").wait_for()
+    check_tool_bar(page, 6)
+    page.get_by_role("checkbox", name="Select letter.txt").click()
+    page.get_by_role("button", name="1 selected").wait_for()
+    check_tool_bar(page, 4)
+
+
+def check_tool_bar(page: Any, count: int) -> None:
+    """Check that the tool bar has so many buttons, and that all are inside the window."""
+    buttons = page.locator(".toolbar").locator("button:visible")
+    buttons.nth(count - 1).wait_for()
+    boxes = [button.bounding_box() for button in buttons.all()]
+    assert len(boxes) == count
+    assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 360 for box in boxes)

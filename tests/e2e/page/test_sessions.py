@@ -43,6 +43,7 @@ def test_user_ends_a_session_of_another_device(page: Any, service: Service, shot
     section.get_by_role("button", name="End the session of").click()
     page.get_by_role("dialog").get_by_role("button", name="End", exact=True).click()
     page.get_by_text("Session ended").wait_for()
+    section.get_by_role("listitem").nth(1).wait_for(state="detached")
     assert section.get_by_role("listitem").count() == 1
     assert other.get("/api/me")["code"] == 401
 
