@@ -9,14 +9,13 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
-from tests.contract.scenarios import LOCK, PATCH, Person
+from tests.contract.scenarios import LOCK, PATCH
 from tests.support import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")
 
 URL_ID = "abcdefghijklmnopqrstuvwxyz012345"
 DOMAIN = f"{URL_ID}.lambda-url.us-east-1.on.aws"
-PASSWORD = "a long password"
 TEXT_TYPES = ("text/", "application/xml", "application/json")  # other bodies are sent as Base64
 
 
@@ -51,14 +50,16 @@ def make_event(method: str, address: str, content: bytes, headers: dict[str, str
 
 
 class Visitor:
-    """A WebDAV client with the account `entrance`."""
+    """A WebDAV client of the administrator. Another account would change the ids that the samples expect."""
 
     def __init__(self, cloud: lambdas.Cloud) -> None:
         self._function = cloud.get_function("DavFunction")
 
-    def ask(self, method: str, path: str, content: bytes = b"", password: str = PASSWORD, **headers: str) -> Any:
+    def ask(
+        self, method: str, path: str, content: bytes = b"", password: str = lambdas.ADMIN_PASSWORD, **headers: str
+    ) -> Any:
         """Return the answer of the function. Keywords are headers, `_` for `-`."""
-        basic = base64.b64encode(f"entrance:{password}".encode()).decode()
+        basic = base64.b64encode(f"admin:{password}".encode()).decode()
         sent = {name.replace("_", "-"): text for name, text in headers.items()} | {"authorization": f"Basic {basic}"}
         return self._function(make_event(method, f"https://{DOMAIN}/dav{quote(path)}", content, sent))
 
@@ -70,10 +71,8 @@ class Visitor:
 
 @pytest.fixture(scope="module")
 def visitor(cloud: lambdas.Cloud) -> Visitor:
-    """A user who may do all that WebDAV does."""
+    """A client that may do all that WebDAV does."""
     assert cloud.run_setup()["Status"] == "SUCCESS"
-    admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
-    admin.gets("users/create", username="entrance", password=PASSWORD, base_path="/", role=0, permission=0x3FF)
     return Visitor(cloud)
 
 
