@@ -10,6 +10,7 @@ from mangrove.core.figures import MachineFigures
 from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
 from mangrove.core.problems import DataDiskFull
 from mangrove.standalone.data_directory import DiskReserve
+from mangrove.standalone.engine import is_elsewhere
 from mangrove.standalone.figures import read_figures
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -42,6 +43,7 @@ class StandalonePlatform(Platform):
         self._data = data
         self._reserve = DiskReserve(data)
         self.process_count = 1
+        self.has_own_engine = not is_elsewhere()
         self.dispatcher = dispatcher
 
     @property

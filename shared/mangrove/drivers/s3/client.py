@@ -16,12 +16,12 @@ from mangrove.core import deadlines, runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem, Unreachable
+from mangrove.core.signatures import Credentials, Signer
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.operations import make_listing, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, S3Connections, find_address
-from mangrove.drivers.s3.signatures import Credentials, Signer
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
 CONNECTIONS = 32  # of one client that are kept open
@@ -98,7 +98,7 @@ class Clients:
             if address.scheme == "https" and shared.context is None:
                 shared.context = ssl.create_default_context(cafile=session.find_certificates(key.region, key.endpoint))
             connections = S3Connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
-            return Requests(address, Signer(key.region, _get_provider(session, key)), connections, key.user_agent)
+            return Requests(address, Signer("s3", key.region, _get_provider(session, key)), connections, key.user_agent)
 
     def release(self, key: ClientKey) -> None:
         """End one `take`. Calls in progress continue; the last user closes the idle connections."""

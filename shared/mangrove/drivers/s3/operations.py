@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from mangrove.core.signatures import UNSIGNED
 from mangrove.drivers.s3.requests import Request, S3Answer
-from mangrove.drivers.s3.signatures import UNSIGNED
 
 MAX_EMPTY_BYTES = 4096  # of a body that should be empty: a connection is used again when its answer is read
 EMPTY_HASH = hashlib.sha256(b"").hexdigest()

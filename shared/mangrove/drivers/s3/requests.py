@@ -20,7 +20,7 @@ from xml.etree import ElementTree  # from a server; expat limits the growth of e
 
 from botocore.exceptions import ClientError, IncompleteReadError
 
-from mangrove.drivers.s3.signatures import Signer, encode_path, encode_query
+from mangrove.core.signatures import Signer, encode_path, encode_query
 
 ATTEMPTS = 2  # of a request that gets no answer, or one that asks to try again
 MAX_PAUSE_SECONDS = 1.0  # before the second attempt

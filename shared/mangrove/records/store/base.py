@@ -29,6 +29,7 @@ from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
 from mangrove.core.spans import open_span
 from mangrove.core.telemetry import log_warning
+from mangrove.records.store.direct_calls import replace_calls
 from mangrove.records.store.encryption import (
     MAC,
     EncryptedAttribute,
@@ -126,6 +127,8 @@ class Connections:
             table.connection._local.session = runtime.get(AwsSession)
             use_socket(table.connection.client, config().records_socket)
             _refuse_short_answers(table.connection)
+            if platform().has_own_engine:
+                replace_calls(table.connection.client)
         else:
             if all(other.Meta.table_name != model.Meta.table_name for other in self._tables):
                 self._shared.add_meta_table(table.get_meta_table())

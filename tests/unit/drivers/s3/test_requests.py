@@ -14,9 +14,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
 from mangrove.core.problems import EntryNotFound, StorageProblem, Unreachable
+from mangrove.core.signatures import Credentials, Signer, encode_path, encode_query
 from mangrove.drivers.s3.driver import S3
 from mangrove.drivers.s3.requests import MAX_PAUSE_SECONDS
-from mangrove.drivers.s3.signatures import Credentials, Signer, encode_path, encode_query
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
 from tests.unit.drivers.s3.proxy import Exchange, Proxy
@@ -39,7 +39,9 @@ def test_signature_equals_that_of_botocore(
 ) -> None:
     path = f"/bucket/{encode_path(key)}"
     sent = {"host": "s3.test:9000", **headers}
-    signed = Signer("eu-west-1", lambda: Credentials("key", "secret", token)).sign(method, path, query, sent, HASH)
+    signed = Signer("s3", "eu-west-1", lambda: Credentials("key", "secret", token)).sign(
+        method, path, query, sent, HASH
+    )
     url = f"http://s3.test:9000{path}" + (f"?{encode_query(query)}" if query else "")
     request = AWSRequest(method, url, headers={**sent, "X-Amz-Content-SHA256": HASH})
     auth = S3SigV4Auth(BotocoreCredentials("key", "secret", token or None), "s3", "eu-west-1")

@@ -23,9 +23,10 @@ class Credentials(NamedTuple):
 
 
 class Signer:
-    """Signs requests for S3 in a region, with the credentials that are valid at that moment."""
+    """Signs requests for a service in a region, with the credentials that are valid at that moment."""
 
-    def __init__(self, region: str, get_credentials: Callable[[], Credentials]) -> None:
+    def __init__(self, service: str, region: str, get_credentials: Callable[[], Credentials]) -> None:
+        self._service = service
         self._region = region
         self._get_credentials = get_credentials
         self._key: tuple[tuple[str, str], bytes] | None = None  # of a day and a secret
@@ -45,7 +46,7 @@ class Signer:
         names = sorted(signed)
         lines = "".join(f"{name}:{' '.join(signed[name].split())}\n" for name in names)
         request = f"{method}\n{path}\n{encode_query(query)}\n{lines}\n{';'.join(names)}\n{body_hash}"
-        scope = f"{now[:8]}/{self._region}/s3/aws4_request"
+        scope = f"{now[:8]}/{self._region}/{self._service}/aws4_request"
         text = f"{ALGORITHM}\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         signature = hmac.digest(self._derive_key(now[:8], credentials.secret_access_key), text.encode(), "sha256").hex()
         signed["authorization"] = (
@@ -58,7 +59,7 @@ class Signer:
         """Return the key of a day, which is derived once."""
         if self._key is None or self._key[0] != (day, secret):
             key = f"AWS4{secret}".encode()
-            for part in (day, self._region, "s3", "aws4_request"):
+            for part in (day, self._region, self._service, "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key = ((day, secret), key)
         return self._key[1]

@@ -1,0 +1,128 @@
+"""Calls of the records engine of this computer without the layers of botocore, which take most of the time of a call.
+
+botocore still makes the client, its connections and its credentials, and it sends the operations that are not in
+OPERATIONS. Calls in the cloud, and those of an external engine, go through botocore as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from botocore.exceptions import EndpointConnectionError
+from urllib3.exceptions import HTTPError
+
+from mangrove.core.signatures import Credentials, Signer
+
+OPERATIONS = frozenset({
+    "BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "TransactGetItems",
+    "TransactWriteItems", "UpdateItem",
+})  # fmt: skip
+TARGET = "DynamoDB_20120810"
+CONTENT_TYPE = "application/x-amz-json-1.0"
+ATTEMPTS = 8
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 1.0  # before another attempt; doubled each time
+RETRIED_CODES = frozenset({
+    "InternalServerError", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
+    "TransactionInProgressException",
+})  # fmt: skip
+BINARY = b'"B'  # in an answer with a binary attribute, or a set of them
+
+
+def replace_calls(client: Any) -> None:
+    """Send the calls of a botocore client of DynamoDB directly. Its methods and pynamodb use `_make_api_call`."""
+    client._make_api_call = DirectCalls(client).call
+
+
+class DirectCalls:
+    """Sends the calls of a client through its own connections, signed like those of botocore."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._call_with_botocore = client._make_api_call
+        self._session = client._endpoint.http_session
+        self._url = client.meta.endpoint_url
+        self._host = urlsplit(self._url).netloc
+        self._signer = Signer("dynamodb", client.meta.region_name, self._get_credentials)
+
+    def _get_credentials(self) -> Credentials:
+        frozen = self._client._request_signer._credentials.get_frozen_credentials()
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
+
+    def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer. Raise ClientError if the engine refuses the call, EndpointConnectionError without one."""
+        if operation not in OPERATIONS:
+            answer: dict[str, Any] = self._call_with_botocore(operation, arguments)
+            return answer
+        body = orjson.dumps(arguments, default=_encode_binary, option=orjson.OPT_NON_STR_KEYS)
+        pause = FIRST_PAUSE_SECONDS
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._send(operation, body)
+            except EndpointConnectionError:
+                pass
+            except self._client.exceptions.ClientError as error:
+                if error.response["Error"]["Code"] not in RETRIED_CODES:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+        return self._send(operation, body)
+
+    def _send(self, operation: str, body: bytes) -> dict[str, Any]:
+        headers = {"host": self._host, "content-type": CONTENT_TYPE, "x-amz-target": f"{TARGET}.{operation}"}
+        signed = self._signer.sign("POST", "/", {}, headers, hashlib.sha256(body).hexdigest())
+        try:
+            pool = self._session._manager.connection_from_url(self._url)
+            response = pool.urlopen("POST", "/", body=body, headers=signed, retries=False)
+            content: bytes = response.data
+        except (HTTPError, http.client.HTTPException, OSError) as error:
+            raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
+        if response.status != http.client.OK:
+            raise self._make_error(operation, response.status, content)
+        answer: dict[str, Any] = orjson.loads(content)
+        return _decode(answer) if BINARY in content else answer
+
+    def _make_error(self, operation: str, status: int, content: bytes) -> Exception:
+        """Return the exception that botocore raises for a failed call."""
+        try:
+            details = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            details = {}
+        code = str(details.get("__type", "InternalServerError")).rpartition("#")[2]
+        message = details.get("message") or details.get("Message") or ""
+        response = {
+            "Error": {"Code": code, "Message": message},
+            "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
+            **{name: _decode(details[name]) for name in ("CancellationReasons", "Item") if name in details},
+        }
+        error: Exception = self._client.exceptions.from_code(code)(response, operation)
+        return error
+
+
+def _encode_binary(value: Any) -> str:
+    """Return the text of a binary value. Raise TypeError for any other value that JSON does not have."""
+    if not isinstance(value, bytes | bytearray):
+        raise TypeError(f"{type(value).__name__} is not a value of a record")
+    return base64.b64encode(value).decode()
+
+
+def _decode(value: Any) -> Any:
+    """Return a part of an answer with the values of its binary attributes as bytes."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((kind, content),) = value.items()
+        if kind == "B" and isinstance(content, str):
+            return {kind: base64.b64decode(content)}
+        if kind == "BS":
+            return {kind: [base64.b64decode(item) for item in content]}
+        if kind in ("S", "N"):
+            return value
+    return {name: _decode(item) for name, item in value.items()}
