@@ -195,17 +195,19 @@ def deploy(
     snapshot_seconds: str = "0",
     launch: Launcher = launch_sources,
     engine: Callable[[], AbstractContextManager[str]] = engines.engine,
+    page: Path | None = None,
 ) -> Iterator[Cloud]:
     """The service on a real records engine, moto's S3 and Secrets Manager, and Lambda's runtime client.
 
-    `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
+    `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all. `page`: the
+    folder of a built page, in place of PAGE.
     """
-    with engine() as records, servers.moto_s3() as services, TemporaryDirectory() as page:
+    with engine() as records, servers.moto_s3() as services, TemporaryDirectory() as page_folder:
         client = servers.make_client("dynamodb", records)
         for table in template.read_tables(STACK, KINDS):
             client.create_table(**table)
         for name, content in PAGE.items():
-            file = Path(page, name)
+            file = Path(page_folder, name)
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(content)
         cloud = Cloud(
@@ -218,7 +220,7 @@ def deploy(
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
             MANGROVE_SNAPSHOT_SECONDS=snapshot_seconds,
-            MANGROVE_PAGE=page,
+            MANGROVE_PAGE=str(page or page_folder),
         )
         try:
             yield cloud

@@ -8,10 +8,10 @@ from typing import Any
 from tests.support.service import ADMIN_PASSWORD
 
 
-def sign_in(page: Any, path: str = "/") -> None:
+def sign_in(page: Any, path: str = "/", password: str = ADMIN_PASSWORD) -> None:
     """Open an address of the page as the administrator."""
     page.goto(path)
-    fill_sign_in(page)
+    fill_sign_in(page, password=password)
     page.get_by_role("grid").wait_for()
 
 
