@@ -55,6 +55,16 @@ class Stack:
         assert answer["statusCode"] == 302, answer
         return str(answer["headers"]["location"])
 
+    def redirect_by_webdav(self, name: str) -> str:
+        """Return the address that a WebDAV client is redirected to."""
+        (storage,) = self.admin.gets("storages/list")["content"]
+        self.admin.gets("storages/update", **storage | {"webdav_policy": "302_redirect"})
+        basic = base64.b64encode(f"admin:{lambdas.ADMIN_PASSWORD}".encode()).decode()
+        event = {"http": {"path": f"/dav/files/{name}"}, "headers": {"authorization": f"Basic {basic}"}}
+        answer = self.admin.raw("dav/entry", event)
+        assert answer["statusCode"] == 302, answer
+        return str(answer["headers"]["location"])
+
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
@@ -98,14 +108,8 @@ def test_version_of_a_file_is_read_at_the_edge(stack: Stack) -> None:
 
 
 def test_webdav_redirects_to_the_edge(stack: Stack) -> None:
-    (storage,) = stack.admin.gets("storages/list")["content"]
-    stack.admin.gets("storages/update", **storage | {"webdav_policy": "302_redirect"})
     stack.put("dav.bin", b"dav")
-    basic = base64.b64encode(f"admin:{lambdas.ADMIN_PASSWORD}".encode()).decode()
-    event = {"http": {"path": "/dav/files/dav.bin"}, "headers": {"authorization": f"Basic {basic}"}}
-    answer = stack.admin.raw("dav/entry", event)
-    assert answer["statusCode"] == 302
-    assert stack.edge.fetch(answer["headers"]["location"])[0] == b"dav"
+    assert stack.edge.fetch(stack.redirect_by_webdav("dav.bin"))[0] == b"dav"
 
 
 def test_staged_file_is_read_from_its_bucket(stack: Stack) -> None:
@@ -126,6 +130,9 @@ def list_conditional(name: str) -> list[dict[str, Any]]:
 
 
 def test_only_functions_that_sign_read_the_key(stack: Stack) -> None:
+    stack.put("used.bin", b"x")
+    stack.redirect("/files/used.bin")
+    stack.redirect_by_webdav("used.bin")
     granted = {
         (name, action)
         for name in FUNCTIONS
@@ -153,6 +160,8 @@ def test_set_up_keeps_the_key(stack: Stack) -> None:
 
 def test_secret_without_a_key_is_named(stack: Stack) -> None:
     client = stack.cloud.client("secretsmanager")
+    stack.put("named.bin", b"x")
+    sign = stack.admin.gets("files/get", path="/files/named.bin")["sign"]
     value = client.get_secret_value(SecretId=stack.secret)["SecretString"]
     client.put_secret_value(SecretId=stack.secret, SecretString="something else")
     try:
@@ -161,8 +170,6 @@ def test_secret_without_a_key_is_named(stack: Stack) -> None:
         assert "the secret of MANGROVE_DOWNLOAD_KEY_SECRET has no private key in PEM" in answer["Reason"]
         downloads = stack.cloud.get_function("DownloadsFunction")
         downloads.close()  # another process reads the secret again
-        stack.put("named.bin", b"x")
-        sign = stack.admin.gets("files/get", path="/files/named.bin")["sign"]
         event = {"http": {"path": "/d/files/named.bin"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
         refused = stack.admin.raw("downloads/d_get", event)
         assert refused["statusCode"] == 500

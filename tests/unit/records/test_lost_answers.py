@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.awsrequest import AWSPreparedRequest
-from botocore.exceptions import ConnectionClosedError
+from botocore.exceptions import EndpointConnectionError
 
 from mangrove.core import runtime
 from mangrove.core.problems import RecordNotFound
 from mangrove.core.runtime import Runtime
 from mangrove.records import metas, settings, users
-from mangrove.records.store.base import NameTaken, get_connection
+from mangrove.records.store.base import NameTaken
+from mangrove.records.store.direct_calls import DirectCalls
 from mangrove.standalone import upgrade
 from mangrove.standalone.data_directory import DataDirectory
 from mangrove.standalone.engine import Engine
+
+SEND = DirectCalls.send
 
 
 class FailingEngine:
@@ -32,19 +34,18 @@ class FailingEngine:
         """Lose the next answer to an operation, and all that the engine remembers of it beside the records."""
         self._operation = operation
 
-    def send(self, request: AWSPreparedRequest, **_: Any) -> None:
-        if not self._operation or not request.headers["X-Amz-Target"].endswith(self._operation.encode()):
-            return
+    def lose(self, calls: DirectCalls, operation: str, body: bytes) -> dict[str, Any]:
+        """Send a call. Kill the engine and raise a failure in place of the answer that is to be lost."""
+        answer = SEND(calls, operation, body)
+        if operation != self._operation:
+            return answer
         self._operation = ""
-        client = get_connection(users.UserRecord).client
-        answer = client._endpoint.http_session.send(request)
-        assert answer.status_code == 200
         child = self.engine._child
         assert child is not None
         child.kill()
         child.wait()
         self.lost += 1
-        raise ConnectionClosedError(endpoint_url=request.url)
+        raise EndpointConnectionError(endpoint_url="lost")
 
 
 @pytest.fixture
@@ -58,8 +59,7 @@ def failing(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> Ite
         with runtime.use(Runtime()):
             upgrade.open_tables(DataDirectory(tmp_path), own.endpoint)
             failing = FailingEngine(own)
-            events = get_connection(users.UserRecord).client.meta.events
-            events.register_first("before-send.dynamodb", failing.send)
+            monkeypatch.setattr(DirectCalls, "send", lambda *call: failing.lose(*call))
             yield failing
     finally:
         own.close()

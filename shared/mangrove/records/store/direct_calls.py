@@ -25,12 +25,13 @@ OPERATIONS = frozenset({
 })  # fmt: skip
 TARGET = "DynamoDB_20120810"
 CONTENT_TYPE = "application/x-amz-json-1.0"
-ATTEMPTS = 8
+ATTEMPTS = 8  # unless the client has another number
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 1.0  # before another attempt; doubled each time
 RETRIED_CODES = frozenset({
     "InternalServerError", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
     "TransactionInProgressException",
 })  # fmt: skip
+OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS  # a secret that is not encrypted is a dataclass
 BINARY = b'"B'  # in an answer with a binary attribute, or a set of them
 
 
@@ -46,6 +47,7 @@ class DirectCalls:
         self._client = client
         self._call_with_botocore = client._make_api_call
         self._session = client._endpoint.http_session
+        self._attempts = (client.meta.config.retries or {}).get("total_max_attempts", ATTEMPTS)
         self._url = client.meta.endpoint_url
         self._host = urlsplit(self._url).netloc
         self._signer = Signer("dynamodb", client.meta.region_name, self._get_credentials)
@@ -59,11 +61,11 @@ class DirectCalls:
         if operation not in OPERATIONS:
             answer: dict[str, Any] = self._call_with_botocore(operation, arguments)
             return answer
-        body = orjson.dumps(arguments, default=_encode_binary, option=orjson.OPT_NON_STR_KEYS)
+        body = orjson.dumps(arguments, default=_encode_binary, option=OPTIONS)
         pause = FIRST_PAUSE_SECONDS
-        for _ in range(ATTEMPTS - 1):
+        for _ in range(self._attempts - 1):
             try:
-                return self._send(operation, body)
+                return self.send(operation, body)
             except EndpointConnectionError:
                 pass
             except self._client.exceptions.ClientError as error:
@@ -71,9 +73,10 @@ class DirectCalls:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
-        return self._send(operation, body)
+        return self.send(operation, body)
 
-    def _send(self, operation: str, body: bytes) -> dict[str, Any]:
+    def send(self, operation: str, body: bytes) -> dict[str, Any]:
+        """Send a call once and return the answer. Raise the failures of `call`."""
         headers = {"host": self._host, "content-type": CONTENT_TYPE, "x-amz-target": f"{TARGET}.{operation}"}
         signed = self._signer.sign("POST", "/", {}, headers, hashlib.sha256(body).hexdigest())
         try:
