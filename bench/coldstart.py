@@ -24,6 +24,7 @@ from typing import Any
 
 from mangrove.tasks.index.indexing import make_task_id
 from tests.contract import test_events as samples
+from tests.contract.scenarios import Person
 from tests.support import built, lambdas
 from tests.support.policies import FUNCTIONS, get_folder
 from tests.support.runtime_api import ROOT, Launcher, launch_sources
@@ -96,6 +97,8 @@ class Deployment:
         for name in ("auth/login", "files/mkdir", "uploads/put", "files/get"):
             samples.run(self.cloud, self._values, name)
         samples.save_settings(self.cloud, self._values, mcp_enabled="true")
+        admin = Person(self.cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+        self._mcp_token = admin.gets("auth/token_create", title="bench", protocols=["mcp"])["token"]
         self._values.known["bucket"] = self.cloud.refs["Files"]
         self._tasks = {"transfer": self._open("tasks/undone"), "download": self._open("files/add_offline_download")}
         samples.run(self.cloud, self._values, "files/archive_meta")
@@ -116,7 +119,10 @@ class Deployment:
         """Return the first request of the function in a folder."""
         kind, _, rest = folder.removeprefix("functions/").partition("/")
         if kind == "api":
-            return self._values.fill(FIRST[rest])
+            event = self._values.fill(FIRST[rest])
+            return (
+                event | {"headers": event["headers"] | {"authorization": self._mcp_token}} if rest == "mcp" else event
+            )
         if rest == "setup":
             about = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "Setup"}
             return {"RequestType": "Create", "ResponseURL": self._answers} | about

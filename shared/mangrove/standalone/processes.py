@@ -208,7 +208,8 @@ class Processes:
         self._send(signal.SIGKILL)
         if self._index.pid is not None:
             os.kill(self._index.pid, signal.SIGKILL)
-        self._index_path.unlink(missing_ok=True)
+        with suppress(OSError):  # the data directory may have become read-only
+            self._index_path.unlink()
 
     def _send(self, which: signal.Signals) -> None:
         for child in self._children:

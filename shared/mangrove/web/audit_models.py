@@ -12,7 +12,7 @@ from mangrove.records import audit
 from mangrove.records.audit import AuditEntry, AuditPage
 from mangrove.tree.audit import AuditAction
 from mangrove.web.framework import Body, Model
-from mangrove.web.search_models import WHOLE_DAY, parse_moment
+from mangrove.web.moments import WHOLE_DAY, parse_moment
 
 MAX_AUDIT_ROWS_PER_PAGE = 200
 AuditText = Annotated[str, Field(max_length=256)]

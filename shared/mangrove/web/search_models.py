@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,10 +16,10 @@ from mangrove.tree.listing.rows import format_time, get_type_code
 from mangrove.web.file_models import Count, PageNumber, PageSize, Password, Path, Text
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Body, Model
+from mangrove.web.moments import WHOLE_DAY, parse_moment
 
 MAX_ROWS_PER_PAGE = 1000
 MAX_ROW_NUMBER = 2**53
-WHOLE_DAY = timedelta(days=1, microseconds=-1)
 Size = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -82,21 +82,6 @@ class SearchPage(Model):
         description="True while the first index of a storage is being built: there may be more hits. Absent "
         "otherwise, and for clients of `/openlist`.",
     )
-
-
-def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | None:
-    """Return seconds since the epoch, None for an empty text; for a date, the moment `day` after its start.
-
-    Raise BadRequest if the text is neither a date nor a time.
-    """
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (moment + day if len(text) <= len("2024-01-31") else moment).timestamp()
-    except (ValueError, OverflowError):
-        raise BadRequest(f"{name}: not a time as in RFC 3339: {text[:40]}") from None
 
 
 def make_page(result: HitPage, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
