@@ -65,7 +65,7 @@ def test_list_has_the_last_used_first(ann: User) -> None:
 
 def test_list_ends_at_its_bound(ann: User) -> None:
     for number in range(5):
-        make_older(open_session(ann, str(number)), number)
+        make_older(open_session(ann, str(number)), 100 * number)
     assert [session.device for session in open_sessions.find_by_user("ann", 3)] == ["0", "1", "2"]
     assert [session.device for session in open_sessions.find_last_used(3)] == ["0", "1", "2"]
 
