@@ -10,7 +10,7 @@ const INPUTS = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
  */
 export const keepScroll: Attachment<HTMLElement> = (content) => {
   if (!ROUTES[router.route.view].keepsScroll) return
-  const wanted = router.position
+  const position = router.position
   const ending = new AbortController()
   const { signal } = ending
   let isSettled = false
@@ -18,8 +18,8 @@ export const keepScroll: Attachment<HTMLElement> = (content) => {
 
   function restore() {
     const scroller = content.querySelector('[data-scroller]')
-    if (scroller) scroller.scrollTop = wanted
-    if (wanted === 0 || (scroller && Math.abs(scroller.scrollTop - wanted) < 1)) settle()
+    if (scroller) scroller.scrollTop = position
+    if (position === 0 || (scroller && Math.abs(scroller.scrollTop - position) < 1)) settle()
   }
 
   function settle() {
@@ -33,7 +33,7 @@ export const keepScroll: Attachment<HTMLElement> = (content) => {
   }
 
   for (const input of INPUTS) content.addEventListener(input, settle, { once: true, passive: true, signal })
-  if (wanted === 0) restore()
+  if (position === 0) restore()
   else growth.observe(content, { childList: true, subtree: true, characterData: true })
   return () => {
     growth.disconnect()

@@ -34,6 +34,7 @@ def use_compiled_methods(file: Path = CODE_FILE) -> None:
 
     def execute(source: str, names: dict[str, Any], local_names: dict[str, Any]) -> None:
         code = codes.get(find_digest(source))
+        # the text is that of the standard library for a class of ours, the code is compiled from it by the build
         exec(source if code is None else marshal.loads(code), names, local_names)  # noqa: S102, S302
 
     dataclasses.exec = execute  # type: ignore[attr-defined]  # the name that the module looks up before the built-in

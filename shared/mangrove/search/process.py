@@ -88,7 +88,7 @@ class _IndexProcess:
         self._running += 1
         try:
             answer = _encode((number, await runner.run(DatabaseCall(CallKind(kind), statements, seconds))))
-        except Exception as error:
+        except Exception as error:  # any error belongs to the caller, in the other process
             answer = _encode((number, *_describe(error)))
         finally:
             self._running -= 1

@@ -119,7 +119,7 @@ class GatedRoute:
 
     def prepare(self) -> None:
         """Read the signature now. Raise TypeError if it has features that are not planned for."""
-        assert self._plan
+        _ = self._plan  # made at the first use
 
     def document(self, application: FastAPI, data_model: Any) -> None:
         """Add the route to an application that writes the OpenAPI document."""

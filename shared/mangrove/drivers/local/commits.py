@@ -64,7 +64,7 @@ class CompleteFile:
 
 
 Outcome = os.stat_result | StorageProblem | None
-"""What `commit` returned or raised."""
+"""The result of `commit`, or the failure that it raised."""
 
 
 def try_commit(file: CompleteFile) -> Outcome:
