@@ -12,6 +12,9 @@ describe('how a file is shown', () => {
     ['README', 0, 'text'],
     ['a.constructor', 0, 'unknown'],
     ['a.rmvb', 2, 'video'],
+    ['a.HEIC', 0, 'image'],
+    ['a.nef', 0, 'image'],
+    ['a.docx', 0, 'document'],
     ['a', 0, 'unknown'],
   ] as const)('%s of type %i as %s', (name, type, kind) => {
     expect(findKind(name, type, ['.gz'])).toBe(kind)

@@ -16,7 +16,7 @@ const BY_TYPE: Record<number, Kind> = { 2: 'video', 3: 'audio', 4: 'text', 5: 'i
 const ENDINGS: Record<string, Kind> = {
   ...list('html', 'htm html xhtml'),
   ...list('font', 'otf ttf woff woff2'),
-  ...list('image', 'avif bmp gif heic heif ico jfif jpeg jpg png svg webp'),
+  ...list('image', 'avif bmp gif ico jfif jpeg jpg png svg webp'),
   ...list('markdown', 'markdown md mdown mkd'),
   ...list('pdf', 'pdf'),
   ...list('audio', 'aac flac m4a mp3 oga ogg opus wav'),
@@ -42,8 +42,11 @@ const READERS: Record<string, string> = {
   pptx: 'slides',
   ...Object.fromEntries('ods xls xlsb xlsm xlsx'.split(' ').map((ending) => [ending, 'sheet'])),
   ...Object.fromEntries('db db3 sqlite sqlite3'.split(' ').map((ending) => [ending, 'sqlite'])),
+  heic: 'heic',
+  heif: 'heic',
   ...Object.fromEntries('arw cr2 cr3 dng nef orf raf rw2'.split(' ').map((ending) => [ending, 'raw'])),
 }
+const PICTURE_READERS = ['heic', 'raw'] // what they read is shown as other pictures are
 const NAMES =
   /^(authors|changelog|copying|dockerfile|gemfile|jenkinsfile|licen[cs]e|makefile|notice|readme|todo|vagrantfile)$/i
 
@@ -61,7 +64,8 @@ export function findKind(name: string, type: number, archives: readonly string[]
   const ending = findEnding(name)
   const isArchive = archives.some((suffix) => name.toLowerCase().endsWith(suffix))
   if (isArchive) return 'archive'
-  if (findReader(name)) return 'document'
+  const reader = findReader(name)
+  if (reader) return PICTURE_READERS.includes(reader) ? 'image' : 'document'
   if (Object.hasOwn(ENDINGS, ending)) return ENDINGS[ending] ?? 'unknown'
   return NAMES.test(name) ? 'text' : (BY_TYPE[type] ?? 'unknown')
 }

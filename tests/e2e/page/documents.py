@@ -5,16 +5,29 @@ from __future__ import annotations
 import base64
 import io
 import sqlite3
+import struct
 import zipfile
 from pathlib import Path
 
-from tests.e2e.page.samples import make_picture
+import playwright
+from PIL import Image
+
+from tests.e2e.page.samples import make_picture, make_sound
 
 PARQUET = base64.b64decode(
     "UEFSMRUAFSwVMCwVBBUAFQYVBhwAAAAWVAIAAAAEAQQAAABPc2xvBAAAAExpbWEVABUsFTAsFQQVABUGFQYcAAAAFlQCAAAABAHNAgAAAAAAAG"
     "wnAAAAAAAAFQQZPDUAGAZzY2hlbWEVBAAVDCUCGARjaXR5JQBMHAAAABUEJQIYBnBlb3BsZQAWBBkcGSwmABwVDBklBgAZGARjaXR5FQIWBBZS"
     "FlYmCEkcFQAVABUCADwWEBkGGSYABAAAACYAHBUEGSUGABkYBnBlb3BsZRUCFgQWUhZWJl5JHBUAFQAVAgA8KQYZJgAEAAAAFqQBFgQmCBasAQ"
     "AoIHBhcnF1ZXQtY3BwLWFycm93IHZlcnNpb24gMjYuMC4xGSwcAAAcAAAAyQAAAFBBUjE="
+)
+# 96 by 64 pixels, the left half green, the right half red
+HEIC = base64.b64decode(
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAVZtZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAA"
+    "AAAERAAAEAAQAAAAABegABAAAAAAAAAFEAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA1mlwcnAA"
+    "AAC3aXBjbwAAAHhodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQArQgEBA3AAAAMAkA"
+    "AAAwAAAwAeoDCBBZbqSSmubgIaDAgAAAMAyAAAAwAIQGIAAQAHRAHBcrAiQAAAABNjb2xybmNseAABAA0ABoAAAAAUaXNwZQAAAAAAAABgAAAA"
+    "QAAAABBwaXhpAAAAAAMICAgAAAAXaXBtYQAAAAAAAAABAAEEgQIDBAAAAFltZGF0AAAATSgBr1iLMg6SX//ytdyLmf/yhpOjcW6JKf6aHr9ugU"
+    "BjwebLXKNsHekHIUAPcUpYLBjjnWq8zwkEiq6gpWCa9RsfKpsI4ddfoEtJA8MY"
 )
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -115,3 +128,33 @@ def make_sqlite(folder: Path) -> bytes:
         database.executemany("INSERT INTO customers (name) VALUES (?)", [(f"Customer {n}",) for n in range(120)])
     database.close()
     return path.read_bytes()
+
+
+def make_raw() -> bytes:
+    """A picture of a camera: data of a sensor around a JPEG picture of 160 × 120 pixels."""
+    target = io.BytesIO()
+    Image.effect_noise((160, 120), 80).convert("RGB").save(target, "JPEG", quality=95)
+    return b"II*\0\x08\0\0\0" + bytes(1000) + target.getvalue() + bytes(1000)
+
+
+def make_song(title: str, artist: str, cover: bytes) -> bytes:
+    """A second of silence, with the tags and the cover of MP3 in a WAV file."""
+
+    def frame(name: bytes, content: bytes) -> bytes:
+        return name + struct.pack(">IH", len(content), 0) + content
+
+    frames = (
+        frame(b"TIT2", b"\3" + title.encode())
+        + frame(b"TPE1", b"\3" + artist.encode())
+        + frame(b"APIC", b"\3image/png\0\3\0" + cover)
+    )
+    size = bytes((len(frames) >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    tags = b"ID3\3\0\0" + size + frames
+    sound = make_sound()
+    chunk = b"id3 " + struct.pack("<I", len(tags)) + tags + b"\0" * (len(tags) % 2)
+    return b"RIFF" + struct.pack("<I", len(sound) - 8 + len(chunk)) + sound[8:] + chunk
+
+
+def find_font() -> bytes:
+    """A font of a program that the tests use."""
+    return next(Path(playwright.__file__).parent.rglob("codicon*.ttf")).read_bytes()

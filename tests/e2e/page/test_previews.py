@@ -8,8 +8,20 @@ from typing import Any
 import pytest
 
 from tests.e2e.page.conftest import AXE
-from tests.e2e.page.documents import PARQUET, make_docx, make_epub, make_odt, make_pptx, make_sqlite, make_xlsx
-from tests.e2e.page.samples import make_sound
+from tests.e2e.page.documents import (
+    HEIC,
+    PARQUET,
+    find_font,
+    make_docx,
+    make_epub,
+    make_odt,
+    make_pptx,
+    make_raw,
+    make_song,
+    make_sqlite,
+    make_xlsx,
+)
+from tests.e2e.page.samples import make_picture, make_sound
 from tests.e2e.page.steps import fill_sign_in, find_violations
 from tests.support.service import Client, Service
 
@@ -27,11 +39,15 @@ def files(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Client:
         "bill.xlsx": make_xlsx([["Item", "Price"], ["Lamp", "12"]]),
         "book.epub": make_epub("Chapter one"),
         "broken.docx": b"PK no document",
+        "broken.heic": HEIC[:100],
+        "camera.nef": make_raw(),
         "cities.parquet": PARQUET,
         "code.py": b"def greet():\n    return 1\n",
+        "letters.ttf": find_font(),
         "open.odt": make_odt("Open paragraph"),
+        "photo.heic": HEIC,
         "shop.sqlite": make_sqlite(tmp_path_factory.mktemp("sqlite")),
-        "song 1.wav": make_sound(),
+        "song 1.wav": make_song("Rain", "The Trees", make_picture(20, 20, (200, 40, 40))),
         "song 2.wav": make_sound(),
         "talk.pptx": make_pptx("Plans"),
         "towns.csv": f"Town,People\n{rows}".encode(),
@@ -71,6 +87,52 @@ def test_documents_are_shown_as_pages_in_a_sandbox(page: Any) -> None:
         assert page.locator("main iframe").get_attribute("sandbox") == "allow-scripts"
     assert page.locator("body > iframe").count() == 0, "a reader was left"
     assert "stolen" not in page.url
+
+
+@pytest.mark.usefixtures("files")
+def test_pictures_of_telephones_and_cameras_are_shown(page: Any) -> None:
+    """A reader decodes them; it is fetched with the first such picture."""
+    modules: list[str] = []
+    page.on("request", lambda request: modules.append(request.url) if request.url.endswith(".wasm") else None)
+    open_file(page, "camera.nef")
+    picture = page.locator("main img")
+    page.wait_for_function("() => document.querySelector('main img')?.naturalWidth === 160")
+    assert modules == []
+    page.get_by_role("button", name="Next picture").click()
+    page.wait_for_url("**/photo.heic")
+    page.wait_for_function("() => document.querySelector('main img')?.naturalWidth === 96")
+    assert len(modules) == 1
+    assert find_colors(picture, [0.25, 0.75]) == ["green", "red"]
+    page.get_by_role("button", name="Full size").click()
+    assert picture.evaluate("e => e.clientWidth") == 96
+    assert find_violations(page, AXE) == []
+    open_file(page, "broken.heic")
+    page.get_by_text("This file cannot be shown").wait_for()
+
+
+def find_colors(picture: Any, places: list[float]) -> list[str]:
+    """The strongest colour at places of a picture, which are shares of its width."""
+    script = """(image, places) => {
+        const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight)
+        const context = canvas.getContext('2d')
+        context.drawImage(image, 0, 0)
+        return places.map((place) => {
+            const pixel = context.getImageData(place * canvas.width, canvas.height / 2, 1, 1).data.slice(0, 3)
+            return ['red', 'green', 'blue'][pixel.indexOf(Math.max(...pixel))]
+        })
+    }"""
+    colors: list[str] = picture.evaluate(script, places)
+    return colors
+
+
+@WIDE
+@pytest.mark.usefixtures("files")
+def test_a_font_shows_its_letters(page: Any) -> None:
+    open_file(page, "letters.ttf")
+    frame = page.frame_locator("main iframe").frame_locator("iframe")
+    frame.locator("body").wait_for()
+    family = "document.fonts.ready.then(() => [...document.fonts].map((font) => font.status))"
+    assert frame.locator("body").evaluate(family) == ["loaded"]
 
 
 @WIDE
@@ -113,6 +175,9 @@ def test_sounds_of_a_folder_play_one_after_the_other(page: Any, shots: Path) -> 
     open_file(page, "song 1.wav")
     playlist = page.get_by_role("navigation", name="Playlist")
     playlist.get_by_role("link", name="song 2.wav").wait_for()
+    page.get_by_text("Rain", exact=True).wait_for()
+    page.get_by_text("The Trees").wait_for()
+    page.wait_for_function("() => document.querySelector('img[alt=Cover]')?.naturalWidth === 20")
     assert find_violations(page, AXE) == []
     page.screenshot(path=shots / "previews-sound.png")
     page.locator("audio").evaluate("audio => audio.play()")

@@ -29,6 +29,11 @@ const READERS = {
   csv: { load: () => import('./readers/csv?worker&url'), sends: 'head' },
   docx: { load: () => import('./readers/docx?worker&url'), sends: 'all' },
   epub: { load: () => import('./readers/epub?worker&url'), sends: 'all' },
+  heic: {
+    load: () => import('./readers/heic?worker&url'),
+    sends: 'all',
+    loadModule: () => import('libheif-js/libheif-wasm/libheif.wasm?url'),
+  },
   opendocument: { load: () => import('./readers/opendocument?worker&url'), sends: 'all' },
   parquet: { load: () => import('./readers/parquet?worker&url'), sends: 'parts' },
   raw: { load: () => import('./readers/raw?worker&url'), sends: 'all' },

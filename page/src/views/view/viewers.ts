@@ -1,6 +1,6 @@
 import type { Component } from 'svelte'
 import type { SingleObject } from '../../api/schema'
-import type { Kind } from '../../parts/kinds'
+import { findReader, type Kind } from '../../parts/kinds'
 
 /** As what it is, as the text it is made of, or as a text that is edited. */
 export type Mode = 'shown' | 'source' | 'edit'
@@ -30,7 +30,8 @@ const VIEWERS: Record<Kind, () => Promise<{ default: Viewer }>> = {
   video: () => import('./VideoView.svelte'),
 }
 
-/** The texts of a file and the field to edit them are one view. */
-export function loadViewer(kind: Kind, mode: Mode): Promise<{ default: Viewer }> {
-  return VIEWERS[mode === 'shown' ? kind : 'text']()
+/** The texts of a file and the field to edit them are one view; a picture that a reader decodes is read first. */
+export function loadViewer(name: string, kind: Kind, mode: Mode): Promise<{ default: Viewer }> {
+  if (mode !== 'shown') return VIEWERS.text()
+  return VIEWERS[kind === 'image' && findReader(name) ? 'document' : kind]()
 }
