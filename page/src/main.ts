@@ -1,8 +1,5 @@
 import { mount } from 'svelte'
 import App from './App.svelte'
-import { router } from './state/router.svelte'
-import { session } from './state/session.svelte'
-import { site } from './state/site.svelte'
 import { createStores } from './state/stores'
 import './style/base.css'
 import { language } from './text/language.svelte'
@@ -12,10 +9,9 @@ if (!target) throw new Error('index.html has no element #page')
 
 const stores = createStores()
 stores.appearance.apply()
-session.onForgotten = () => stores.playback.clear()
-router.start()
-void site.load()
-void session.start()
+stores.router.start()
+void stores.site.load()
+void stores.session.start()
 // no await here: a language is a file of its own that imports from this one, and would wait for it
 void language.start().then(() => mount(App, { target, props: { stores } }))
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { beforeEach, expect, test, vi } from 'vitest'
+import { DropHistory } from '../src/state/drops.svelte'
 import { Batch, Upload } from '../src/state/uploads/upload'
 
 const FILE = new File(['x'.repeat(10)], 'a.txt', { lastModified: 7 })
@@ -11,7 +12,6 @@ vi.stubGlobal('sessionStorage', {
 
 beforeEach(() => {
   stored.clear()
-  vi.resetModules()
   vi.useFakeTimers()
 })
 
@@ -22,15 +22,14 @@ function makeUpload(folder = '/@s/abc') {
 }
 
 test('a file that is half sent is known after the page is loaded again, and a receipt too', async () => {
-  const { drops } = await import('../src/state/drops.svelte')
+  const drops = new DropHistory()
   const upload = makeUpload()
   upload.sent = 5
   drops.begin('/@s/abc', FILE, 'u1')
   drops.observe(upload)
   vi.runAllTimers()
 
-  vi.resetModules()
-  const { drops: again } = await import('../src/state/drops.svelte')
+  const again = new DropHistory()
   expect(again.listUnfinished('/@s/abc')).toEqual([{ name: 'a.txt', size: 10, sent: 5, modified: 7, id: 'u1' }])
   expect(again.findUpload('/@s/abc', FILE)).toBe('u1')
   expect(again.findUpload('/@s/abc', new File(['y'.repeat(10)], 'a.txt', { lastModified: 8 }))).toBe('')
@@ -44,7 +43,7 @@ test('a file that is half sent is known after the page is loaded again, and a re
 
 test('the page computes a checksum that the service did not', async () => {
   vi.useRealTimers()
-  const { drops } = await import('../src/state/drops.svelte')
+  const drops = new DropHistory()
   const upload = makeUpload()
   upload.state = 'done'
   upload.receipt = { name: 'a.txt', size: 10, sha256: '', time: '2026-03-01T00:00:00Z' }
@@ -58,7 +57,7 @@ test('the page computes a checksum that the service did not', async () => {
 })
 
 test('uploads into the tree and other shares are no part of it', async () => {
-  const { drops } = await import('../src/state/drops.svelte')
+  const drops = new DropHistory()
   const upload = makeUpload('/docs')
   upload.sent = 5
   drops.observe(upload)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { readReceipt } from '../src/api/upload'
+import { FolderPasswords } from '../src/state/passwords'
 import { crc32 } from '../src/state/uploads/crc32'
 import { addNumber } from '../src/state/uploads/names'
 import { listMissing } from '../src/state/uploads/parts'
@@ -90,10 +91,11 @@ test('a receipt is read from the line of the service', () => {
 
 test('many small files are one request of the size that the service takes', () => {
   const batch = new Batch('/f')
+  const passwords = new FolderPasswords()
   const makeMany = (count: number, size: number) =>
     Array.from({ length: count }, (_, index) => new Upload(batch, '/f', `${index}`, new File(['x'.repeat(size)], 'a')))
   const small = makeMany(150, 10)
-  expect(countBatch(small)).toBe(100)
-  expect(countBatch(small.slice(0, 10))).toBe(1)
-  expect(countBatch(makeMany(50, 100_000))).toBe(20)
+  expect(countBatch(passwords, small)).toBe(100)
+  expect(countBatch(passwords, small.slice(0, 10))).toBe(1)
+  expect(countBatch(passwords, makeMany(50, 100_000))).toBe(20)
 })

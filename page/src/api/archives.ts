@@ -8,17 +8,6 @@ export interface ArchiveRequest {
   archive_pass: string
 }
 
-let endings: Promise<readonly string[]> | undefined
-
-/** The endings of names of archives, each with its dot. */
-export function listArchiveEndings(): Promise<readonly string[]> {
-  endings ??= call('get', '/api/public/archive_extensions', { token: '' }).catch((thrown) => {
-    endings = undefined
-    throw thrown
-  })
-  return endings
-}
-
 /** Throws Problem: `archivePassword` when the archive has a password, and none or another one was given. */
 export function getArchive(archive: ArchiveRequest): Promise<ArchiveMeta> {
   return call('post', '/api/fs/archive/meta', { body: { ...archive, refresh: false } })

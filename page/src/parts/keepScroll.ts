@@ -1,5 +1,5 @@
 import type { Attachment } from 'svelte/attachments'
-import { router } from '../state/router.svelte'
+import type { Router } from '../state/router.svelte'
 import { ROUTES } from '../state/routes'
 
 const INPUTS = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
@@ -8,7 +8,11 @@ const INPUTS = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
  * Keep how far a view is scrolled in the history, and go there when the user comes back. What the view shows arrives in
  * parts: the position is tried again with each of them until it is reached or the user does something.
  */
-export const keepScroll: Attachment<HTMLElement> = (content) => {
+export function keepScroll(router: Router): Attachment<HTMLElement> {
+  return (content) => keepScrollOf(content, router)
+}
+
+function keepScrollOf(content: HTMLElement, router: Router): (() => void) | undefined {
   if (!ROUTES[router.route.view].keepsScroll) return
   const position = router.position
   const ending = new AbortController()

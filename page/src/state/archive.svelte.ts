@@ -1,7 +1,7 @@
 import { type ArchiveRequest, getArchive, listArchiveFolder } from '../api/archives'
 import { asProblem, type Problem } from '../api/problem'
 import type { ArchiveMeta, ArchiveNode, FileObject } from '../api/schema'
-import { passwords } from './passwords'
+import type { Stores } from './stores'
 
 const MAX_ENTRIES = 10_000 // entries of one folder
 
@@ -16,12 +16,15 @@ export class Archive {
   problem = $state.raw<Problem | null>(null)
   isBusy = $state(false)
 
-  constructor(path: string) {
+  constructor(
+    private stores: Pick<Stores, 'passwords'>,
+    path: string,
+  ) {
     this.path = path
   }
 
   get #request(): ArchiveRequest {
-    return { path: this.path, password: passwords.find(this.path), archive_pass: this.password }
+    return { path: this.path, password: this.stores.passwords.find(this.path), archive_pass: this.password }
   }
 
   /** Read it with that password, '' for none. */

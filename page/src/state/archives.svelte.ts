@@ -1,25 +1,28 @@
 import { call } from '../api/client'
 
-/** The extensions of archives that the service can unpack, fetched once at the first use. */
-class Archives {
-  #extensions = $state.raw<readonly string[]>([])
-  #isAsked = false
+/** The endings of names of archives that the service can read, fetched once at the first use. */
+export class Archives {
+  #endings = $state.raw<readonly string[]>([])
+  #loading: Promise<readonly string[]> | undefined
 
-  /** False until the extensions are known. */
+  /** True if a name is that of an archive; false until the endings are known. */
   has(name: string): boolean {
-    if (!this.#isAsked) void this.#load()
+    this.listEndings().catch(() => undefined) // the next question asks again
     const lower = name.toLowerCase()
-    return this.#extensions.some((extension) => lower.endsWith(extension) && lower.length > extension.length)
+    return this.#endings.some((ending) => lower.endsWith(ending) && lower.length > ending.length)
   }
 
-  async #load(): Promise<void> {
-    this.#isAsked = true
-    try {
-      this.#extensions = await call('get', '/api/public/archive_extensions')
-    } catch {
-      this.#isAsked = false // the next question asks again
-    }
+  /** Return the endings, each with its dot. Throws Problem. */
+  listEndings(): Promise<readonly string[]> {
+    this.#loading ??= this.#load().catch((thrown) => {
+      this.#loading = undefined
+      throw thrown
+    })
+    return this.#loading
+  }
+
+  async #load(): Promise<readonly string[]> {
+    this.#endings = await call('get', '/api/public/archive_extensions', { token: '' })
+    return this.#endings
   }
 }
-
-export const archives = new Archives()

@@ -24,7 +24,7 @@ interface Drops {
 }
 
 /** What was sent to shares in this tab. It is kept when the page is loaded again. */
-class DropHistory {
+export class DropHistory {
   #byShare = $state.raw<Record<string, Drops>>(read())
   #saving: ReturnType<typeof setTimeout> | undefined
   #summed = $state.raw<readonly string[]>([]) // keys of receipts whose checksum is being computed
@@ -136,5 +136,3 @@ function read(): Record<string, Drops> {
     return {}
   }
 }
-
-export const drops = new DropHistory()

@@ -1,7 +1,6 @@
 import { TASK_KINDS } from '../api/enums'
 import { type Event, type EventData, followEvents } from '../api/events'
-import { tellFolderChanged } from './changed'
-import { passwords } from './passwords'
+import type { Stores } from './stores'
 
 const RELOAD_INTERVAL_MS = 1000 // between two listings of a folder that changes all the time
 const FIRST_PAUSE_MS = 1000
@@ -13,7 +12,7 @@ type TaskListener = (kind: (typeof TASK_KINDS)[number], data: EventData['tasks']
  * The events of the service for the folder in view. A hidden tab has none: browsers keep few connections to one
  * service. Where the service has no events, nothing is told, and the page polls.
  */
-class Events {
+export class Events {
   /** True while events come: what they tell need not be polled. */
   isLive = $state(false)
   onTasks: TaskListener = () => {}
@@ -22,6 +21,8 @@ class Events {
   #stop = new AbortController()
   #reloaded = 0
   #reloading: ReturnType<typeof setTimeout> | undefined
+
+  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
 
   /** Follow a folder until the returned function is called. One folder is followed at a time. */
   follow(path: string): () => void {
@@ -46,7 +47,7 @@ class Events {
   async #run(path: string, signal: AbortSignal): Promise<void> {
     let isAgain = false
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-      const outcome = await followEvents(path, passwords.find(path), signal, (event) => {
+      const outcome = await followEvents(path, this.stores.passwords.find(path), signal, (event) => {
         if (event.name === 'ready' && isAgain) this.#reload(path) // it may have changed while nothing was told
         if (event.name === 'ready') pause = FIRST_PAUSE_MS
         if (!signal.aborted) this.#tell(path, event)
@@ -73,9 +74,7 @@ class Events {
     const due = Math.max(0, this.#reloaded + RELOAD_INTERVAL_MS - Date.now())
     this.#reloading = setTimeout(() => {
       this.#reloaded = Date.now()
-      tellFolderChanged(path)
+      this.stores.folderChanges.tell(path)
     }, due)
   }
 }
-
-export const events = new Events()

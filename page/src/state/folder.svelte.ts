@@ -3,7 +3,7 @@ import { join } from '../api/paths'
 import { Problem } from '../api/problem'
 import type { FileObject, Listing, ListReq } from '../api/schema'
 import { PAGE_SIZE, type Page, Pages, type Range } from './pages.svelte'
-import { passwords } from './passwords'
+import type { Stores } from './stores'
 
 const MAX_SEARCHED_ENTRIES = 10_000 // entries that are looked through for a name
 const MAX_FOLLOWED_ENTRIES = 2_000 // entries of a folder whose rows are all looked at to find some names again
@@ -21,7 +21,11 @@ export class Folder {
   #about = $state.raw<Omit<Listing, 'content' | 'total'> | null>(null)
   #pages = new Pages<FileObject>((page, size, signal) => this.#fetch(page, size, signal))
 
-  constructor(path: string, order: Order | null = null) {
+  constructor(
+    private stores: Pick<Stores, 'passwords'>,
+    path: string,
+    order: Order | null = null,
+  ) {
     this.path = path
     this.order = order
   }
@@ -112,7 +116,7 @@ export class Folder {
     }
     const body = {
       path: this.path,
-      password: passwords.find(this.path),
+      password: this.stores.passwords.find(this.path),
       page: page + 1,
       per_page: size,
       refresh,

@@ -1,17 +1,19 @@
 const MAX_KNOWN_FILES = 10_000
 
-const known = new Set<string>()
+/** Paths of the tree that were listed as files: opening one need not ask first whether it is a folder. */
+export class KnownFiles {
+  #paths = new Set<string>()
 
-/** Remember that a path of the tree was listed as a file: opening it need not ask first whether it is a folder. */
-export function rememberFile(path: string): void {
-  if (known.size >= MAX_KNOWN_FILES) known.clear()
-  known.add(path)
-}
+  add(path: string): void {
+    if (this.#paths.size >= MAX_KNOWN_FILES) this.#paths.clear()
+    this.#paths.add(path)
+  }
 
-export function isKnownFile(path: string): boolean {
-  return known.has(path)
-}
+  has(path: string): boolean {
+    return this.#paths.has(path)
+  }
 
-export function forgetFile(path: string): void {
-  known.delete(path)
+  delete(path: string): void {
+    this.#paths.delete(path)
+  }
 }

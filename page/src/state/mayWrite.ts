@@ -1,9 +1,8 @@
 import { call } from '../api/client'
-import { passwords } from './passwords'
-import { session } from './session.svelte'
+import type { Stores } from './stores'
 
 /** True if the user may write in a folder, as far as its listing tells; not where it cannot be listed. */
-export async function mayWriteIn(folder: string): Promise<boolean> {
+export async function mayWriteIn({ passwords, session }: Stores, folder: string): Promise<boolean> {
   const body = { path: folder, password: passwords.find(folder), page: 1, per_page: 1, refresh: false }
   try {
     const about = await call('post', '/api/fs/list', { body })

@@ -1,7 +1,7 @@
 import { ancestors } from '../api/paths'
 
 /** Passwords of folders that were typed in, in memory only. One holds for the folders below, until they have another. */
-class FolderPasswords {
+export class FolderPasswords {
   #known = new Map<string, string>()
 
   find(path: string): string {
@@ -17,5 +17,3 @@ class FolderPasswords {
     this.#known.clear()
   }
 }
-
-export const passwords = new FolderPasswords()

@@ -1,15 +1,17 @@
 import { fetchStart, findAddress } from '../api/bytes'
 import { get } from '../api/files'
 import { join } from '../api/paths'
-import { passwords } from './passwords'
-import { session } from './session.svelte'
-import { site } from './site.svelte'
+import type { Stores } from './stores'
 
 const MAX_README_BYTES = 256 * 1024
 const README = /^readme(\.(md|markdown))?$/i
 
 /** The text of the README file among the names of a folder; '' if there is none, or the setting does not want it. */
-export async function readReadme(folder: string, names: readonly string[]): Promise<string> {
+export async function readReadme(
+  { passwords, session, site }: Stores,
+  folder: string,
+  names: readonly string[],
+): Promise<string> {
   const name = site.isOn('readme_autorender') ? names.find((other) => README.test(other)) : undefined
   if (name === undefined) return ''
   try {

@@ -6,7 +6,7 @@ interface HistoryState {
   entry: number
 }
 
-class Router {
+export class Router {
   route = $state.raw<Route>({ view: 'files', path: '/' })
   #entry = 0 // of the history
   #last = 0
@@ -66,5 +66,3 @@ function readEntry(): number {
   const state: Partial<HistoryState> | null = history.state
   return state?.entry ?? 0
 }
-
-export const router = new Router()

@@ -1,7 +1,7 @@
 import { call } from '../api/client'
 import type { SearchRow } from '../api/schema'
 import { Pages } from './pages.svelte'
-import { passwords } from './passwords'
+import type { Stores } from './stores'
 
 /** The filter of a search. Sizes are numbers as text in `unit` bytes, days are those of a date field; '' stands for any. */
 export interface SearchFilter {
@@ -37,7 +37,11 @@ export function formatQuery(filter: SearchFilter) {
 }
 
 /** The hits of a search, fetched by the page. `noteIndexing` hears whether the index is still being built. */
-export function search(query: NonNullable<Query>, noteIndexing: (value: boolean) => void): Pages<SearchRow> {
+export function search(
+  { passwords }: Stores,
+  query: NonNullable<Query>,
+  noteIndexing: (value: boolean) => void,
+): Pages<SearchRow> {
   return new Pages(async (page, size, signal) => {
     const body = { ...query, password: passwords.find(query.parent), page: page + 1, per_page: size }
     const { content, total, indexing } = await call('post', '/api/fs/search', { body, signal })

@@ -3,26 +3,26 @@ import { RIGHTS, ROLES } from '../api/enums'
 import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
-import { passwords } from './passwords'
 import type { Audience } from './routes'
 import { TabSession } from './tabs'
 
 export type Right = keyof typeof RIGHTS
 
 /** The session of the page. Every tab of the browser has it; it outlives them only if the user chose to stay signed in. */
-class Session {
+export class Session {
   user = $state.raw<Me | null>(null)
   problem = $state.raw<Problem | null>(null) // why it is not known who uses the page
   isKnown = $state(false) // whether the service has said who it is, or that nobody is
   isKept = $state(false) // whether the user stays signed in on this device
   wasEnded = $state(false) // whether the service ended it, so that one must sign in again
-  /** Called when what belongs to the user has to go from this device. */
-  onForgotten: () => void = () => {}
   #isRenewing = false // requests that are under way are refused, which does not end the session
   #tabs = new TabSession(
     () => caller.token,
     () => void this.#end(),
   )
+
+  /** `onforgotten`: called when what belongs to the user has to go from this device. */
+  constructor(private onforgotten: () => void) {}
 
   get isGuest(): boolean {
     return this.user?.role === ROLES.guest
@@ -131,11 +131,8 @@ class Session {
     this.#tabs.clear()
     caller.token = ''
     this.isKept = false
-    passwords.clear()
-    this.onForgotten()
+    this.onforgotten()
     this.user = null
     this.isKnown = true
   }
 }
-
-export const session = new Session()

@@ -2,7 +2,7 @@ import { call } from '../api/client'
 import { asProblem, type Problem } from '../api/problem'
 
 /** The public settings: what the administrators made of the site. All are texts; an absent one is ''. */
-class Site {
+export class Site {
   problem = $state.raw<Problem | null>(null) // why they are not known
   isLoaded = $state(false)
   #settings = $state.raw<Record<string, string>>({})
@@ -40,5 +40,3 @@ class Site {
     }
   }
 }
-
-export const site = new Site()

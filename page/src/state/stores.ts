@@ -1,39 +1,88 @@
 import { createContext } from 'svelte'
 import { Appearance } from './appearance.svelte'
+import { Archives } from './archives.svelte'
 import { Arrival } from './arrival.svelte'
 import { Drafts } from './drafts'
+import { DropHistory } from './drops.svelte'
+import { Events } from './events.svelte'
 import { FirstSteps } from './firstSteps.svelte'
+import { FolderChanges } from './folderChanges'
+import { KnownFiles } from './knownFiles'
+import { LastPlaces } from './lastPlaces'
 import { Neighbours } from './neighbours'
 import { Panels } from './panels.svelte'
+import { FolderPasswords } from './passwords'
 import { CurrentPlace } from './place.svelte'
 import { Playback } from './playback'
+import { Router } from './router.svelte'
+import { Session } from './session.svelte'
+import { Site } from './site.svelte'
+import { Tasks } from './tasks.svelte'
+import { Toasts } from './toasts.svelte'
+import { UploadsLoader } from './uploads/loader.svelte'
 import { FolderLayout } from './viewkind.svelte'
 
 /** The stores of the page: made once, in main.ts, and handed down to the views. */
 export interface Stores {
   appearance: Appearance
+  archives: Archives
   arrival: Arrival
   drafts: Drafts
+  drops: DropHistory
+  events: Events
   firstSteps: FirstSteps
+  folderChanges: FolderChanges
   folderLayout: FolderLayout
+  knownFiles: KnownFiles
+  lastPlaces: LastPlaces
   neighbours: Neighbours
   panels: Panels
+  passwords: FolderPasswords
   place: CurrentPlace
   playback: Playback
+  router: Router
+  session: Session
+  site: Site
+  tasks: Tasks
+  toasts: Toasts
+  uploadsLoader: UploadsLoader
 }
 
 export function createStores(): Stores {
-  const folderLayout = new FolderLayout()
+  const passwords = new FolderPasswords()
+  const playback = new Playback()
+  const session = new Session(() => {
+    passwords.clear()
+    playback.clear()
+  })
+  const basic = {
+    drops: new DropHistory(),
+    folderChanges: new FolderChanges(),
+    folderLayout: new FolderLayout(),
+    knownFiles: new KnownFiles(),
+    passwords,
+    session,
+    site: new Site(),
+    toasts: new Toasts(),
+  }
+  const events = new Events(basic)
+  const tasks = new Tasks({ ...basic, events })
   return {
+    ...basic,
     appearance: new Appearance(),
+    archives: new Archives(),
     arrival: new Arrival(),
-    drafts: new Drafts(),
+    drafts: new Drafts(session),
+    events,
     firstSteps: new FirstSteps(),
-    folderLayout,
-    neighbours: new Neighbours(folderLayout),
+    lastPlaces: new LastPlaces(),
+    neighbours: new Neighbours(basic),
     panels: new Panels(),
     place: new CurrentPlace(),
-    playback: new Playback(),
+    playback,
+    router: new Router(),
+    tasks,
+    uploadsLoader: new UploadsLoader({ ...basic, tasks }),
   }
 }
 

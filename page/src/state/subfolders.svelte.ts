@@ -1,8 +1,7 @@
 import { listFolders, makeFolder } from '../api/files'
 import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
-import { tellFolderChanged } from './changed'
-import { passwords } from './passwords'
+import type { Stores } from './stores'
 
 /** The folders in one folder of the tree, listed as one goes from one to the next. */
 export class Subfolders {
@@ -11,6 +10,8 @@ export class Subfolders {
   problem = $state.raw<Problem | null>(null)
   isLoading = $state(false)
   #ending = new AbortController()
+
+  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
 
   /** Answers whether the folder could be listed. */
   async open(path: string): Promise<boolean> {
@@ -22,7 +23,7 @@ export class Subfolders {
     this.problem = null
     this.isLoading = true
     try {
-      const folders = await listFolders(path, passwords.find(path), signal)
+      const folders = await listFolders(path, this.stores.passwords.find(path), signal)
       if (!signal.aborted) this.names = folders.map((folder) => folder.name)
     } catch (thrown) {
       if (!signal.aborted) this.problem = asProblem(thrown)
@@ -36,7 +37,7 @@ export class Subfolders {
   async make(name: string): Promise<void> {
     const { path } = this
     await makeFolder(path, name)
-    tellFolderChanged(path, [name])
+    this.stores.folderChanges.tell(path, [name])
     await this.open(join(path, name))
   }
 

@@ -2,13 +2,10 @@ import { TASK_KINDS } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
 import { list, read, type Task, type TaskKind } from '../api/tasks'
 import { t } from '../text/language.svelte'
-import { tellFolderChanged } from './changed'
-import { events } from './events.svelte'
-import { session } from './session.svelte'
+import type { Stores } from './stores'
 import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/follow'
 import { parseName } from './tasks/names'
 import { TaskSpeeds } from './tasks/speeds'
-import { toasts } from './toasts.svelte'
 
 export const MAX_UNFINISHED_TASKS = 200 // of a kind, the oldest: they are asked for again and again
 const EVERY = { open: 1000, closed: 2000, idle: 4000, live: 15_000 } // ms; live: while events tell the progress
@@ -17,7 +14,7 @@ const IDLE_POLL_ROUNDS = 4
 const FREQUENT_POLL_MAX_TASKS = 1000 // finished tasks of a kind, which may be read often
 
 /** The tasks that this user may see: an administrator sees all. */
-class Tasks {
+export class Tasks {
   isOpen = $state(false) // whether the panel is shown
   undone = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
   done = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
@@ -31,6 +28,13 @@ class Tasks {
   #rounds = 0
   #timer: ReturnType<typeof setTimeout> | undefined
   #round: Promise<void> | null = null
+
+  constructor(private stores: Pick<Stores, 'events' | 'folderChanges' | 'session' | 'toasts'>) {
+    stores.events.onTasks = (kind, data) => {
+      const rows = data.tasks.map((row) => read(kind, row))
+      void this.take(kind, rows, data.ended.length > 0)
+    }
+  }
 
   /** The known number of unfinished tasks of this user. */
   get underWay(): number {
@@ -75,12 +79,12 @@ class Tasks {
   }
 
   #own(kind: TaskKind): readonly Task[] {
-    return (this.undone[kind] ?? []).filter(({ creator }) => creator === session.user?.username)
+    return (this.undone[kind] ?? []).filter(({ creator }) => creator === this.stores.session.user?.username)
   }
 
   async #ask(): Promise<void> {
     this.#greet()
-    if (!session.user || session.isGuest) return
+    if (!this.stores.session.user || this.stores.session.isGuest) return
     try {
       const kinds = this.isOpen ? TASK_KINDS : [...this.#watched.keys()]
       await Promise.all(kinds.map((kind) => this.#follow(kind)))
@@ -110,17 +114,20 @@ class Tasks {
     if (!folders) return
     this.#watched.delete(kind)
     for (const task of await findJustEnded(kind)) this.#end(task)
-    for (const folder of folders) tellFolderChanged(folder)
+    for (const folder of folders) this.stores.folderChanges.tell(folder)
   }
 
   #end(task: Task): void {
     if (this.#ended.has(task.id)) return
     this.#ended.add(task.id)
-    const base = session.user?.base_path ?? '/'
-    tellFolders(task, base)
-    const isToSay = task.state === 'failed' && !this.isOpen && task.creator === session.user?.username
+    const base = this.stores.session.user?.base_path ?? '/'
+    tellFolders(this.stores.folderChanges, task, base)
+    const isToSay = task.state === 'failed' && !this.isOpen && task.creator === this.stores.session.user?.username
     if (isToSay)
-      toasts.show('failed', t().tasks.hasFailed(t().tasks.kinds[task.kind], parseName(task.name, base).title))
+      this.stores.toasts.show(
+        'failed',
+        t().tasks.hasFailed(t().tasks.kinds[task.kind], parseName(task.name, base).title),
+      )
   }
 
   async #readDone(): Promise<void> {
@@ -137,14 +144,15 @@ class Tasks {
   #plan(): void {
     const isUnderWay = TASK_KINDS.some((kind) => this.undone[kind]?.length)
     if (!this.isOpen && this.#watched.size === 0) return
-    const isTold = events.isLive && TASK_KINDS.every((kind) => (this.undone[kind]?.length ?? 0) < MAX_REPORTED_TASKS)
+    const isTold =
+      this.stores.events.isLive && TASK_KINDS.every((kind) => (this.undone[kind]?.length ?? 0) < MAX_REPORTED_TASKS)
     const pause = isTold ? EVERY.live : isUnderWay ? (this.isOpen ? EVERY.open : EVERY.closed) : EVERY.idle
     this.#timer = setTimeout(() => void this.refresh(), pause)
   }
 
   /** Forget what another user saw. */
   #greet(): void {
-    const username = session.user?.username ?? ''
+    const username = this.stores.session.user?.username ?? ''
     if (username === this.#owner) return
     this.#owner = username
     this.undone = this.done = {}
@@ -153,14 +161,4 @@ class Tasks {
     this.isLoaded = false
     this.problem = null
   }
-}
-
-export const tasks = new Tasks()
-
-events.onTasks = (kind, data) => {
-  void tasks.take(
-    kind,
-    data.tasks.map((row) => read(kind, row)),
-    data.ended.length > 0,
-  )
 }

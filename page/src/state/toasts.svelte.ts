@@ -15,7 +15,7 @@ const SECONDS = { done: 4, failed: 10 } // a failure takes longer to read
 const SECONDS_TO_ACT = 10
 
 /** Short messages that go by themselves. */
-class Toasts {
+export class Toasts {
   list = $state.raw<readonly Toast[]>([])
   #last = 0
 
@@ -29,5 +29,3 @@ class Toasts {
     this.list = this.list.filter((toast) => toast.id !== id)
   }
 }
-
-export const toasts = new Toasts()

@@ -4,31 +4,29 @@ import type { TrashRestored } from '../api/schema'
 import { restoreNames } from '../api/trash'
 import { formatName } from '../text/format'
 import { t } from '../text/language.svelte'
-import { tellFolderChanged } from './changed'
 import type { UndoStack } from './frame/undo'
-import { passwords } from './passwords'
-import { toasts } from './toasts.svelte'
+import type { Stores } from './stores'
 
 /** Say that entries were removed into the trash, with a button that restores them. `steps` remembers it for later. */
-export function offerUndo(folder: string, names: readonly string[], steps: UndoStack): void {
-  const step = () => void undo(folder, names)
+export function offerUndo(stores: Stores, folder: string, names: readonly string[], steps: UndoStack): void {
+  const step = () => void undo(stores, folder, names)
   steps.remember(step)
-  toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => steps.run(step) })
+  stores.toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => steps.run(step) })
 }
 
-async function undo(folder: string, names: readonly string[]): Promise<void> {
+async function undo(stores: Stores, folder: string, names: readonly string[]): Promise<void> {
   try {
-    tellRestored(await restoreNames(folder, names, passwords.find(folder)))
+    tellRestored(stores, await restoreNames(folder, names, stores.passwords.find(folder)))
   } catch (thrown) {
-    toasts.show('failed', asProblem(thrown).message || t().problems.broken)
+    stores.toasts.show('failed', asProblem(thrown).message || t().problems.broken)
   }
 }
 
 /** Say what was restored, that a task restores the rest, and under which name one that was taken; list the folders again. */
-export function tellRestored({ done, failed, task }: TrashRestored): void {
+export function tellRestored({ folderChanges, toasts }: Stores, { done, failed, task }: TrashRestored): void {
   const text = t().trash
   for (const folder of new Set(done.map(({ path }) => parent(path)))) {
-    tellFolderChanged(
+    folderChanges.tell(
       folder,
       done.filter(({ path }) => parent(path) === folder).map(({ path }) => baseName(path)),
     )

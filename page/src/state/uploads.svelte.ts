@@ -1,9 +1,7 @@
 import { asProblem } from '../api/problem'
 import { t } from '../text/language.svelte'
-import { drops } from './drops.svelte'
 import { isReachable, whenReachable } from './reachable'
-import { session } from './session.svelte'
-import { toasts } from './toasts.svelte'
+import type { Stores } from './stores'
 import { countBatch, findFault, isReadable, send, sendBatch } from './uploads/send'
 import { Speed } from './uploads/speed'
 import { StoringFollower } from './uploads/storing'
@@ -16,6 +14,11 @@ const MAX_SMALL_BYTES = 256 * 1024 // of a file of which more are on their way
 const SHOWN_EVERY = 150 // ms
 
 export type Pause = 'user' | 'signedOut' | 'offline'
+
+export type UploadQueueStores = Pick<
+  Stores,
+  'drops' | 'folderChanges' | 'passwords' | 'session' | 'site' | 'tasks' | 'toasts'
+>
 
 /** A file or an empty folder that was found on this device; `folder` is where it goes. */
 export interface FoundFile {
@@ -37,19 +40,23 @@ export class UploadQueue {
   #asking: Upload[] = []
   #running = new Set<Upload>()
   #requests = 0 // that carry the running ones
-  #telling = new Telling()
+  #telling: Telling
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
-    drops.observe(upload)
+    this.stores.drops.observe(upload)
     this.#show()
   })
   #reconnecting = new AbortController()
   #showing: ReturnType<typeof setTimeout> | undefined
 
+  constructor(private stores: UploadQueueStores) {
+    this.#telling = new Telling(stores)
+  }
+
   /** All of this user, in the order in which they came: read anew when something about them changed. */
   get list(): readonly Upload[] {
     this.#version
-    return session.user?.username === this.#owner ? this.#all : []
+    return this.stores.session.user?.username === this.#owner ? this.#all : []
   }
 
   /** The one that asks what to do, as its name is taken. */
@@ -64,8 +71,8 @@ export class UploadQueue {
 
   /** Begin a batch: the files of one selection or drop. */
   begin(folder: string): Batch {
-    if (this.#owner !== session.user?.username) this.#drop()
-    this.#owner = session.user?.username
+    if (this.#owner !== this.stores.session.user?.username) this.#drop()
+    this.#owner = this.stores.session.user?.username
     globalThis.addEventListener?.('beforeunload', warn)
     return new Batch(folder)
   }
@@ -101,7 +108,7 @@ export class UploadQueue {
     this.#asking = this.#asking.filter((upload) => !chosen.has(upload))
     for (const upload of chosen) {
       upload.state = 'canceled'
-      drops.observe(upload)
+      this.stores.drops.observe(upload)
       upload.controller?.abort('cancel')
     }
     this.#start()
@@ -149,9 +156,9 @@ export class UploadQueue {
   }
 
   #start(): void {
-    if (this.#waiting.length > 0 && session.user?.username !== this.#owner) this.paused ??= 'signedOut'
+    if (this.#waiting.length > 0 && this.stores.session.user?.username !== this.#owner) this.paused ??= 'signedOut'
     while (!this.paused && this.#waiting.length > 0 && this.#requests < this.#findConcurrency()) {
-      const uploads = this.#waiting.splice(0, this.asTask ? 1 : countBatch(this.#waiting))
+      const uploads = this.#waiting.splice(0, this.asTask ? 1 : countBatch(this.stores.passwords, this.#waiting))
       void (uploads.length > 1 ? this.#runBatch(uploads) : uploads[0] && this.#run(uploads[0]))
     }
     if (!this.isActive) {
@@ -178,7 +185,7 @@ export class UploadQueue {
   #end(upload: Upload): void {
     upload.controller = null
     this.#running.delete(upload)
-    drops.observe(upload)
+    this.stores.drops.observe(upload)
   }
 
   /** Send small files in one request. It takes a moment, so only a cancellation of all of them interrupts it. */
@@ -189,7 +196,7 @@ export class UploadQueue {
     for (const signal of signals) signal.addEventListener('abort', abort)
     this.#requests++
     let isWhole = false // what failed is the request, not single files
-    const failures = await sendBatch(uploads, request.signal, (part) => {
+    const failures = await sendBatch(this.stores, uploads, request.signal, (part) => {
       for (const upload of uploads) this.#advance(upload, Math.round(part * upload.size))
     }).catch((thrown): unknown[] => {
       isWhole = true
@@ -210,7 +217,7 @@ export class UploadQueue {
   #advance(upload: Upload, sent: number): void {
     this.speed.add(sent - upload.sent, performance.now())
     upload.sent = sent
-    drops.observe(upload)
+    this.stores.drops.observe(upload)
     this.#show()
   }
 
@@ -219,7 +226,7 @@ export class UploadQueue {
     const controller = this.#begin(upload)
     this.#requests++
     try {
-      upload.task = await send(upload, asTask, controller.signal, (sent) => this.#advance(upload, sent))
+      upload.task = await send(this.stores, upload, asTask, controller.signal, (sent) => this.#advance(upload, sent))
       upload.state = upload.task ? 'storing' : 'done'
       if (upload.task) this.#storing.add(upload)
       this.#telling.add(upload)
@@ -246,7 +253,7 @@ export class UploadQueue {
     const why = problem?.kind === 'signedOut' ? 'signedOut' : 'offline'
     if (why === 'signedOut' || (problem?.kind === 'offline' && !(await isReachable()))) {
       this.#enqueue(upload, true)
-      if (why === 'signedOut' && !this.paused) toasts.show('failed', t().uploads.signIn)
+      if (why === 'signedOut' && !this.paused) this.stores.toasts.show('failed', t().uploads.signIn)
       return this.pause(this.paused ?? why)
     }
     upload.fault = problem ?? 'unreadable'
@@ -273,8 +280,6 @@ export class UploadQueue {
     }, SHOWN_EVERY)
   }
 }
-
-export const uploads = new UploadQueue()
 
 function warn(event: BeforeUnloadEvent): void {
   event.preventDefault()

@@ -4,9 +4,7 @@ import { asProblem, type Problem } from '../../api/problem'
 import { type OnConflict, transfer } from '../../api/transfers'
 import { formatCount, formatName } from '../../text/format'
 import { t } from '../../text/language.svelte'
-import { tellFolderChanged } from '../changed'
-import { passwords } from '../passwords'
-import { toasts } from '../toasts.svelte'
+import type { Stores } from '../stores'
 import type { UndoStack } from './undo'
 
 export type Verb = 'move' | 'copy'
@@ -38,16 +36,22 @@ export class Mover {
   dragged = $state.raw<HeldEntries | null>(null)
   clash = $state.raw<Clash | null>(null)
 
-  constructor(private undo: UndoStack) {}
+  constructor(
+    private stores: Stores,
+    private undo: UndoStack,
+  ) {}
 
   hold(entries: HeldEntries): void {
     this.clipboard = entries
-    toasts.show('done', t().frame.moving.onClipboard[entries.verb](entries.count, formatCount(entries.count)))
+    this.stores.toasts.show(
+      'done',
+      t().frame.moving.onClipboard[entries.verb](entries.count, formatCount(entries.count)),
+    )
   }
 
   async paste(to: string): Promise<void> {
     const entries = this.clipboard
-    if (!entries) return toasts.show('failed', t().frame.moving.nothingToPaste)
+    if (!entries) return this.stores.toasts.show('failed', t().frame.moving.nothingToPaste)
     if (entries.verb === 'move') this.clipboard = null
     await this.carry(entries, to)
   }
@@ -57,10 +61,11 @@ export class Mover {
     try {
       const list = await names()
       if (verb === 'move' && folder === to) return
-      if (list.some((name) => isInside(to, folder, name))) return toasts.show('failed', t().frame.moving.inside)
+      if (list.some((name) => isInside(to, folder, name)))
+        return this.stores.toasts.show('failed', t().frame.moving.inside)
       await this.#run(verb, folder, to, list, folder === to ? 'keepBoth' : '')
     } catch (thrown) {
-      say(asProblem(thrown))
+      this.#say(asProblem(thrown))
     }
   }
 
@@ -72,7 +77,7 @@ export class Mover {
     try {
       await this.#run(clash.verb, clash.from, clash.to, clash.names, choice)
     } catch (thrown) {
-      say(asProblem(thrown))
+      this.#say(asProblem(thrown))
     }
   }
 
@@ -85,19 +90,26 @@ export class Mover {
   ): Promise<void> {
     const { followTasks, opensTask } = await import('../../views/files/dialogs/started')
     const place = formatName(baseName(to)) || t().files.home
-    const password = passwords.find(from) || passwords.find(to)
+    const password = this.stores.passwords.find(from) || this.stores.passwords.find(to)
     let isTask: boolean
     try {
-      isTask = await opensTask(verb, () => transfer(verb, { from, to, names, password, onConflict }, () => {}))
+      isTask = await opensTask(this.stores, verb, () =>
+        transfer(verb, { from, to, names, password, onConflict }, () => {}),
+      )
     } catch (thrown) {
       if (asProblem(thrown).kind !== 'exists' || onConflict) throw thrown
       await this.#ask(verb, from, to, names, thrown)
       return
     }
     if (isTask)
-      return followTasks(verb, verb === 'move' ? [to, from] : [to], t()[verb].begun(formatCount(names.length), place))
-    tellFolderChanged(to, names)
-    if (verb === 'move') tellFolderChanged(from)
+      return followTasks(
+        this.stores,
+        verb,
+        verb === 'move' ? [to, from] : [to],
+        t()[verb].begun(formatCount(names.length), place),
+      )
+    this.stores.folderChanges.tell(to, names)
+    if (verb === 'move') this.stores.folderChanges.tell(from)
     this.#tell(verb, from, to, names, place, onConflict)
   }
 
@@ -105,31 +117,35 @@ export class Mover {
     const text = t().frame.moving
     const sentence = (verb === 'move' ? text.moved : text.copied)(names.length, formatCount(names.length), place)
     if (verb === 'copy' || onConflict) {
-      toasts.show('done', sentence)
+      this.stores.toasts.show('done', sentence)
       return
     }
     const back = () => void this.#moveBack(to, from, names)
     this.undo.remember(back)
-    toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.run(back) })
+    this.stores.toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.run(back) })
   }
 
   async #moveBack(from: string, to: string, names: readonly string[]): Promise<void> {
     try {
-      await transfer('move', { from, to, names, password: passwords.find(from), onConflict: '' }, () => {})
-      tellFolderChanged(from)
-      tellFolderChanged(to, names)
-      toasts.show('done', t().frame.moving.movedBack)
+      await transfer('move', { from, to, names, password: this.stores.passwords.find(from), onConflict: '' }, () => {})
+      this.stores.folderChanges.tell(from)
+      this.stores.folderChanges.tell(to, names)
+      this.stores.toasts.show('done', t().frame.moving.movedBack)
     } catch (thrown) {
-      say(asProblem(thrown))
+      this.#say(asProblem(thrown))
     }
   }
 
   async #ask(verb: Verb, from: string, to: string, names: readonly string[], thrown: unknown): Promise<void> {
-    const there = await listFirst(to, passwords.find(to), MAX_COMPARED_ENTRIES)
+    const there = await listFirst(to, this.stores.passwords.find(to), MAX_COMPARED_ENTRIES)
     const byName = new Map(there.map((entry) => [entry.name, entry]))
     const taken = names.filter((name) => byName.has(name))
     if (taken.length === 0) throw thrown
     this.clash = { verb, from, to, names, taken, hasFolders: taken.some((name) => byName.get(name)?.is_dir) }
+  }
+
+  #say({ kind, message }: Problem): void {
+    this.stores.toasts.show('failed', message || t().problems[kind])
   }
 }
 
@@ -139,8 +155,4 @@ function isInside(folder: string, parentFolder: string, name: string): boolean {
     if (baseName(path) === name && parent(path) === parentFolder) return true
   }
   return false
-}
-
-function say({ kind, message }: Problem): void {
-  toasts.show('failed', message || t().problems[kind])
 }

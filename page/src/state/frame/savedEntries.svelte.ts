@@ -1,4 +1,4 @@
-import { session } from '../session.svelte'
+import type { Session } from '../session.svelte'
 import { readStored, writeStored } from './stored'
 
 /** An entry of the tree that is reached from the frame. */
@@ -13,6 +13,7 @@ export class SavedEntries {
 
   /** `max`: entries; the oldest make room. */
   constructor(
+    private session: Session,
     private name: string,
     private max: number,
   ) {}
@@ -39,7 +40,7 @@ export class SavedEntries {
   }
 
   get #key(): string {
-    return `mangrove.${this.name}.${session.user?.username ?? ''}`
+    return `mangrove.${this.name}.${this.session.user?.username ?? ''}`
   }
 
   #set(list: readonly SavedEntry[]): void {

@@ -1,7 +1,6 @@
 import { call } from '../../api/client'
 import type { FileObject } from '../../api/schema'
-import { onFolderChanged } from '../changed'
-import { passwords } from '../passwords'
+import type { Stores } from '../stores'
 
 const MAX_STORAGES = 100
 const MAX_AGE_MS = 60_000
@@ -11,6 +10,8 @@ export class RootFolders {
   list = $state.raw<readonly FileObject[]>([])
   #loaded = 0 // milliseconds since the epoch
 
+  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
+
   /** Load now, again when the root changes, and when the user comes back after a while. Returns the function that ends it. */
   follow(): () => void {
     const look = () => {
@@ -18,7 +19,7 @@ export class RootFolders {
     }
     void this.load()
     document.addEventListener('visibilitychange', look)
-    const ignore = onFolderChanged('/', () => void this.load())
+    const ignore = this.stores.folderChanges.follow('/', () => void this.load())
     return () => {
       ignore()
       document.removeEventListener('visibilitychange', look)
@@ -27,7 +28,13 @@ export class RootFolders {
 
   async load(): Promise<void> {
     this.#loaded = Date.now()
-    const body = { path: '/', password: passwords.find('/'), page: 1, per_page: MAX_STORAGES, refresh: false }
+    const body = {
+      path: '/',
+      password: this.stores.passwords.find('/'),
+      page: 1,
+      per_page: MAX_STORAGES,
+      refresh: false,
+    }
     try {
       const { content } = await call('post', '/api/fs/list', { body })
       this.list = (content ?? []).filter((entry) => entry.is_dir)

@@ -1,4 +1,5 @@
 import { createContext } from 'svelte'
+import type { Stores } from '../stores'
 import { Commands } from './commands.svelte'
 import { Layout } from './layout.svelte'
 import { Mover } from './mover.svelte'
@@ -12,12 +13,19 @@ const MAX_RECENT_FILES = 8
 /** The stores of the frame: made once, and handed down to the views. */
 export class FrameStores {
   readonly layout = new Layout()
-  readonly favourites = new SavedEntries('favourites', MAX_FAVOURITES)
-  readonly recent = new SavedEntries('recent', MAX_RECENT_FILES)
-  readonly storages = new RootFolders()
+  readonly favourites: SavedEntries
+  readonly recent: SavedEntries
+  readonly storages: RootFolders
   readonly commands = new Commands()
   readonly undo = new UndoStack()
-  readonly mover = new Mover(this.undo)
+  readonly mover: Mover
+
+  constructor(stores: Stores) {
+    this.favourites = new SavedEntries(stores.session, 'favourites', MAX_FAVOURITES)
+    this.recent = new SavedEntries(stores.session, 'recent', MAX_RECENT_FILES)
+    this.storages = new RootFolders(stores)
+    this.mover = new Mover(stores, this.undo)
+  }
 }
 
 export const [useFrame, provideFrame] = createContext<FrameStores>()

@@ -1,7 +1,7 @@
 import { parent } from '../../api/paths'
 import { Problem } from '../../api/problem'
 import { find, isDone, list, type Task, type TaskKind } from '../../api/tasks'
-import { tellFolderChanged } from '../changed'
+import type { FolderChanges } from '../folderChanges'
 import { parseName } from './names'
 
 const MAX_FOLLOWED_TASKS = 20 // tasks that ended at once and of which it is asked how
@@ -22,10 +22,10 @@ export async function findEnded(before: readonly Task[], now: readonly Task[]): 
 }
 
 /** The folders that a task has changed are listed again where they are in view. */
-export function tellFolders(task: Task, base: string): void {
+export function tellFolders(folderChanges: FolderChanges, task: Task, base: string): void {
   const { source, target } = parseName(task.name, base)
-  if (target) tellFolderChanged(target)
-  if (task.kind === 'move' && source.startsWith('/')) tellFolderChanged(parent(source))
+  if (target) folderChanges.tell(target)
+  if (task.kind === 'move' && source.startsWith('/')) folderChanges.tell(parent(source))
 }
 
 const FOLLOW_PAUSE_MS = 1500

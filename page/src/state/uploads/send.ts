@@ -3,12 +3,15 @@ import { join } from '../../api/paths'
 import { Problem } from '../../api/problem'
 import { findShareId } from '../../api/sharepaths'
 import { type BatchFile, put, putBatch } from '../../api/upload'
-import { passwords } from '../passwords'
-import { site } from '../site.svelte'
+import type { FolderPasswords } from '../passwords'
+import type { Site } from '../site.svelte'
+import type { Stores } from '../stores'
 import { addNumber } from './names'
 import { sendInParts } from './parts'
 import { sendToShare } from './sendtoshare'
 import type { Fault, Upload } from './upload'
+
+export type UploadStores = Pick<Stores, 'drops' | 'passwords' | 'site'>
 
 const ASKED_FIRST = 4 * 2 ** 20 // bytes from which it is asked whether a name is taken before they are all sent in vain
 const TOO_LARGE = 413 // what a function of the cloud says of a body that is larger than it can take
@@ -17,15 +20,17 @@ const HASHED = 16 * 2 ** 20 // bytes up to which a hash goes with a file: browse
 /** Put one upload where it belongs, a large one in parts; the id of the task that stores it, '' if it is stored. Throws
  *  Problem (`exists` when the name is taken), or the signal's reason. */
 export async function send(
+  stores: UploadStores,
   upload: Upload,
   asTask: boolean,
   signal: AbortSignal,
   onprogress: (sent: number) => void,
 ): Promise<string> {
+  const { passwords, site } = stores
   const { file, folder, choice } = upload
   if (findShareId(folder)) {
-    const isLarge = site.isOn('multipart_enabled') && upload.size > findChunkSize()
-    upload.receipt = await sendToShare(upload, isLarge, signal, onprogress)
+    const isLarge = site.isOn('multipart_enabled') && upload.size > findChunkSize(site)
+    upload.receipt = await sendToShare(stores, upload, isLarge, signal, onprogress)
     return ''
   }
   if (!file) {
@@ -39,7 +44,7 @@ export async function send(
   }
   const options = { overwrite: choice === 'replace', password, signal, onprogress }
   const canSplit = site.isOn('multipart_enabled') && file.size > 0
-  if (canSplit && file.size > findChunkSize()) return sendInParts(upload.path, file, options)
+  if (canSplit && file.size > findChunkSize(site)) return sendInParts(upload.path, file, options)
   const sha256 = await hash(file)
   signal.throwIfAborted()
   try {
@@ -58,19 +63,19 @@ const MAX_BATCH_FILES = 100 // the service takes no more
 const MIN_BATCH_FILES = 20 // fewer are sent one by one
 
 /** The number of uploads at the head of a queue that go in one request: 1 unless many small ones have the same conditions. */
-export function countBatch(queue: readonly Upload[]): number {
+export function countBatch(passwords: FolderPasswords, queue: readonly Upload[]): number {
   const [first] = queue
   let count = 0
   let bytes = 0
   for (const upload of queue) {
     bytes += upload.size
-    if (count === MAX_BATCH_FILES || bytes > MAX_BATCH_BYTES || !first || !goTogether(first, upload)) break
+    if (count === MAX_BATCH_FILES || bytes > MAX_BATCH_BYTES || !first || !goTogether(passwords, first, upload)) break
     count++
   }
   return count < MIN_BATCH_FILES ? 1 : count
 }
 
-function goTogether(first: Upload, upload: Upload): boolean {
+function goTogether(passwords: FolderPasswords, first: Upload, upload: Upload): boolean {
   const { file, size, folder, choice, batch } = upload
   if (!file || size > MAX_BATCHED_BYTES || choice === 'keepBoth' || findShareId(folder)) return false
   const isSameFolder = folder === first.folder || passwords.find(folder) === passwords.find(first.folder)
@@ -80,6 +85,7 @@ function goTogether(first: Upload, upload: Upload): boolean {
 /** Put small files where they belong in one request: for each null, or what was thrown for it alone. Throws Problem, or
  *  the signal's reason. `onprogress` is told the part of all bytes. */
 export async function sendBatch(
+  { passwords }: UploadStores,
   uploads: readonly Upload[],
   signal: AbortSignal,
   onprogress: (part: number) => void,
@@ -129,7 +135,7 @@ async function readFile({ file, path }: Upload, known: ArrayBuffer | undefined):
 }
 
 /** Bytes of a part as the site wants it. */
-function findChunkSize(): number {
+function findChunkSize(site: Site): number {
   return (Number(site.get('multipart_chunk_size')) || 10) * 2 ** 20
 }
 

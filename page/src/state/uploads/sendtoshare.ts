@@ -5,14 +5,15 @@ import { Problem } from '../../api/problem'
 import type { UploadSnapshot } from '../../api/schema'
 import { findShareId, makeShareBytesAddress, makeSharePath } from '../../api/sharepaths'
 import { isHeader, putToShare, type Receipt } from '../../api/upload'
-import { drops } from '../drops.svelte'
-import { passwords } from '../passwords'
+import type { DropHistory } from '../drops.svelte'
+import type { Stores } from '../stores'
 import { finish } from './parts'
 import type { Upload } from './upload'
 
 /** Send a file to a share, a large one in parts where the service lets visitors; its receipt. A folder is not made: its
  *  files lie beside the others. Throws Problem, or the signal's reason. */
 export async function sendToShare(
+  { drops, passwords }: Pick<Stores, 'drops' | 'passwords'>,
   upload: Upload,
   canSplit: boolean,
   signal: AbortSignal,
@@ -23,7 +24,7 @@ export async function sendToShare(
   const path = join(batch.folder, name)
   const password = passwords.find(path)
   const options = { overwrite: false, password, signal, onprogress }
-  const session = canSplit ? await open(path, file, options) : null
+  const session = canSplit ? await open(drops, path, file, options) : null
   if (!session) {
     return putToShare(makeShareBytesAddress(path, password), file, { session: drops.session, signal, onprogress })
   }
@@ -40,6 +41,7 @@ export async function sendToShare(
 /** The upload of the file that was begun before the page was loaded again, or a new one; null where visitors send whole
  *  files alone. */
 async function open(
+  drops: DropHistory,
   path: string,
   file: File,
   options: { overwrite: boolean; password: string; signal: AbortSignal },

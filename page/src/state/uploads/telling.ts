@@ -1,6 +1,5 @@
 import { parent } from '../../api/paths'
-import { tellFolderChanged } from '../changed'
-import { tasks } from '../tasks.svelte'
+import type { Stores } from '../stores'
 import type { Upload } from './upload'
 
 const EVERY = 1500 // ms after which the folder in view is listed again
@@ -11,6 +10,8 @@ export class Telling {
   #stored = new Set<string>()
   #waiting: ReturnType<typeof setTimeout> | undefined
 
+  constructor(private stores: Pick<Stores, 'folderChanges' | 'tasks'>) {}
+
   add({ batch, folder, state }: Upload): void {
     if (state === 'storing') this.#stored.add(batch.folder)
     for (let path = folder; path.length > batch.folder.length; path = parent(path)) this.#changed.add(path)
@@ -20,8 +21,8 @@ export class Telling {
 
   #tell(): void {
     this.#waiting = undefined
-    for (const path of this.#changed) tellFolderChanged(path)
-    for (const path of this.#stored) tasks.watch('upload', path)
+    for (const path of this.#changed) this.stores.folderChanges.tell(path)
+    for (const path of this.#stored) this.stores.tasks.watch('upload', path)
     this.#changed.clear()
     this.#stored.clear()
   }

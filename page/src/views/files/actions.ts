@@ -1,9 +1,7 @@
 import type { FileObject } from '../../api/schema'
 import { findShareId } from '../../api/sharepaths'
 import type { MenuItem } from '../../parts/menu'
-import { archives } from '../../state/archives.svelte'
-import { session } from '../../state/session.svelte'
-import { site } from '../../state/site.svelte'
+import type { Stores } from '../../state/stores'
 import { t } from '../../text/language.svelte'
 import { listUploadActions } from '../uploads/actions'
 import { downloadFile, downloadShared, report } from './links'
@@ -46,13 +44,14 @@ export type Ask = (what: DialogName) => void
 const MAX_LINKS = 100 // each is asked for by itself
 
 /** True if something new may be put into the folder. */
-export function mayWriteIn({ path, about }: Place): boolean {
+export function mayWriteIn({ session }: Stores, { path, about }: Place): boolean {
   if (findShareId(path)) return Boolean(about?.write) // as the share says, with or without an account
   return Boolean(about?.write && (session.may('write') || about.write_content_bypass))
 }
 
 /** The actions for the chosen entries, in the order of the menu. Actions without a right are left out. */
-export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuItem[] {
+export function listActions(stores: Stores, chosen: Chosen, open: () => void, ask: Ask): MenuItem[] {
+  const { session, site } = stores
   const { entry, count, path, folder } = chosen
   if (count === 0) return []
   const text = t().files
@@ -63,11 +62,11 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
   const mayRename = mayChange && session.may('rename')
   return keep([
     entry && { text: text.open, icon: entry.is_dir ? 'folder' : 'file', run: open },
-    isFile && { text: text.download, icon: 'download', run: () => report(downloadFile(path)) },
+    isFile && { text: text.download, icon: 'download', run: () => report(stores, downloadFile(stores, path)) },
     mayPack && {
       text: text.download,
       icon: 'download',
-      run: () => (isInShare && entry ? report(downloadShared(path, entry.name)) : ask('download')),
+      run: () => (isInShare && entry ? report(stores, downloadShared(stores, path, entry.name)) : ask('download')),
     },
     !isInShare && session.may('share') && { text: t().share.verb, icon: 'share', run: () => ask('share') },
     !isInShare &&
@@ -76,7 +75,9 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
         icon: 'link',
         run: () => ask('link'),
       },
-    !isInShare && isFile && mayUnpack(entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
+    !isInShare &&
+      isFile &&
+      mayUnpack(stores, entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
     !isInShare && isFile && { text: t().versions.verb, icon: 'history', run: () => ask('versions') },
     mayRename && entry && { text: text.rename, icon: 'rename', run: () => ask('rename') },
     mayRename && !entry && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
@@ -88,25 +89,25 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
 }
 
 /** True if the entry is an archive that the user may unpack. */
-export function mayUnpack(entry: FileObject): boolean {
+export function mayUnpack({ archives, session }: Stores, entry: FileObject): boolean {
   return session.may('decompress') && archives.has(entry.name)
 }
 
 /** The menu "New" of a folder: what brings something into it. Empty where nothing may be brought. */
-export function listNewActions(folder: Place, ask: Ask): MenuItem[] {
+export function listNewActions(stores: Stores, folder: Place, ask: Ask): MenuItem[] {
   if (findShareId(folder.path)) return []
-  const mayWrite = mayWriteIn(folder)
-  const mayFetch = folder.about?.write && session.may('offlineDownload')
+  const mayWrite = mayWriteIn(stores, folder)
+  const mayFetch = folder.about?.write && stores.session.may('offlineDownload')
   return keep([
     mayWrite && { text: t().files.newFolder, icon: 'newFolder', run: () => ask('newFolder') },
     mayWrite && { text: t().changes.newFile, icon: 'newFile', run: () => ask('newFile') },
-    ...(mayWrite ? listUploadActions(folder.path) : []),
+    ...(mayWrite ? listUploadActions(stores, folder.path) : []),
     mayFetch && { text: t().offline.verb, icon: 'cloud', run: () => ask('offlineDownload') },
   ])
 }
 
 /** The menu of the folder in view itself, beside "New": what changes many of its entries at once. */
-export function listFolderActions(folder: Place, ask: Ask): MenuItem[] {
+export function listFolderActions({ session }: Stores, folder: Place, ask: Ask): MenuItem[] {
   if (!folder.about?.write || findShareId(folder.path)) return []
   return keep([
     session.may('rename') && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },

@@ -1,25 +1,24 @@
 import { get } from '../../api/files'
 import { asProblem } from '../../api/problem'
 import { makeZipLink, waitForZip } from '../../api/zips'
-import { passwords } from '../../state/passwords'
-import { toasts } from '../../state/toasts.svelte'
+import type { Stores } from '../../state/stores'
 import { t } from '../../text/language.svelte'
 
 /** Say it when an action fails that has no dialog of its own. */
-export function report(work: Promise<void>): void {
+export function report({ toasts }: Stores, work: Promise<void>): void {
   work.catch((thrown) => {
     const problem = asProblem(thrown)
     toasts.show('failed', t().problems[problem.kind])
   })
 }
 
-export async function downloadFile(path: string): Promise<void> {
+export async function downloadFile({ passwords }: Stores, path: string): Promise<void> {
   const { raw_url, name } = await get(path, passwords.find(path))
   save(raw_url, name)
 }
 
 /** Download a folder of a share as a ZIP, which may have to be made first. */
-export async function downloadShared(path: string, name: string): Promise<void> {
+export async function downloadShared({ passwords, toasts }: Stores, path: string, name: string): Promise<void> {
   const { url, task } = await makeZipLink(path, [], passwords.find(path))
   if (task) {
     toasts.show('done', t().packing.prepared)

@@ -1,25 +1,24 @@
 import type { MenuItem } from '../../parts/menu'
-import { toasts } from '../../state/toasts.svelte'
+import type { Stores } from '../../state/stores'
 import { t } from '../../text/language.svelte'
-import { uploadsLoader } from './loader.svelte'
 
 /** Actions that upload files of this device. */
-export function listUploadActions(folder: string): MenuItem[] {
+export function listUploadActions(stores: Stores, folder: string): MenuItem[] {
   const text = t().uploads
-  const items: MenuItem[] = [{ text: text.pickFiles, icon: 'upload', run: () => void pick(folder, false) }]
+  const items: MenuItem[] = [{ text: text.pickFiles, icon: 'upload', run: () => void pick(stores, folder, false) }]
   if ('webkitdirectory' in HTMLInputElement.prototype) {
-    items.push({ text: text.pickFolder, icon: 'uploadFolder', run: () => void pick(folder, true) })
+    items.push({ text: text.pickFolder, icon: 'uploadFolder', run: () => void pick(stores, folder, true) })
   }
   return items
 }
 
 /** Let the user choose files of this device for a folder. */
-export function pickFiles(folder: string): void {
-  void pick(folder, false)
+export function pickFiles(stores: Stores, folder: string): void {
+  void pick(stores, folder, false)
 }
 
 /** Let the user choose files, or a folder with all that is in it: the browser does not tell of empty folders. */
-async function pick(folder: string, isFolder: boolean): Promise<void> {
+async function pick(stores: Stores, folder: string, isFolder: boolean): Promise<void> {
   const input = document.createElement('input')
   input.type = 'file'
   input.multiple = true
@@ -29,12 +28,15 @@ async function pick(folder: string, isFolder: boolean): Promise<void> {
   input.onchange = async () => {
     input.remove()
     const files = [...(input.files ?? [])]
-    await uploadsLoader.load().then(({ addPicked }) => addPicked(folder, files), tellOffline)
+    await stores.uploadsLoader.load().then(
+      ({ addPicked, queue }) => addPicked(queue, folder, files),
+      () => tellOffline(stores),
+    )
   }
   document.body.append(input)
   input.click()
 }
 
-export function tellOffline(): void {
+export function tellOffline({ toasts }: Stores): void {
   toasts.show('failed', t().problems.offline)
 }

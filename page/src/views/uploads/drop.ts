@@ -1,16 +1,16 @@
 import type { Attachment } from 'svelte/attachments'
 import { baseName } from '../../api/paths'
+import type { Stores } from '../../state/stores'
 import { t } from '../../text/language.svelte'
 import { tellOffline } from './actions'
-import { uploadsLoader } from './loader.svelte'
 import './drop.css'
 
 /** Files and folders that are dropped on the element are put into the folder. */
-export function dropUploads(folder: string, name = baseName(folder)): Attachment<HTMLElement> {
+export function dropUploads(stores: Stores, folder: string, name = baseName(folder)): Attachment<HTMLElement> {
   return (element) => {
     const ending = new AbortController()
     const { signal } = ending
-    const stopPrefetch = uploadsLoader.prefetch() // what is dropped during an outage waits for its end
+    const stopPrefetch = stores.uploadsLoader.prefetch() // what is dropped during an outage waits for its end
 
     function allow(event: DragEvent) {
       if (!hasFiles(event)) return
@@ -30,7 +30,10 @@ export function dropUploads(folder: string, name = baseName(folder)): Attachment
       // now: what was dropped is gone when the handler returns
       const items = [...(event.dataTransfer?.items ?? [])].filter((item) => item.kind === 'file')
       const dropped = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
-      void uploadsLoader.load().then(({ addDropped }) => addDropped(folder, dropped), tellOffline)
+      void stores.uploadsLoader.load().then(
+        ({ addDropped, queue }) => addDropped(stores.toasts, queue, folder, dropped),
+        () => tellOffline(stores),
+      )
     }
 
     element.addEventListener('dragenter', allow, { signal })

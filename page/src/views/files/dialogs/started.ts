@@ -1,36 +1,40 @@
 import { list, type TaskKind } from '../../../api/tasks'
-import { session } from '../../../state/session.svelte'
+import type { Session } from '../../../state/session.svelte'
+import type { Stores } from '../../../state/stores'
 import { findJustEnded, NEXT } from '../../../state/tasks/follow'
-import { MAX_UNFINISHED_TASKS, tasks } from '../../../state/tasks.svelte'
-import { toasts } from '../../../state/toasts.svelte'
+import { MAX_UNFINISHED_TASKS } from '../../../state/tasks.svelte'
 import { t } from '../../../text/language.svelte'
 
 /** Do something that the service does at once or by tasks; whether it opened one: its answer does not tell. */
-export async function opensTask(kind: TaskKind, work: () => Promise<void>): Promise<boolean> {
+export async function opensTask({ session }: Stores, kind: TaskKind, work: () => Promise<void>): Promise<boolean> {
   if (session.isGuest) {
     await work() // guests have no list of tasks
     return false
   }
-  const before = await findLatest(kind)
+  const before = await findLatest(session, kind)
   await work()
-  const now = await findLatest(kind)
+  const now = await findLatest(session, kind)
   return before.length >= MAX_UNFINISHED_TASKS || now.some((id) => !before.includes(id))
 }
 
 /** The user's own tasks of a kind that are under way or just were; none when that cannot be learnt. */
-async function findLatest(kind: TaskKind): Promise<string[]> {
+async function findLatest(session: Session, kind: TaskKind): Promise<string[]> {
   const lists = [list(kind, 'undone', 1, MAX_UNFINISHED_TASKS), findJustEnded(kind)]
   const pages = await Promise.all(lists).catch(() => [])
   const own = pages.flat().filter((task) => task.creator === session.user?.username)
   return own.map((task) => task.id)
 }
 
-function openPanel(): void {
-  tasks.isOpen = true
-}
-
 /** Say that the work goes on as tasks of a kind, offer to look at them, and have the folders listed when it is done. */
-export function followTasks(kind: TaskKind, folders: readonly string[], sentence: string): void {
+export function followTasks(
+  { session, tasks, toasts }: Stores,
+  kind: TaskKind,
+  folders: readonly string[],
+  sentence: string,
+): void {
+  const openPanel = () => {
+    tasks.isOpen = true
+  }
   const show = { text: t().changes.showTasks, run: openPanel }
   toasts.show('done', sentence, session.isGuest ? undefined : show)
   const kinds = [kind, NEXT[kind]].filter((taskKind) => taskKind !== undefined) // a short one may lead to the next before it is seen

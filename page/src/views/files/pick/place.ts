@@ -14,21 +14,6 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`)
 }
 
-/** The last chosen folder of each user, in memory only: the next choice begins there. */
-class LastPlaces {
-  #known = new Map<string, string>()
-
-  find(username: string): string | undefined {
-    return this.#known.get(username)
-  }
-
-  keep(username: string, path: string): void {
-    this.#known.set(username, path)
-  }
-}
-
-export const lastPlaces = new LastPlaces()
-
 /** The names that a filter leaves, those first that begin with it. */
 export function filterNames(names: readonly string[], filter: string): string[] {
   const word = filter.toLocaleLowerCase()

@@ -3,7 +3,7 @@ import { SETTING_FLAGS } from '../../../api/enums'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { SettingRow } from '../../../api/schema'
 import { type FieldDescription, type FieldValues, findFault } from '../../../parts/form/field'
-import { site } from '../../../state/site.svelte'
+import type { Stores } from '../../../state/stores'
 import { describe, listDefaults, listSettings, parseRefusal, readValue } from './settings'
 
 /** Settings as they are being changed: nothing is sent before `save`. */
@@ -17,7 +17,10 @@ export class SettingsDraft {
   #defaults = $state.raw<FieldValues>({})
   readonly #groups: readonly number[]
 
-  constructor(groups: readonly number[]) {
+  constructor(
+    private stores: Pick<Stores, 'site'>,
+    groups: readonly number[],
+  ) {
     this.#groups = groups
   }
 
@@ -69,7 +72,7 @@ export class SettingsDraft {
       const body = this.changed.map((row) => ({ ...row, value: this.values[row.key] ?? '' }))
       if (body.length > 0) await call('post', '/api/admin/setting/save', { body })
       await this.load()
-      void site.load()
+      void this.stores.site.load()
       this.isSaved = true
       return true
     } catch (thrown) {

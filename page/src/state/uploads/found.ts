@@ -1,12 +1,12 @@
 import { join, parent } from '../../api/paths'
-import { toasts } from '../../state/toasts.svelte'
-import { type FoundFile, uploads } from '../../state/uploads.svelte'
 import { t } from '../../text/language.svelte'
+import type { Toasts } from '../toasts.svelte'
+import type { FoundFile, UploadQueue } from '../uploads.svelte'
 
 const QUEUE_BATCH_SIZE = 200 // uploads that are queued together, so that the first begin while a large folder is still read
 
 /** Files that were chosen; those of a chosen folder know where in it they lie. */
-export function addPicked(folder: string, files: readonly File[]): void {
+export function addPicked(uploads: UploadQueue, folder: string, files: readonly File[]): void {
   const selection = files.map((file) => {
     const path = join(folder, file.webkitRelativePath || file.name)
     return { folder: parent(path), name: file.name, file }
@@ -15,7 +15,12 @@ export function addPicked(folder: string, files: readonly File[]): void {
 }
 
 /** Files and folders that were dropped, with all that is in the folders; empty ones count as well. */
-export async function addDropped(folder: string, dropped: readonly (FileSystemEntry | File)[]): Promise<void> {
+export async function addDropped(
+  toasts: Toasts,
+  uploads: UploadQueue,
+  folder: string,
+  dropped: readonly (FileSystemEntry | File)[],
+): Promise<void> {
   const batch = uploads.begin(folder)
   const unreadable: string[] = []
   let selection: FoundFile[] = []

@@ -1,16 +1,18 @@
-import type { UploadQueue } from '../../state/uploads.svelte'
+import type { UploadQueue, UploadQueueStores } from '../uploads.svelte'
 
 const PREFETCH_MS = 3000 // after which the queue is fetched, so that it is there during an outage
 
 /** The queue of uploads, which is loaded at its first use. */
-class UploadsLoader {
+export class UploadsLoader {
   queue = $state.raw<UploadQueue | null>(null)
 
-  /** Load the module that finds files and queues them. */
-  async load(): Promise<typeof import('./found')> {
-    const [found, { uploads }] = await Promise.all([import('./found'), import('../../state/uploads.svelte')])
-    this.queue = uploads
-    return found
+  constructor(private stores: UploadQueueStores) {}
+
+  /** Load the module that finds files, and the queue that takes them. */
+  async load() {
+    const [found, { UploadQueue }] = await Promise.all([import('./found'), import('../uploads.svelte')])
+    this.queue ??= new UploadQueue(this.stores)
+    return { ...found, queue: this.queue }
   }
 
   /** Load it when the first list is there. Return a function that ends the wait. */
@@ -19,5 +21,3 @@ class UploadsLoader {
     return () => clearTimeout(timer)
   }
 }
-
-export const uploadsLoader = new UploadsLoader()

@@ -1,0 +1,51 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+
+const SOURCE = join(import.meta.dirname, '..', 'src')
+const INSTANCE = /^(?:export )?(?:const|let|var) (\w+)[^=\n]*= new (\w+)/gm
+const VARIABLE = /^(?:export )?(?:let|var) (\w+)|^(?:export )?const (\w+)[^=\n]*= \$state/gm
+/** Instances that nothing changes: sets of constants, and encoders. */
+const CONSTANT = /^[A-Z][A-Z_]*$/
+const STATELESS = ['TextEncoder', 'MarkdownIt']
+/** The language in use, the dates it formats. */
+const TO_BE_MOVED = ['language', 'dates']
+
+function findModuleState(text: string): string[] {
+  const instances = [...text.matchAll(INSTANCE)].filter(([, name, type]) => {
+    return !CONSTANT.test(name ?? '') && !STATELESS.includes(type ?? '') && !TO_BE_MOVED.includes(name ?? '')
+  })
+  const variables = [...text.matchAll(VARIABLE)]
+  return [...instances, ...variables].map(([line]) => line)
+}
+
+/** The code of a module; of a component, what runs once for all its instances. */
+function readModule(path: string): string {
+  const text = readFileSync(path, 'utf8')
+  if (!path.endsWith('.svelte')) return text
+  return (/<script[^>]*\bmodule\b[^>]*>([\s\S]*?)<\/script>/.exec(text)?.[1] ?? '').replace(/^ {2}/gm, '')
+}
+
+test('a module makes no store: stores are made in createStores and handed down', () => {
+  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+  const modules = files.filter((file) => /\.(ts|svelte)$/.test(file) && file !== 'main.ts' && file !== 'components.ts')
+  const found = modules.flatMap((file) => findModuleState(readModule(join(SOURCE, file))).map((line) => [file, line]))
+  expect(modules.length).toBeGreaterThan(300)
+  expect(found).toEqual([])
+})
+
+test.each([
+  'export const session = new Session()',
+  'const known = new Map<string, number>()',
+  'let shown = 0',
+  'export const count = $state(0)',
+])('%s is a store of a module', (line) => {
+  expect(findModuleState(`import a from 'a'\n${line}\n`)).toHaveLength(1)
+})
+
+test.each(["const NAMES = new Set(['a'])", 'const encoder = new TextEncoder()', '  let shown = 0'])(
+  '%s is none',
+  (line) => {
+    expect(findModuleState(line)).toEqual([])
+  },
+)
