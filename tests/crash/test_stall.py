@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import find_engine, holds_within
+from tests.e2e.processes import find_engine
 from tests.support import engine as engines
 from tests.support.service import Client, Service, run_service
+from tests.support.waiting import wait_until
 
 TASKS = 40
 STALL_SECONDS = float(os.environ.get("STALL_SECONDS", "45"))  # longer than all attempts of one call
@@ -40,7 +41,7 @@ def list_tasks(client: Client, which: str) -> list[dict[str, Any]]:
 
 
 def check_all_succeed(service: Service, client: Client) -> None:
-    assert holds_within(END_SECONDS, lambda: len(list_tasks(client, "done")) == TASKS)
+    wait_until(lambda: len(list_tasks(client, "done")) == TASKS, END_SECONDS)
     assert {(task["state"], task["error"]) for task in list_tasks(client, "done")} == {("succeeded", "")}
     assert sorted(path.name for path in (service.data / "files").iterdir()) == sorted(map(str, range(TASKS)))
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,6 @@ from tests.support.service import ADMIN_PASSWORD, Client, Service, command
 
 REFUSAL_SECONDS = 30.0  # until a refused start must have ended
 END_SECONDS = 20.0
-
-
-def holds_within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Return True if the condition becomes true in that time."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def find_engine(service: Service) -> int:

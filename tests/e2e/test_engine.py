@@ -21,10 +21,10 @@ from tests.e2e.processes import (
     find_engine,
     find_engines,
     find_helpers,
-    holds_within,
 )
 from tests.support.proc import is_gone, read_if_there
 from tests.support.service import Client, Service, run_service
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -63,9 +63,9 @@ def test_an_engine_that_dies_is_not_felt_by_those_who_read_and_write(own: Servic
             for _, pid in before:
                 os.kill(pid, signal.SIGKILL)
             for find, pid in before:
-                assert holds_within(30, lambda find=find, pid=pid: find(own) not in ([], [pid]))  # type: ignore[misc]
+                wait_until(lambda find=find, pid=pid: find(own) not in ([], [pid]), 30)  # type: ignore[misc]
             assert httpx.get(f"{own.address}/ping").text == "pong"
-            assert holds_within(30, lambda count=known: len(users) > count + 2)  # type: ignore[misc]
+            wait_until(lambda count=known: len(users) > count + 2, 30)  # type: ignore[misc]
     assert set(users) <= list_users(client)
     assert own.client().get("/api/me")["code"] == 200
 
@@ -97,7 +97,7 @@ def test_an_engine_that_hangs_is_replaced_and_loses_nothing(own: Service) -> Non
     engine = find_engine(own)
     os.kill(engine, signal.SIGSTOP)
     assert httpx.get(f"{own.address}/ping").text == "pong"
-    assert holds_within(60, lambda: is_replaced(own, engine))
+    wait_until(lambda: is_replaced(own, engine), 60)
     users.add(create_user(client))
     assert users <= list_users(client)
 
@@ -106,13 +106,13 @@ def test_health_reports_hung_engine_and_its_recovery(own: Service) -> None:
     assert ask_health(own) == (200, {"status": "ok"})
     os.kill(find_engine(own), signal.SIGSTOP)
     began = time.monotonic()
-    assert holds_within(30, lambda: ask_health(own)[0] == 503)
+    wait_until(lambda: ask_health(own)[0] == 503, 30)
     status, body = ask_health(own)
     assert (status, body) == (503, {"status": "failing", "reasons": ["the records do not answer"]})
     assert time.monotonic() - began < 9
     assert httpx.head(f"{own.address}/health").status_code == 503
     assert httpx.get(f"{own.address}/ping").text == "pong"
-    assert holds_within(60, lambda: ask_health(own) == (200, {"status": "ok"}))
+    wait_until(lambda: ask_health(own) == (200, {"status": "ok"}), 60)
     assert httpx.get(f"{own.address}/openlist/health").status_code == 200
 
 
@@ -133,11 +133,11 @@ def test_a_termination_while_the_engine_is_away_ends_the_service_properly(own: S
 def test_an_engine_that_was_started_again_ends_with_its_service(own: Service) -> None:
     first = find_engine(own)
     os.kill(first, signal.SIGKILL)
-    assert holds_within(30, lambda: is_replaced(own, first))
+    wait_until(lambda: is_replaced(own, first), 30)
     second = find_engine(own)
     own.kill()
-    assert holds_within(10, lambda: is_gone(second))
-    assert holds_within(10, lambda: find_processes(own.data) == [])
+    wait_until(lambda: is_gone(second), 10)
+    wait_until(lambda: find_processes(own.data) == [], 10)
 
 
 def find_processes(data: Path) -> list[str]:

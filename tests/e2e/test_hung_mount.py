@@ -14,9 +14,9 @@ import pytest
 
 from mangrove.core.problems import Unreachable
 from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
-from tests.e2e.processes import holds_within
 from tests.support.hanging_mount import MISSING, HangingMount, hanging_mount
 from tests.support.service import Client, Service, run_service, start_service
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -144,7 +144,7 @@ def test_upload_during_mount_hang_leaves_no_partial_file(tmp_path: Path, mount: 
             mount.resume()
         wait_until_back(admin)
         assert admin.bytes("/hung/old.txt").content == b"old"
-        assert holds_within(60, lambda: {child.name for child in mount.source.iterdir()} == {"a.txt", "old.txt"})
+        wait_until(lambda: {child.name for child in mount.source.iterdir()} == {"a.txt", "old.txt"}, 60)
 
 
 LONG = pytest.mark.long
@@ -167,7 +167,7 @@ def test_the_service_ends_within_its_grace_whatever_hangs(tmp_path: Path, mount:
                 case _:
                     body = {"src_dir": "/files", "dst_dir": "/hung", "names": ["b.txt"]}
                     calls = [pool.submit(admin.http.post, "/api/fs/copy", json=body)]
-            assert holds_within(20, lambda: any(map(mount.is_waited_for, service.list_servers())))
+            wait_until(lambda: any(map(mount.is_waited_for, service.list_servers())), 20)
             seconds, status = measure(lambda: service.stop())
             assert status == 0
             assert seconds < STOP_SECONDS

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
-from tests.e2e.processes import holds_within
 from tests.support.service import ADMIN_PASSWORD, Client, Service, start_service
+from tests.support.waiting import wait_until
 
 
 def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folder: str) -> None:
@@ -26,7 +26,7 @@ def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folde
         last = f"/{uuid4().hex}"
         own.http.get(last)
         words = (last, '"PUT"')  # by two processes, it may be
-        assert holds_within(2, lambda: all(word in log.read_text()[before:] for word in words))
+        wait_until(lambda: all(word in log.read_text()[before:] for word in words), 2)
         text = log.read_text()[before:]
         assert f"/d{folder}/x" in text
         secret = [password, sign, code, own.token, admin.token, ADMIN_PASSWORD, "sign=", "?"]

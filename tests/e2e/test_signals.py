@@ -15,10 +15,11 @@ import httpx
 import pytest
 
 from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
-from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
+from tests.e2e.processes import change_password, end_with, find_engine, send_unanswered
 from tests.support.disks import read_only
 from tests.support.proc import is_gone
 from tests.support.service import Client, Service, command, start_service
+from tests.support.waiting import wait_until
 
 
 def test_termination_ends_service_and_early_hangup_does_not(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_termination_ends_service_and_early_hangup_does_not(tmp_path: Path) -> N
             line = process.stdout.readline()
             process.send_signal(signal.SIGHUP)
             service = Service(process, line.partition(" at ")[2].partition(",")[0], data, tmp_path / "log")
-            assert holds_within(20, lambda: process.poll() is not None or is_up(service.address))
+            wait_until(lambda: process.poll() is not None or is_up(service.address), 20)
             assert process.poll() is None
             engine = find_engine(service)
             status, seconds = end_with(service, signal.SIGTERM)
@@ -71,7 +72,7 @@ def test_a_termination_ends_the_service_when_the_engine_hangs(tmp_path: Path) ->
         status, seconds = end_with(service, signal.SIGTERM)
     assert status == 0
     assert seconds < GRACE_SECONDS + END_SECONDS + 10
-    assert holds_within(10, lambda: is_gone(engine))
+    wait_until(lambda: is_gone(engine), 10)
 
 
 def is_up(address: str) -> bool:
@@ -121,9 +122,9 @@ def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_pa
     ]
     for writer in writers:
         writer.start()
-    assert holds_within(20, lambda: min(map(len, (said.users, said.metas, said.files))) >= 8)
+    wait_until(lambda: min(map(len, (said.users, said.metas, said.files))) >= 8, 20)
     service.kill()
-    assert holds_within(1, lambda: is_gone(engine))
+    wait_until(lambda: is_gone(engine), 1)
     for writer in writers:
         writer.join(20)
     assert change_password(tmp_path / "data", "admin", "after the crash") == "The password of admin is changed"

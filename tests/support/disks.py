@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 MEMORY = "/dev/shm"
 
 
@@ -47,8 +49,9 @@ def read_only(folder: Path) -> Iterator[None]:
     bound = subprocess.run(["mount", "--bind", folder, folder], capture_output=True)
     if bound.returncode:
         pytest.skip("a read-only folder needs the right to mount one")
+    remount = ["mount", "-o", "remount,bind,ro", folder]
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        wait_until(lambda: subprocess.run(remount).returncode == 0)  # it is refused while a file is open for writing
         yield
     finally:
         subprocess.run(["umount", "-l", folder], check=True)

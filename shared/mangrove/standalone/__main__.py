@@ -128,6 +128,7 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             from mangrove.core import descriptors
             from mangrove.core.aws import AwsSession
             from mangrove.standalone.connections import ConnectionLimits
+            from mangrove.standalone.leader import TaskLeader
             from mangrove.standalone.processes import choose_count
 
             runtime.get(AwsSession).forget_descriptions()  # before the routes are imported, which use the memory again
@@ -138,7 +139,7 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
                 if count == 1:
                     _run_server(listener, limits, page)
                 else:
-                    _run_processes(count, listener, limits, page)
+                    _run_processes(TaskLeader.open(count, directory.data), listener, limits, page)
             except (SystemExit, KeyboardInterrupt):
                 pass  # SIGTERM or Ctrl-C
     _exit()  # a thread that still waits for a storage must not delay the end
@@ -184,7 +185,9 @@ def _print_start(address: str, data: Path, password: str | None, short: str | No
     sys.stdout.flush()
 
 
-def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None) -> None:
+def _run_processes(
+    leader: TaskLeader, listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None
+) -> None:
     from mangrove.standalone.preload import preload
     from mangrove.standalone.processes import Processes
 
@@ -197,7 +200,7 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 
     listener.setblocking(False)
     shared = preload(page)
-    processes = Processes(count, listener, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
+    processes = Processes(leader, listener, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
     processes.run()
 

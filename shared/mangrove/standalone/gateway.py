@@ -137,7 +137,7 @@ class Gateway:
 
     async def _lead(self, data: Path, loading: asyncio.Task[None]) -> None:
         """Do the work that one process does for all, once this process leads. `loading` loads the storages."""
-        await self._leader.wait(data)
+        await self._leader.wait()
         runner = Runner()
         self._leader.lead(runner)
         work = {Activity.TASKS: self._run(runner.run), Activity.SCHEDULE: self._run(scheduler.run)}

@@ -62,36 +62,39 @@ class TaskLeader:
     no pipe; its tasks wait in the records until it leads.
     """
 
-    def __init__(self, process_count: int = 1, reader: int = -1, writer: int = -1) -> None:
+    def __init__(self, process_count: int = 1, reader: int = -1, writer: int = -1, lock: int = -1) -> None:
         self.process_count = process_count
         self._reader = reader
         self._writer = writer
-        self._lock = -1
+        self._lock = lock
         self._runner: TaskRunner | None = None
         self._partial_line = b""
 
     @classmethod
-    def open(cls, process_count: int) -> TaskLeader:
-        """Return a leadership for processes that are forked afterwards, with a pipe to the leader."""
+    def open(cls, process_count: int, data: Path) -> TaskLeader:
+        """Return a leadership for processes that are forked afterwards, with a pipe to the leader.
+
+        The lock is a file in `data`. All processes have it open, since `data` may be read-only when one starts again.
+        """
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         with suppress(OSError, AttributeError):  # more than an account may have, or another operating system
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        return cls(process_count, reader, writer)
+        lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return cls(process_count, reader, writer, lock)
 
     @property
     def is_remote(self) -> bool:
         """True if another process leads, as far as this process knows."""
         return self.process_count > 1 and self._runner is None
 
-    async def wait(self, data: Path) -> None:
+    async def wait(self) -> None:
         """Return when this process leads; it leads until it ends. A service of one process leads immediately."""
-        if self.process_count == 1:
+        if self._lock < 0:
             return
         loop = asyncio.get_running_loop()
         is_locked = asyncio.Event()
 
         def wait() -> None:
-            self._lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             with suppress(RuntimeError):  # the process ends
                 loop.call_soon_threadsafe(is_locked.set)

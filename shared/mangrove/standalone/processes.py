@@ -114,13 +114,13 @@ class Processes:
     """The processes of the service.
 
     Each runs `serve` in a runtime of its own, which has the `shared` slots and caches of the present one. `serve`
-    returns when the process should end. Its argument elects the process that runs the tasks. They accept connections of
-    `listener`, the process of the search index does not.
+    returns when the process should end. Its argument, `leader`, elects the process that runs the tasks. They accept
+    connections of `listener`, the process of the search index does not.
     """
 
     def __init__(
         self,
-        count: int,
+        leader: TaskLeader,
         listener: socket.socket,
         serve: Callable[[TaskLeader], None],
         shared: Iterable[Kept],
@@ -130,8 +130,9 @@ class Processes:
         self._serve = serve
         self._shared = tuple(shared)
         self._end_seconds = end_seconds
+        count = leader.process_count
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
-        self._leader = TaskLeader.open(count)
+        self._leader = leader
         self._children = [_Child() for _ in range(count)]
         self._index_folder = platform().index_folder
         self._index_folder.mkdir(mode=0o700, parents=True, exist_ok=True)

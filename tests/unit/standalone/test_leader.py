@@ -46,8 +46,8 @@ def receive(leader: TaskLeader, count: int) -> list[tuple[TaskMessage, Queued]]:
     return asyncio.run(asyncio.wait_for(read(), 30)).received
 
 
-def test_messages_sent_while_no_process_leads_are_read_later() -> None:
-    leader = TaskLeader.open(2)
+def test_messages_sent_while_no_process_leads_are_read_later(tmp_path: Path) -> None:
+    leader = TaskLeader.open(2, tmp_path)
     assert leader.is_remote
     leader.start(TASK)
     leader.expedite(TASK)
@@ -61,15 +61,15 @@ def test_messages_sent_while_no_process_leads_are_read_later() -> None:
     assert not leader.is_remote
 
 
-def test_partial_message_at_the_beginning_is_skipped() -> None:
-    leader = TaskLeader.open(2)
+def test_partial_message_at_the_beginning_is_skipped(tmp_path: Path) -> None:
+    leader = TaskLeader.open(2, tmp_path)
     os.write(leader._writer, b'py",3,"abc"]\n')
     leader.start(TASK)
     assert receive(leader, 1) == [(TaskMessage.START, Queued("copy", 3, "abc"))]
 
 
-def test_message_without_room_bumps_the_counter_of_unsent_tasks() -> None:
-    leader, sent = TaskLeader.open(2), 0
+def test_message_without_room_bumps_the_counter_of_unsent_tasks(tmp_path: Path) -> None:
+    leader, sent = TaskLeader.open(2, tmp_path), 0
     before = change_counters().read(Topic.UNSENT_TASKS)
     while change_counters().read(Topic.UNSENT_TASKS) == before:
         leader.start(TASK)
@@ -81,7 +81,7 @@ def test_single_process_leads_at_once_and_keeps_tasks_itself(tmp_path: Path) -> 
     async def lead() -> tuple[TaskLeader, Runner]:
         leader, runner = TaskLeader(), Runner(0)
         leader.start(TASK)  # it waits in the records
-        await asyncio.wait_for(leader.wait(tmp_path), 30)
+        await asyncio.wait_for(leader.wait(), 30)
         leader.lead(runner)
         leader.start(TASK)
         leader.expedite(TASK)
@@ -96,16 +96,21 @@ def test_single_process_leads_at_once_and_keeps_tasks_itself(tmp_path: Path) -> 
 
 def test_one_process_at_a_time_is_in_charge(tmp_path: Path) -> None:
     """The lock is released at the end of its process, however it ends."""
+    leader = TaskLeader.open(2, tmp_path)
     ready, holding = os.pipe()
     pid = os.fork()
     if not pid:
-        asyncio.run(TaskLeader(2).wait(tmp_path))
-        os.write(holding, b"x")
-        signal.pause()
-    os.read(ready, 1)
+        try:
+            asyncio.run(leader.wait())
+            os.write(holding, b"x")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(holding)
+    assert os.read(ready, 1) == b"x"
 
     async def wait() -> bool:
-        waiting = asyncio.ensure_future(TaskLeader(2).wait(tmp_path))
+        waiting = asyncio.ensure_future(leader.wait())
         await asyncio.sleep(0.1)
         was_waiting = not waiting.done()
         os.kill(pid, signal.SIGKILL)
