@@ -1,12 +1,14 @@
-"""Modules of libraries that the build replaces by empty ones, since no function needs them.
+"""Modules of libraries that the build replaces by empty ones, since no function needs them, and imports that it defers.
 
 FastAPI imports its models of OpenAPI documents and the API of OpenTelemetry for each application. Functions write no
-document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry.
+document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. PynamoDB imports the client
+of botocore, which `mangrove.records.store.function_client` needs only for a call that has failed.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPLACED = ("fastapi/openapi/models.py", "fastapi/telemetry/_api.py", "fastapi/telemetry/_asgi.py")
@@ -24,12 +26,49 @@ def __getattr__(name):
     return LeftOut
 '''
 
+DEFERRED_MARK = "# Imports are deferred by the build: see deployment/omissions.py\n"
+Change = tuple[str, str]
+"""A text that a module has once, and that in its place."""
+
+DEFERRED: Mapping[str, Sequence[Change]] = {
+    "pynamodb/connection/base.py": (
+        ("\nimport sys\n", "\nfrom __future__ import annotations\n\nimport sys\n"),
+        ("import botocore.config\nimport botocore.client\nimport botocore.exceptions\n", ""),
+        ("from botocore.client import ClientError\nfrom botocore.exceptions import BotoCoreError\n",
+         "from botocore.exceptions import BotoCoreError, ClientError\n"),
+        ("from botocore.session import get_session\n", ""),
+        ("from pynamodb.connection._botocore_private import BotocoreBaseClientPrivate\n", ""),
+        ("            self._local.session = get_session()\n",
+         "            from botocore.session import get_session\n            self._local.session = get_session()\n"),
+        ("            config = botocore.client.Config(\n",
+         "            import botocore.client\n            config = botocore.client.Config(\n"),
+        ("self._client = cast(BotocoreBaseClientPrivate, ", "self._client = cast(Any, "),
+    ),
+}  # fmt: skip
+
 
 def omit(folder: Path) -> None:
-    """Replace and remove the modules in the folder of a layer, if it has them."""
+    """Replace, change and remove the modules in the folder of a layer, if it has them.
+
+    Raise ValueError if a module does not have the text of an import to defer: then its library has changed.
+    """
+    for name, changes in DEFERRED.items():
+        if (folder / name).exists():
+            (folder / name).write_text(defer_imports(name, (folder / name).read_text(), changes))
     for name in REPLACED:
         if (folder / name).exists():
             (folder / name).write_text(EMPTY_MODULE)
     for pattern in REMOVED:
         for path in folder.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def defer_imports(name: str, text: str, changes: Sequence[Change]) -> str:
+    """Return the text of a module with its changes, which are made once."""
+    if text.startswith(DEFERRED_MARK):
+        return text
+    for former, replacement in changes:
+        if text.count(former) != 1:
+            raise ValueError(f"{name} does not have once: {former.strip()}")
+        text = text.replace(former, replacement)
+    return DEFERRED_MARK + text

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
-
-import botocore.session
-from botocore.httpsession import where
 
 from mangrove.core import runtime
 
@@ -25,9 +23,14 @@ class AwsSession:
     """The session of this process. It makes clients in one thread at a time."""
 
     def __init__(self) -> None:
-        self._session = botocore.session.get_session()
         self._lock = threading.Lock()
         self._clients: WeakSet[Any] = WeakSet()
+
+    @cached_property
+    def _session(self) -> Any:
+        import botocore.session  # most cold starts need no botocore
+
+        return botocore.session.get_session()
 
     def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
         """Return a client of botocore, in the region and with the rights of this process unless `options` override
@@ -59,6 +62,8 @@ class AwsSession:
 
     def find_certificates(self, region: str | None, endpoint: str | None) -> str:
         """Return the file of the trusted roots for a server."""
+        from botocore.httpsession import where
+
         roots = None if endpoint else self._find_roots(region)
         return roots or self._session.get_config_variable("ca_bundle") or where()
 
@@ -68,6 +73,15 @@ class AwsSession:
         if region is None or is_elsewhere or self._session.get_config_variable("ca_bundle") or not ROOTS.exists():
             return None
         return str(ROOTS) if self._session.get_partition_for_region(region) in PARTITIONS else None
+
+
+def find_roots() -> str:
+    """Return the file of the trusted roots for the endpoints of AWS in PARTITIONS."""
+    if ROOTS.exists():
+        return str(ROOTS)
+    from botocore.httpsession import where
+
+    return str(where())
 
 
 def create_client(service: str, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deployment.dataclass_code import FILE, store_dataclass_code
-from deployment.omissions import EMPTY_MODULE, REPLACED, omit
+from deployment.omissions import DEFERRED, EMPTY_MODULE, REPLACED, defer_imports, omit
 
 ROOT = Path(__file__).resolve().parents[3]
 ANSWER = """
@@ -57,9 +57,9 @@ def layer(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(code: str, layer: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, layer: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(layer), "MANGROVE_TABLES": "mangrove", "MANGROVE_KEY_FILE": "/dev/null"}
-    environment |= {"AWS_LAMBDA_FUNCTION_NAME": "example", "AWS_REGION": "us-east-1"}
+    environment |= {"AWS_LAMBDA_FUNCTION_NAME": "example", "AWS_REGION": "us-east-1", **more}
     command = [sys.executable, "-c", code, str(layer), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
@@ -115,3 +115,48 @@ def test_libraries_that_cannot_be_imported_leave_no_file_and_a_reason(tmp_path: 
     reason = store_dataclass_code(tmp_path, [], [], "mangrove")
     assert reason.startswith("dataclasses are compiled at each start: ")
     assert not (tmp_path / FILE).exists()
+
+
+USE_RECORDS = """
+import sys
+from pynamodb.attributes import UnicodeAttribute
+from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
+from pynamodb.models import Model
+import pynamodb
+assert pynamodb.__file__.startswith(sys.argv[1])
+from botocore.exceptions import BotoCoreError, ClientError
+assert BOTOCORE_EXCEPTIONS == (BotoCoreError, ClientError)
+assert not {"botocore.client", "botocore.session", "botocore.httpsession", "urllib3"} & set(sys.modules)
+
+class Row(Model):
+    class Meta:
+        table_name, region, host = "rows", "us-east-1", "http://127.0.0.1:9"
+        max_retry_attempts, connect_timeout_seconds = 0, 1
+    key = UnicodeAttribute(hash_key=True)
+
+from pynamodb.exceptions import GetError
+try:
+    Row.get("a")
+except GetError as error:
+    assert type(error.cause).__name__ == "EndpointConnectionError", error.cause
+else:
+    raise AssertionError("port 9 answers")
+assert "botocore.client" in sys.modules
+"""
+
+
+def test_tables_are_declared_without_botocore_and_call_by_it(tmp_path: Path) -> None:
+    spec = find_spec("pynamodb")
+    assert spec is not None and spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, tmp_path / "pynamodb")
+    for _ in range(2):  # a second time changes nothing
+        omit(tmp_path)
+    keys = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
+    done = run(USE_RECORDS, tmp_path, **keys)
+    assert done.returncode == 0, done.stderr
+
+
+def test_library_whose_imports_have_changed_is_an_error() -> None:
+    (name, changes), *_ = DEFERRED.items()
+    with pytest.raises(ValueError, match="does not have once: import sys"):
+        defer_imports(name, "import os\n", changes)

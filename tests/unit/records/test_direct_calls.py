@@ -1,19 +1,25 @@
-"""Calls of the own records engine without botocore: the same answers and failures as with it."""
+"""Calls of records without botocore, by the own engine and by functions: the same answers and failures as with it."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import orjson
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from pynamodb.attributes import UnicodeAttribute
 
+from mangrove.core import aws_calls
 from mangrove.core.aws import create_client
-from mangrove.records.store import direct_calls
+from mangrove.core.config import Config
+from mangrove.records.store import direct_calls, function_client
 from mangrove.records.store.direct_calls import replace_calls
+from mangrove.records.store.function_client import FunctionClient
 
 TABLE = "direct-calls"
 KEY = {"id": {"S": "one"}}
@@ -27,11 +33,39 @@ ITEM = {
 }
 
 
+def make_direct_client(url: str) -> Any:
+    """Return the client of the own engine."""
+    client = create_client("dynamodb", endpoint_url=url)
+    replace_calls(client)
+    return client
+
+
+def make_function_client(url: str) -> Any:
+    """Return a client of botocore whose calls are those of a function."""
+    client = create_client("dynamodb", endpoint_url=url)
+    by_botocore = create_client("dynamodb", endpoint_url=url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", url)
+        patch.setenv("AWS_REGION", "us-east-1")
+        client._make_api_call = FunctionClient(lambda: by_botocore)._make_api_call
+    return client
+
+
+@pytest.fixture(params=[make_direct_client, make_function_client], ids=["own engine", "function"])
+def make_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The way to make a client without botocore, with short pauses."""
+    monkeypatch.setattr(direct_calls, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(function_client, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    make: Callable[[str], Any] = request.param
+    return make
+
+
 @pytest.fixture
-def clients(engine: str) -> Iterator[tuple[Any, Any]]:
+def clients(engine: str, make_client: Callable[[str], Any]) -> Iterator[tuple[Any, Any]]:
     """A client through botocore, and one with direct calls, of a table with ITEM."""
-    by_botocore, direct = (create_client("dynamodb", endpoint_url=engine) for _ in range(2))
-    replace_calls(direct)
+    by_botocore, direct = create_client("dynamodb", endpoint_url=engine), make_client(engine)
     by_botocore.create_table(
         TableName=TABLE,
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
@@ -110,7 +144,7 @@ def test_failures_are_those_of_botocore(clients: tuple[Any, Any], name: str) -> 
             getattr(client, method)(**arguments)
         raised.append(caught.value)
     expected, direct = raised
-    assert type(direct).__name__ == type(expected).__name__
+    assert type(direct).__name__ in (type(expected).__name__, "ClientError")  # functions have no classes of the codes
     assert direct.response["Error"]["Code"] == expected.response["Error"]["Code"]
     for part in ("CancellationReasons", "Item"):
         assert direct.response.get(part) == expected.response.get(part)
@@ -126,6 +160,7 @@ class BrokenEngine:
 
     def __init__(self, *answers: bytes) -> None:
         self.requests = 0
+        self.bodies: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._answer, args=(answers,))
@@ -135,13 +170,19 @@ class BrokenEngine:
         for answer in answers:
             connection, _ = self._listener.accept()
             with connection:
-                connection.recv(1 << 16)
+                self.bodies.append(_receive_body(connection))
                 self.requests += 1
                 connection.sendall(answer)
         self._listener.close()
 
     def close(self) -> None:
         self._thread.join()
+
+
+def _receive_body(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as stream:
+        headers = http.client.parse_headers(stream) if stream.readline() else {}
+        return stream.read(int(headers.get("content-length", 0)))
 
 
 def answer(status: str, body: bytes, length: int | None = None) -> bytes:
@@ -154,21 +195,107 @@ def answer(status: str, body: bytes, length: int | None = None) -> bytes:
     [b"", answer("200 OK", b'{"Item": ', 50), answer("500 Internal Server Error", b"no JSON")],
     ids=["no answer", "truncated", "failed"],
 )
-def test_a_call_without_an_answer_is_repeated(monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
-    monkeypatch.setattr(direct_calls, "FIRST_PAUSE_SECONDS", 0.0)
+def test_a_call_without_an_answer_is_repeated(make_client: Callable[[str], Any], first: bytes) -> None:
     engine = BrokenEngine(first, answer("200 OK", b'{"Item": {"id": {"S": "one"}}}'))
-    client = create_client("dynamodb", endpoint_url=engine.url)
-    replace_calls(client)
+    client = make_client(engine.url)
     assert client.get_item(TableName=TABLE, Key=KEY) == {"Item": KEY}
     engine.close()
     assert engine.requests == 2
 
 
-def test_no_engine_is_a_failure_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_calls, "FIRST_PAUSE_SECONDS", 0.0)
+def test_no_engine_is_a_failure_of_the_connection(make_client: Callable[[str], Any]) -> None:
     engine = BrokenEngine()
     engine.close()
-    client = create_client("dynamodb", endpoint_url=engine.url)
-    replace_calls(client)
+    client = make_client(engine.url)
     with pytest.raises(EndpointConnectionError):
         client.get_item(TableName=TABLE, Key=KEY)
+
+
+def failure(code: str, status: str = "400 Bad Request") -> bytes:
+    return answer(status, b'{"__type": "com.amazonaws#%s", "message": "no"}' % code.encode())
+
+
+DONE = answer("200 OK", b"{}")
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_client, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(function_client, "THROTTLED_PAUSE_SECONDS", 0.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+@pytest.mark.parametrize("code", sorted(function_client.RETRIED_CODES))
+def test_function_leaves_a_call_that_fails_twice_to_botocore(short_pauses: None, code: str) -> None:
+    engine = BrokenEngine(failure(code), failure(code), DONE)
+    client = make_function_client(engine.url)
+    assert "ResponseMetadata" in client.get_item(TableName=TABLE, Key=KEY), "the answer is not of botocore"
+    engine.close()
+    assert engine.requests == 3
+
+
+def test_function_raises_what_the_service_refuses_at_once(short_pauses: None) -> None:
+    engine = BrokenEngine(failure("ValidationException"))
+    with pytest.raises(ClientError) as caught:
+        make_function_client(engine.url).get_item(TableName=TABLE, Key=KEY)
+    engine.close()
+    assert caught.value.response["Error"] == {"Code": "ValidationException", "Message": "no"}
+    assert engine.requests == 1
+
+
+def test_attempts_of_a_transaction_have_one_token(short_pauses: None) -> None:
+    engine = BrokenEngine(b"", b"", DONE)
+    make_function_client(engine.url).transact_write_items(
+        TransactItems=[{"Put": {"TableName": TABLE, "Item": {"id": {"S": "two"}}}}]
+    )
+    engine.close()
+    tokens = {orjson.loads(body)["ClientRequestToken"] for body in engine.bodies}
+    assert len(engine.bodies) == 3
+    assert [uuid.UUID(token).version for token in tokens] == [4]
+
+
+SETTINGS = {
+    "AWS_LAMBDA_FUNCTION_NAME": "example",
+    "AWS_REGION": "eu-central-1",
+    "AWS_ACCESS_KEY_ID": "id",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"AWS_REGION": "us-gov-west-1"}, True),
+        ({"AWS_REGION": "cn-north-1"}, False),
+        ({"AWS_REGION": "us-iso-east-1"}, False),
+        ({"AWS_LAMBDA_FUNCTION_NAME": ""}, False),
+        ({"AWS_ACCESS_KEY_ID": ""}, False),
+        ({"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"}, False),
+        ({"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}, True),
+        ({"MANGROVE_TRACING": "on"}, False),
+        *[({name: "x"}, False) for name in aws_calls.UNSUPPORTED],
+    ],
+    ids=str,
+)
+def test_functions_do_without_botocore_if_nothing_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], expected: bool
+) -> None:
+    for name in aws_calls.UNSUPPORTED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (SETTINGS | changes).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(aws_calls, "config", Config)
+    assert aws_calls.is_supported() is expected
+
+
+def test_functions_call_the_endpoint_of_their_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SECRETS_MANAGER"):
+        monkeypatch.delenv(name, raising=False)
+    for region in ("eu-central-1", "us-gov-west-1"):
+        monkeypatch.setenv("AWS_REGION", region)
+        for service in (aws_calls.RECORDS, aws_calls.SECRETS):
+            expected = create_client(service.name, region=region).meta.endpoint_url
+            address = aws_calls.ServiceCalls(service).address
+            assert f"{address.scheme}://{address.netloc}" == expected

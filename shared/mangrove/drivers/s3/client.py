@@ -14,6 +14,7 @@ from botocore.exceptions import NoCredentialsError
 
 from mangrove.core import deadlines, runtime
 from mangrove.core.aws import AwsSession
+from mangrove.core.http_connections import HttpConnections
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.core.signatures import Credentials, Signer
@@ -21,7 +22,7 @@ from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.operations import make_listing, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, S3Connections, find_address
+from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, find_address
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
 CONNECTIONS = 32  # of one client that are kept open
@@ -97,7 +98,7 @@ class Clients:
             address = find_address(shared.client.generate_presigned_url("head_object", Params=parameters), ANY_KEY)
             if address.scheme == "https" and shared.context is None:
                 shared.context = ssl.create_default_context(cafile=session.find_certificates(key.region, key.endpoint))
-            connections = S3Connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
+            connections = HttpConnections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
             return Requests(address, Signer("s3", key.region, _get_provider(session, key)), connections, key.user_agent)
 
     def release(self, key: ClientKey) -> None:

@@ -5,21 +5,17 @@ Botocore names the address of the bucket, refreshes the credentials of a role an
 
 from __future__ import annotations
 
-import base64
 import random
-import select
-import ssl
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urlsplit
 from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
 from botocore.exceptions import ClientError, IncompleteReadError
 
+from mangrove.core.http_connections import HttpConnections
 from mangrove.core.signatures import Signer, encode_path, encode_query
 
 ATTEMPTS = 2  # of a request that gets no answer, or one that asks to try again
@@ -72,7 +68,7 @@ class BucketAddress(NamedTuple):
 class S3Answer:
     """A successful answer whose body may still be on its way. `close` must be called, in any thread."""
 
-    def __init__(self, connections: S3Connections, connection: HTTPConnection, response: HTTPResponse) -> None:
+    def __init__(self, connections: HttpConnections, connection: HTTPConnection, response: HTTPResponse) -> None:
         self.headers = response.headers
         self.status = response.status
         self.attempts = 1
@@ -99,90 +95,10 @@ class S3Answer:
         self._response.close()
 
 
-class S3Connections:
-    """Connections to one server, or to the proxy before it, that are used again.
-
-    All methods may be called in any thread. `context`: None without TLS.
-    """
-
-    def __init__(
-        self, address: BucketAddress, context: ssl.SSLContext | None, connect_seconds: float, read_seconds: float
-    ) -> None:
-        self._address = address
-        self._context = context
-        self._connect_seconds = connect_seconds
-        self._read_seconds = read_seconds
-        self._proxy = _find_proxy(address)
-        self._idle: list[HTTPConnection] = []
-        self._is_closed = False
-
-    @property
-    def target_prefix(self) -> str:
-        """The text before the path of a request: a proxy without a tunnel needs the whole address."""
-        return f"http://{self._address.netloc}" if self._proxy is not None and self._context is None else ""
-
-    @property
-    def proxy_headers(self) -> dict[str, str]:
-        """The headers that identify this client at the proxy."""
-        if self._proxy is None or self._proxy.username is None:
-            return {}
-        name = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
-        return {"proxy-authorization": f"Basic {base64.b64encode(name.encode()).decode()}"}
-
-    def take(self) -> HTTPConnection:
-        """Return a connection that the server has not closed, or a new one."""
-        while self._idle:
-            with suppress(IndexError):
-                connection = self._idle.pop()
-                if not _is_dropped(connection):
-                    return connection
-                connection.close()
-        connection = self._connect()
-        connection.sock.settimeout(self._read_seconds)
-        return connection
-
-    def _connect(self) -> HTTPConnection:
-        address, seconds = self._address, self._connect_seconds
-        server = (address.host, address.port) if self._proxy is None else (self._proxy.hostname or "", self._proxy.port)
-        if self._context is None:
-            connection = HTTPConnection(*server, timeout=seconds)
-        else:
-            connection = HTTPSConnection(*server, timeout=seconds, context=self._context)
-            if self._proxy is not None:
-                connection.set_tunnel(address.host, address.port, self.proxy_headers)
-        connection.connect()
-        return connection
-
-    def release(self, connection: HTTPConnection) -> None:
-        if self._is_closed:
-            connection.close()
-        else:
-            self._idle.append(connection)
-
-    def close(self) -> None:
-        """Close the idle connections. Requests in progress continue."""
-        self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
-
-
-def _find_proxy(address: BucketAddress) -> SplitResult | None:
-    """Return the proxy that the environment names for an address."""
-    url = getproxies().get(address.scheme)
-    return None if not url or proxy_bypass(address.host) else urlsplit(url if "://" in url else f"http://{url}")
-
-
-def _is_dropped(connection: HTTPConnection) -> bool:
-    """True if the server closed an idle connection: only then there is anything to read."""
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
-
-
 class Requests:
     """Sends signed requests to one bucket."""
 
-    def __init__(self, address: BucketAddress, signer: Signer, connections: S3Connections, user_agent: str) -> None:
+    def __init__(self, address: BucketAddress, signer: Signer, connections: HttpConnections, user_agent: str) -> None:
         self._address = address
         self._signer = signer
         self._connections = connections

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.attributes import Attribute, VersionAttribute
 from pynamodb.connection import Connection, TableConnection
 from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
@@ -21,7 +20,6 @@ from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
 from mangrove.core import runtime
-from mangrove.core.aws import AwsSession
 from mangrove.core.config import config
 from mangrove.core.metrics import ENGINE_CALLS, ENGINE_SECONDS
 from mangrove.core.platform import platform
@@ -29,7 +27,7 @@ from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
 from mangrove.core.spans import open_span
 from mangrove.core.telemetry import log_warning
-from mangrove.records.store.direct_calls import replace_calls
+from mangrove.records.store.clients import connect
 from mangrove.records.store.encryption import (
     MAC,
     EncryptedAttribute,
@@ -40,7 +38,6 @@ from mangrove.records.store.encryption import (
     is_authentic,
     refused_records,
 )
-from mangrove.records.store.endpoints import use_socket
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -124,11 +121,7 @@ class Connections:
         table = model.make_connection()
         if self._shared is None:
             self._shared = table.connection
-            table.connection._local.session = runtime.get(AwsSession)
-            use_socket(table.connection.client, config().records_socket)
-            _refuse_short_answers(table.connection)
-            if platform().has_own_engine:
-                replace_calls(table.connection.client)
+            connect(table.connection, lambda: model.make_connection().connection)
         else:
             if all(other.Meta.table_name != model.Meta.table_name for other in self._tables):
                 self._shared.add_meta_table(table.get_meta_table())
@@ -140,20 +133,6 @@ class Connections:
         """Count a call."""
         with self._lock:
             self.calls += 1
-
-
-def _refuse_short_answers(connection: Connection) -> None:
-    """Repeat a call whose answer is truncated: botocore would read it as a complete answer without records."""
-    session = connection.client._endpoint.http_session
-
-    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
-        answer: AWSResponse = session.send(request)
-        length = answer.headers.get("content-length")
-        if length is not None and int(length) != len(answer.content):
-            raise ConnectionClosedError(endpoint_url=request.url)
-        return answer
-
-    connection.client.meta.events.register("before-send.dynamodb", send)
 
 
 def connections() -> Connections:

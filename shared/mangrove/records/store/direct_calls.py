@@ -1,28 +1,23 @@
 """Calls of the records engine of this computer without the layers of botocore, which take most of the time of a call.
 
 botocore still makes the client, its connections and its credentials, and it sends the operations that are not in
-OPERATIONS. Calls in the cloud, and those of an external engine, go through botocore as well.
+OPERATIONS. Calls of an external engine go through botocore as well; for those in the cloud see `function_client`.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
 import time
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 from botocore.exceptions import EndpointConnectionError
 from urllib3.exceptions import HTTPError
 
 from mangrove.core.signatures import Credentials, Signer
+from mangrove.records.store.call_format import OPERATIONS, decode_answer, describe_failure, encode_arguments
 
-OPERATIONS = frozenset({
-    "BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "TransactGetItems",
-    "TransactWriteItems", "UpdateItem",
-})  # fmt: skip
 TARGET = "DynamoDB_20120810"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 ATTEMPTS = 8  # unless the client has another number
@@ -31,8 +26,6 @@ RETRIED_CODES = frozenset({
     "InternalServerError", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
     "TransactionInProgressException",
 })  # fmt: skip
-OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS  # a secret that is not encrypted is a dataclass
-BINARY = b'"B'  # in an answer with a binary attribute, or a set of them
 
 
 def replace_calls(client: Any) -> None:
@@ -61,7 +54,7 @@ class DirectCalls:
         if operation not in OPERATIONS:
             answer: dict[str, Any] = self._call_with_botocore(operation, arguments)
             return answer
-        body = orjson.dumps(arguments, default=_encode_binary, option=OPTIONS)
+        body = encode_arguments(arguments)
         pause = FIRST_PAUSE_SECONDS
         for _ in range(self._attempts - 1):
             try:
@@ -87,45 +80,10 @@ class DirectCalls:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
         if response.status != http.client.OK:
             raise self._make_error(operation, response.status, content)
-        answer: dict[str, Any] = orjson.loads(content)
-        return _decode(answer) if BINARY in content else answer
+        return decode_answer(content)
 
     def _make_error(self, operation: str, status: int, content: bytes) -> Exception:
         """Return the exception that botocore raises for a failed call."""
-        try:
-            details = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            details = {}
-        code = str(details.get("__type", "InternalServerError")).rpartition("#")[2]
-        message = details.get("message") or details.get("Message") or ""
-        response = {
-            "Error": {"Code": code, "Message": message},
-            "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
-            **{name: _decode(details[name]) for name in ("CancellationReasons", "Item") if name in details},
-        }
-        error: Exception = self._client.exceptions.from_code(code)(response, operation)
+        failure = describe_failure(status, content)
+        error: Exception = self._client.exceptions.from_code(failure["Error"]["Code"])(failure, operation)
         return error
-
-
-def _encode_binary(value: Any) -> str:
-    """Return the text of a binary value. Raise TypeError for any other value that JSON does not have."""
-    if not isinstance(value, bytes | bytearray):
-        raise TypeError(f"{type(value).__name__} is not a value of a record")
-    return base64.b64encode(value).decode()
-
-
-def _decode(value: Any) -> Any:
-    """Return a part of an answer with the values of its binary attributes as bytes."""
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1:
-        ((kind, content),) = value.items()
-        if kind == "B" and isinstance(content, str):
-            return {kind: base64.b64decode(content)}
-        if kind == "BS":
-            return {kind: [base64.b64decode(item) for item in content]}
-        if kind in ("S", "N"):
-            return value
-    return {name: _decode(item) for name, item in value.items()}

@@ -1,0 +1,153 @@
+"""Calls of AWS services by functions without botocore.
+
+The import of botocore and the clients of two services take a quarter of the CPU of a cold start. A call that fails is
+left to botocore, and so are all calls in an environment that has more than the credentials and the region of a
+function: see `is_supported`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import ssl
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from mangrove.core import aws
+from mangrove.core.config import config
+from mangrove.core.http_connections import HttpConnections
+from mangrove.core.signatures import Credentials, Signer
+
+ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+REGIONS = r"(af|ap|ca|eu|il|me|mx|sa|us)(-gov)?-[a-z]+-\d"  # whose endpoints are in DOMAIN, see `aws.PARTITIONS`
+DOMAIN = "amazonaws.com"
+UNSUPPORTED = (  # variables of the environment that change the server, its certificates or the credentials
+    "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_CREDENTIAL_EXPIRATION", "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_USE_FIPS_ENDPOINT", "REQUESTS_CA_BUNDLE",
+)  # fmt: skip
+TRACE = "_X_AMZN_TRACE_ID"  # of the invocation, in the environment
+
+
+class Service(NamedTuple):
+    """A service of AWS that receives JSON."""
+
+    name: str
+    target: str
+    """The name of the service before that of an operation."""
+    content_type: str
+    endpoint_variable: str
+    """The variable of the environment with the address of the service, if it is not that of AWS."""
+    connect_seconds: float
+    read_seconds: float
+
+
+RECORDS = Service("dynamodb", "DynamoDB_20120810", "application/x-amz-json-1.0", "AWS_ENDPOINT_URL_DYNAMODB", 2, 5)
+SECRETS = Service(
+    "secretsmanager", "secretsmanager", "application/x-amz-json-1.1", "AWS_ENDPOINT_URL_SECRETS_MANAGER", 5, 10
+)
+
+
+class ServerAddress(NamedTuple):
+    """The address of a server."""
+
+    scheme: str
+    host: str
+    port: int | None
+    netloc: str
+
+
+class ServiceAnswer(NamedTuple):
+    """The answer to a call."""
+
+    status: int
+    headers: Mapping[str, str]
+    """With names in lower case."""
+    content: bytes
+
+
+def is_supported() -> bool:
+    """Return True if calls of this process may go without botocore."""
+    is_plain = not any(os.environ.get(name) for name in UNSUPPORTED)
+    has_keys = bool(os.environ.get(ACCESS_KEY_ID) and os.environ.get(SECRET_ACCESS_KEY))
+    is_snapshot = os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start"  # has other credentials afterwards
+    settings = config()
+    return settings.is_function and not settings.tracing and is_plain and has_keys and not is_snapshot and _has_region()
+
+
+def _has_region() -> bool:
+    return re.fullmatch(REGIONS, os.environ.get("AWS_REGION", "")) is not None
+
+
+class ServiceCalls:
+    """Sends signed calls to a service, each once, in any thread. `is_supported` must be True."""
+
+    def __init__(self, service: Service) -> None:
+        region = os.environ["AWS_REGION"]
+        given_url = os.environ.get(service.endpoint_variable) or os.environ.get("AWS_ENDPOINT_URL")
+        parts = urlsplit(given_url or f"https://{service.name}.{region}.{DOMAIN}")
+        self._service = service
+        self.address = ServerAddress(parts.scheme, parts.hostname or "", parts.port, parts.netloc)
+        self._path = parts.path or "/"
+        self._signer = Signer(service.name, region, _read_credentials)
+        self._lock = threading.Lock()
+        self._connections: HttpConnections | None = None
+
+    def send(self, operation: str, body: bytes) -> ServiceAnswer:
+        """Return the answer, also that to a failed call. Raise OSError or HTTPException if there is none."""
+        connections = self._connect()
+        headers = {
+            "host": self.address.netloc,
+            "content-type": self._service.content_type,
+            "x-amz-target": f"{self._service.target}.{operation}",
+        }
+        signed = self._signer.sign("POST", self._path, {}, headers, hashlib.sha256(body).hexdigest())
+        if trace := os.environ.get(TRACE):
+            signed["x-amzn-trace-id"] = trace
+        if connections.target_prefix:
+            signed |= connections.proxy_headers
+        connection = connections.take()
+        try:
+            connection.request("POST", connections.target_prefix + self._path, body, signed)
+            response = connection.getresponse()
+            content = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            connections.release(connection)
+        return ServiceAnswer(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
+
+    def _connect(self) -> HttpConnections:
+        """Return the connections, made at the first call: trusted roots take milliseconds to read."""
+        with self._lock:
+            if self._connections is None:
+                is_encrypted = self.address.scheme == "https"
+                context = ssl.create_default_context(cafile=aws.find_roots()) if is_encrypted else None
+                seconds = (self._service.connect_seconds, self._service.read_seconds)
+                self._connections = HttpConnections(self.address, context, *seconds)
+            return self._connections
+
+
+def _read_credentials() -> Credentials:
+    return Credentials(
+        os.environ[ACCESS_KEY_ID], os.environ[SECRET_ACCESS_KEY], os.environ.get(SESSION_TOKEN, "")
+    )  # fmt: skip
+
+
+def call_once(service: Service, operation: str, body: bytes) -> bytes | None:
+    """Return the answer of a service to a call, None if botocore has to call it."""
+    if not is_supported():
+        return None
+    try:
+        answer = ServiceCalls(service).send(operation, body)
+    except (OSError, HTTPException):
+        return None
+    return answer.content if answer.status == HTTPStatus.OK else None

@@ -1,0 +1,85 @@
+"""The client of the tables in a function: it sends the usual operations without botocore.
+
+A call without a usable answer is repeated once. Then botocore makes a client for it and all later attempts.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any
+from uuid import uuid4
+
+from botocore.exceptions import ClientError
+
+from mangrove.core.aws_calls import RECORDS, ServiceAnswer, ServiceCalls
+from mangrove.records.store.call_format import OPERATIONS, decode_answer, describe_failure, encode_arguments
+
+ATTEMPTS = 2  # without botocore
+PAUSE_SECONDS, THROTTLED_PAUSE_SECONDS = 0.025, 1.0  # at most, before the second attempt: those of botocore
+THROTTLED_CODES = frozenset({
+    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
+})  # fmt: skip
+RETRIED_CODES = THROTTLED_CODES | {"InternalServerError", "TransactionInProgressException"}
+RETRIED_STATUSES = frozenset({500, 502, 503, 504})
+
+
+class FunctionClient:
+    """Stands for a botocore client of DynamoDB: its methods and pynamodb call `_make_api_call`."""
+
+    def __init__(self, make_client: Callable[[], Any]) -> None:
+        self._make_client = make_client
+        self._client: Any = None
+        self._lock = threading.Lock()
+        self._calls = ServiceCalls(RECORDS)
+        self._request_signer = None  # in which pynamodb looks for missing credentials
+
+    @property
+    def client(self) -> Any:
+        """The client of botocore, made at the first use."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._make_client()
+            return self._client
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the client of botocore."""
+        return getattr(self.client, name)
+
+    def _make_api_call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer. Raise ClientError if the service refuses the call, otherwise the failures of botocore."""
+        if operation in OPERATIONS:
+            if operation == "TransactWriteItems":
+                arguments = {"ClientRequestToken": str(uuid4()), **arguments}  # of all attempts, as botocore adds it
+            body = encode_arguments(arguments)
+            for _ in range(ATTEMPTS):
+                result = self._try(operation, body)
+                if isinstance(result, dict):
+                    return result
+                time.sleep(random.uniform(0, result))
+        answer: dict[str, Any] = self.client._make_api_call(operation, arguments)
+        return answer
+
+    def _try(self, operation: str, body: bytes) -> dict[str, Any] | float:
+        """Return the answer, or the longest pause before another attempt. Raise ClientError."""
+        try:
+            answer = self._calls.send(operation, body)
+        except (OSError, HTTPException):
+            return PAUSE_SECONDS
+        if answer.status == HTTPStatus.OK:
+            return decode_answer(answer.content)
+        failure = describe_failure(answer.status, answer.content)
+        code = failure["Error"]["Code"]
+        if answer.status in RETRIED_STATUSES or code in RETRIED_CODES:
+            return THROTTLED_PAUSE_SECONDS if code in THROTTLED_CODES else PAUSE_SECONDS
+        raise _make_error(failure, answer, operation)
+
+
+def _make_error(failure: dict[str, Any], answer: ServiceAnswer, operation: str) -> ClientError:
+    failure["ResponseMetadata"]["HTTPHeaders"] = dict(answer.headers)
+    failure["ResponseMetadata"]["RequestId"] = answer.headers.get("x-amzn-requestid", "")
+    return ClientError(failure, operation)
