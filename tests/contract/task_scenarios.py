@@ -10,13 +10,14 @@ import json
 import re
 import zipfile
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 from moto.s3.models import s3_backends
 
+from mangrove.records.audit import make_audit_key
 from mangrove.standalone import template
 from mangrove.tasks.core import file_copy
 from tests.contract import index_scenarios, transfer_scenarios
@@ -326,14 +327,7 @@ def sweep(admin: Person) -> None:
     for key in ("young", "old"):
         store.put_object(Bucket=staging, Key=f"{key}/body", Body=b"x")
     s3_backends["123456789012"]["aws"].buckets[staging].keys["old/body"].last_modified -= timedelta(days=2)
-    for table, keys in (
-        ("sessions", ["jti"]),
-        ("counters", ["key"]),
-        ("webdav_locks", ["storage", "key"]),
-        ("audit", ["month", "key"]),
-    ):
-        item = {key: {"S": "old"} for key in keys} | {"expires": {"N": "1"}}
-        records.put_item(TableName=f"{lambdas.STACK}-{table}", Item=item)
+    expired, forgotten = keep_old_actions(admin)
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
     stalled = stall_tasks(admin)
     store.put_object(Bucket=cloud.refs["Index"], Key="999/names.parquet", Body=b"of a storage that is no more")
@@ -346,13 +340,27 @@ def sweep(admin: Person) -> None:
     storage_ids = {stored["Key"].partition("/")[0] for stored in store.list_objects_v2(Bucket=staging)["Contents"]}
     assert "young" in storage_ids
     assert "old" not in storage_ids
-    for table, key in (("sessions", "jti"), ("counters", "key")):
-        assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
+    table = cloud.refs["Audit"]
+    assert "Item" in records.get_item(TableName=table, Key=expired), "DynamoDB deletes what has expired"
+    assert "Item" not in records.get_item(TableName=table, Key=forgotten), "it is older than audit_days"
     assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
     cloud.run_executions()
     assert all(admin.read_outcome(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
     # not that no run is under way: the scenarios change storages, and the clock may open another one
     assert set(admin.gets("search/progress")) == {"obj_count", "is_done", "last_done_time", "error"}
+
+
+def keep_old_actions(admin: Person) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Record an action that has expired, and one from when actions were kept for longer; return their keys."""
+    now, keys = datetime.now(UTC), []
+    for days, end in ((120, -1), (100, 300)):
+        moment = now - timedelta(days=days)
+        key = {"month": {"S": f"{moment:%Y-%m}"}, "key": {"S": f"{make_audit_key(moment.timestamp())}-00000000"}}
+        item = key | {name: {"S": "old"} for name in ("username", "address", "action", "target")}
+        item["expires"] = {"N": str(int((now + timedelta(days=end)).timestamp()))}
+        admin.cloud.client("dynamodb").put_item(TableName=admin.cloud.refs["Audit"], Item=item)
+        keys.append(key)
+    return keys[0], keys[1]
 
 
 def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:

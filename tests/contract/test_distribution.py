@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
+import zipfile
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +17,7 @@ from tests.support import lambdas
 from tests.support.edge import Edge
 from tests.support.policies import FUNCTIONS
 
-DOMAIN, KEY_ID = "d111111abcdef8.cloudfront.net", "K2JCJMDEHXQW5F"
+DOMAIN, STAGED_DOMAIN, KEY_ID = "d111111abcdef8.cloudfront.net", "d222222abcdef8.cloudfront.net", "K2JCJMDEHXQW5F"
 SIGNING = ("FilesFunction", "DownloadsFunction", "DavFunction")
 HOUR = 3600
 
@@ -33,9 +36,10 @@ class Stack:
         for name in SIGNING:
             self._set(
                 name, MANGROVE_DOWNLOAD_DOMAIN=DOMAIN, MANGROVE_DOWNLOAD_KEY_ID=KEY_ID,
-                MANGROVE_DOWNLOAD_KEY_SECRET=self.secret,
+                MANGROVE_DOWNLOAD_KEY_SECRET=self.secret, MANGROVE_STAGED_DOMAIN=STAGED_DOMAIN,
             )  # fmt: skip
         self.edge = Edge(DOMAIN, KEY_ID, self.public_key, self.store, cloud.refs["Files"])
+        self.staged_edge = Edge(STAGED_DOMAIN, KEY_ID, self.public_key, self.store, cloud.refs["Staging"])
         self.admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
 
     def _set(self, name: str, **variables: str) -> None:
@@ -112,9 +116,26 @@ def test_webdav_redirects_to_the_edge(stack: Stack) -> None:
     assert stack.edge.fetch(stack.redirect_by_webdav("dav.bin"))[0] == b"dav"
 
 
-def test_staged_file_is_read_from_its_bucket(stack: Stack) -> None:
-    stack.put("large.txt", b"x" * 5_000_000)
-    assert stack.cloud.refs["Staging"] in stack.redirect("/files/large.txt", "p")
+def test_staged_file_leads_to_the_edge_of_its_bucket(stack: Stack) -> None:
+    body = b"x" * 5_000_000
+    stack.put("large.txt", body)
+    assert stack.staged_edge.fetch(stack.redirect("/files/large.txt", "p"))[0] == body
+
+
+def test_zip_file_of_a_task_leads_to_the_edge(stack: Stack) -> None:
+    names = ["zipped/a.txt", "zipped/b.bin"]
+    for name in names:
+        stack.put(name, name.encode() * 400_000)
+    link = stack.admin.gets("files/zip", dir="/files", names=["zipped"])
+    assert link["task"], "it is too large for an answer"
+    stack.cloud.run_executions()
+    parts = urlsplit(link["url"])
+    event = {"http": {"path": parts.path}, "rawQueryString": parts.query, "headers": {"range": ""}}
+    answer = stack.admin.raw("downloads/zip_get", event)
+    assert answer["statusCode"] == 302, answer
+    content, _ = stack.staged_edge.fetch(answer["headers"]["location"])
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        assert {name: packed.read(name) for name in names} == {name: name.encode() * 400_000 for name in names}
 
 
 def list_conditional(name: str) -> list[dict[str, Any]]:
@@ -151,6 +172,7 @@ def test_only_functions_that_sign_read_the_key(stack: Stack) -> None:
     for name, function in FUNCTIONS.items():
         variables = function.get("Environment", {}).get("Variables", {})
         assert ("MANGROVE_DOWNLOAD_DOMAIN" in variables) is (name in SIGNING)
+        assert ("MANGROVE_STAGED_DOMAIN" in variables) is (name in SIGNING)
         assert ("MANGROVE_DOWNLOAD_KEY_SECRET" in variables) is (name in {*SIGNING, "SetupFunction"})
 
 
@@ -178,17 +200,23 @@ def test_secret_without_a_key_is_named(stack: Stack) -> None:
         client.put_secret_value(SecretId=stack.secret, SecretString=value)
 
 
-def test_bucket_is_read_by_the_distribution_alone() -> None:
+@pytest.mark.parametrize(
+    ("bucket", "distribution", "actions"),
+    [("Files", "Downloads", ["s3:GetObject", "s3:GetObjectVersion"]), ("Staging", "StagedDownloads", "s3:GetObject")],
+)
+def test_bucket_is_read_by_its_distribution_alone(bucket: str, distribution: str, actions: Any) -> None:
     resources = template.load_template()["Resources"]
-    _, choice = resources["FilesPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    _, choice = resources[f"{bucket}Policy"]["Properties"]["PolicyDocument"]["Statement"]
     condition, statement, without = choice["Fn::If"]
     assert (condition, without) == ("HasDistribution", {"Ref": "AWS::NoValue"})
-    arn = "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${Downloads}"
+    arn = f"arn:${{AWS::Partition}}:cloudfront::${{AWS::AccountId}}:distribution/${{{distribution}}}"
     assert statement == {
         "Effect": "Allow", "Principal": {"Service": "cloudfront.amazonaws.com"},
-        "Action": ["s3:GetObject", "s3:GetObjectVersion"], "Resource": {"Fn::Sub": "${Files.Arn}/*"},
+        "Action": actions, "Resource": {"Fn::Sub": f"${{{bucket}.Arn}}/*"},
         "Condition": {"StringEquals": {"aws:SourceArn": {"Fn::Sub": arn}}},
     }  # fmt: skip
+    (origin,) = resources[distribution]["Properties"]["DistributionConfig"]["Origins"]
+    assert origin["DomainName"] == {"Fn::GetAtt": f"{bucket}.RegionalDomainName"}
     settings = resources["DownloadAccess"]["Properties"]["OriginAccessControlConfig"]
     assert (settings["SigningBehavior"], settings["OriginAccessControlOriginType"]) == ("always", "s3")
 
@@ -198,8 +226,9 @@ def test_distribution_is_optional_and_takes_signed_links_alone() -> None:
     assert loaded["Parameters"]["Distribution"]["Default"] == "off"
     own = {name: body for name, body in loaded["Resources"].items() if body["Type"].startswith("AWS::CloudFront::")}
     assert {body["Condition"] for body in [*own.values(), loaded["Resources"]["DownloadKey"]]} == {"HasDistribution"}
-    behavior = own["Downloads"]["Properties"]["DistributionConfig"]["DefaultCacheBehavior"]
-    assert behavior["TrustedKeyGroups"] == [{"Ref": "DownloadKeyGroup"}]
+    for name in ("Downloads", "StagedDownloads"):
+        behavior = own[name]["Properties"]["DistributionConfig"]["DefaultCacheBehavior"]
+        assert behavior["TrustedKeyGroups"] == [{"Ref": "DownloadKeyGroup"}]
     assert own["DownloadKeyGroup"]["Properties"]["KeyGroupConfig"]["Items"] == [{"Ref": "DownloadPublicKey"}]
     key = own["DownloadPublicKey"]["Properties"]["PublicKeyConfig"]["EncodedKey"]
     assert key == {"Fn::GetAtt": "Setup.DownloadPublicKey"}

@@ -148,6 +148,7 @@ def test_state_has_same_name_in_machine_file_and_resource(machine: str) -> None:
     assert machine == f"{name.capitalize()}Machine"
     for state in find_worker_states(machine):
         assert read_states(machine)[state]["Resource"] == f"${{{state}}}"
+        assert read_states(machine)[state]["Retry"], "`make generate` fills in the rules of a block that is there"
         worker = FUNCTIONS[f"{name.capitalize()}{state}"]["Properties"]
         assert (worker["CodeUri"], worker["Handler"]) == (f"functions/workers/{name}/", f"{state.lower()}.handler")
     folder = template.ROOT / "functions" / "workers" / name
@@ -319,7 +320,8 @@ def test_buckets_refuse_requests_without_tls() -> None:
     assert {policy["Properties"]["Bucket"]["Ref"] for policy in policies.values()} == buckets
     for policy in policies.values():
         statement, *others = policy["Properties"]["PolicyDocument"]["Statement"]
-        assert len(others) == (policy["Properties"]["Bucket"] == {"Ref": "Files"}), "CloudFront reads the files alone"
+        is_read_by_cloudfront = policy["Properties"]["Bucket"]["Ref"] in ("Files", "Staging")
+        assert len(others) == is_read_by_cloudfront, "a client has links to these alone"
         assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "s3:*", "*")
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 

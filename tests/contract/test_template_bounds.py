@@ -86,3 +86,10 @@ def test_entrance_of_webdav_is_optional_and_reaches_what_was_published() -> None
 def test_rights_of_a_deployer_fit_into_a_role() -> None:
     document = json.loads((template.ROOT / deployer.FILE).read_text())
     assert len(json.dumps(document, separators=(",", ":"))) < MAX_POLICY_LETTERS
+
+
+def test_outputs_name_the_target_of_an_own_domain() -> None:
+    outputs = template.load_template()["Outputs"]
+    for name, attribute in (("DomainTarget", "RegionalDomainName"), ("DomainTargetZone", "RegionalHostedZoneId")):
+        assert outputs[name]["Condition"] == "HasDomain"
+        assert outputs[name]["Value"] == {"Fn::GetAtt": f"Domain.{attribute}"}

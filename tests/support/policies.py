@@ -39,8 +39,13 @@ def find_listing(needs: set[Right]) -> set[Right]:
 
 def covers(right: Right, need: Right) -> bool:
     """Return True if a right is enough for the need. One without a condition on keys is enough for every key."""
-    places = need[1], need[1].partition(KEY_MARK)[0]
-    return right[0] == need[0] and any(fnmatchcase(place, right[1]) for place in places)
+    place, _, patterns = right[1].partition(KEY_MARK)
+    needed_place, _, heads = need[1].partition(KEY_MARK)
+    if right[0] != need[0] or not fnmatchcase(needed_place, place):
+        return False
+    return not patterns or all(
+        any(fnmatchcase(head, pattern) for pattern in patterns.split(",")) for head in heads.split(",")
+    )
 
 
 def read_inline(name: str, refs: Mapping[str, str]) -> set[Right]:
@@ -64,14 +69,13 @@ def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Righ
             value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
         )
         own = [resource for resource in resources if not _is_of_lambda(resource)]
-        keys = [f"{KEY_MARK}{key}" for key in _read_keys(statement)] or [""]
-        rights |= {
-            (action, _read_resource(resource, refs) + key) for action in actions for resource in own for key in keys
-        }
+        keys = read_keys(statement)
+        condition = KEY_MARK + ",".join(keys) if keys else ""
+        rights |= {(action, _read_resource(resource, refs) + condition) for action in actions for resource in own}
     return rights
 
 
-def _read_keys(statement: dict[str, Any]) -> list[str]:
+def read_keys(statement: dict[str, Any]) -> list[str]:
     """The patterns of the keys that a statement is for; none: it is for all."""
     if "Condition" not in statement:
         return []

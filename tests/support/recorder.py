@@ -18,7 +18,7 @@ KEY_MARK = "/key/"
 Right = tuple[str, str]
 """An action, and the table, `table/index/name`, `bucket`, `bucket/key`, secret or machine that it is for.
 
-A write of a counter has the table and the head of its key: `table/key/slots#`.
+A call for counters has the table and the heads of their keys: `table/key/slots#`, `table/key/failure#,mark#`.
 """
 
 TRANSACTED = {
@@ -101,18 +101,36 @@ def _find_dynamodb_rights(operation: str, body: dict[str, Any]) -> set[Right]:
     if operation in ("TransactWriteItems", "TransactGetItems"):
         items = [pair for item in body["TransactItems"] for pair in item.items()]
         return {(f"dynamodb:{TRANSACTED[kind]}", item["TableName"] + _find_key(kind, item)) for kind, item in items}
-    tables = body.get("RequestItems") or [body.get("TableName", "*")]
+    if "RequestItems" in body:
+        return {
+            (f"dynamodb:{operation}", table + _format_heads(table, _list_batch_keys(requests)))
+            for table, requests in body["RequestItems"].items()
+        }
     index = f"/index/{body['IndexName']}" if "IndexName" in body else ""
-    return {(f"dynamodb:{operation}", table + index + _find_key(operation, body)) for table in tables}
+    return {(f"dynamodb:{operation}", body.get("TableName", "*") + index + _find_key(operation, body))}
+
+
+def _list_batch_keys(requests: Any) -> list[dict[str, Any]]:
+    """Return the keys of a batch that reads a table; none of one that writes, which no counter is in."""
+    return requests["Keys"] if isinstance(requests, dict) else []
 
 
 def _find_key(operation: str, body: dict[str, Any]) -> str:
-    """Return the head of the key of a counter that is written: without what names a user, a task or an address."""
-    if operation.removesuffix("Item") not in ("Put", "Update", "Delete") or not body["TableName"].endswith("-counters"):
+    if operation.removesuffix("Item") not in ("Get", "Put", "Update", "Delete"):
         return ""
-    key = (body.get("Key") or body["Item"])["key"]["S"]
+    return _format_heads(body["TableName"], [body.get("Key") or body.get("Item", {})])
+
+
+def _format_heads(table: str, keys: list[dict[str, Any]]) -> str:
+    """Return the heads of the keys of counters, without what names a user, a task or an address; "" for others."""
+    if not table.endswith("-counters"):
+        return ""
+    return KEY_MARK + ",".join(sorted({_find_head(key["key"]["S"]) for key in keys}))
+
+
+def _find_head(key: str) -> str:
     head, mark, _ = key.partition("#")
-    return KEY_MARK + (key if head == "id" else head + mark)
+    return key if head == "id" else head + mark
 
 
 def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:

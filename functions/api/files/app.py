@@ -272,7 +272,7 @@ async def trash_list(who: Reader, body: trash_models.TrashListReq) -> Reply:
     return ok(format_page(who, *await entries.list_page(query, body.start, body.per_page), days))
 
 
-@api.post("/api/fs/trash/restore", data_model=trash_models.TrashRestored)
+@api.post("/api/fs/trash/restore", data_model=trash_models.TrashRestored, creates_tasks=True)
 async def trash_restore(who: Remover, body: trash_models.TrashRestoreReq, flavour: RequestFlavour) -> Reply:
     """Restore removed entries to where they were, at once or as a task.
 

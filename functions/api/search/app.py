@@ -30,14 +30,14 @@ async def search(
     return ok(search_models.make_page(result, folder.settings, flavour))
 
 
-@api.post("/api/admin/index/build")
+@api.post("/api/admin/index/build", creates_tasks=True)
 async def build(who: Admin) -> Reply:
     """Rebuild the index of names."""
     await indexing.build_all()
     return ok()
 
 
-@api.post("/api/admin/index/update")
+@api.post("/api/admin/index/update", creates_tasks=True)
 async def update(who: Admin, body: models.IndexUpdateReq) -> Reply:
     """Update the index below certain folders."""
     await indexing.update(body.paths, body.max_depth)

@@ -216,7 +216,7 @@ async def sign_chunks(who: ShareWriter, body: wire.SignReq) -> Reply:
         return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, chunks)))
 
 
-@api.post("/api/fs/multipart/complete", data_model=wire.UploadSnapshot, openapi_extra=COMPLETE)
+@api.post("/api/fs/multipart/complete", data_model=wire.UploadSnapshot, openapi_extra=COMPLETE, creates_tasks=True)
 async def complete_multipart(
     who: ShareWriter, upload_id: UploadId, request: Request, flavour: RequestFlavour, share_session: ShareSession = ""
 ) -> Reply:

@@ -103,9 +103,9 @@ class Operations:
         """Replace the record of a group."""
         return self._call("POST", "/api/admin/group/update", json=body)
 
-    def admin_index_build(self) -> None:
+    def admin_index_build(self, *, idempotency_key: str | None = None) -> None:
         """Rebuild the index of names."""
-        self._call("POST", "/api/admin/index/build")
+        self._call("POST", "/api/admin/index/build", headers={"Idempotency-Key": idempotency_key})
 
     def admin_index_clear(self) -> None:
         """Delete the index."""
@@ -119,9 +119,9 @@ class Operations:
         """Stop building the index."""
         self._call("POST", "/api/admin/index/stop")
 
-    def admin_index_update(self, **body: Unpack[models.IndexUpdateReq]) -> None:
+    def admin_index_update(self, *, idempotency_key: str | None = None, **body: Unpack[models.IndexUpdateReq]) -> None:
         """Update the index below certain folders."""
-        self._call("POST", "/api/admin/index/update", json=body)
+        self._call("POST", "/api/admin/index/update", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def admin_lock_delete(self, *, token: str) -> None:
         """Delete a lock of any user; its client learns that at its next request."""
@@ -503,13 +503,23 @@ class Operations:
         )
 
     def fs_multipart_complete(
-        self, *, x_share_session: str | None = None, x_upload_id: str, password: str | None = None
+        self,
+        *,
+        x_share_session: str | None = None,
+        x_upload_id: str,
+        password: str | None = None,
+        idempotency_key: str | None = None,
     ) -> models.UploadSnapshot:
         """Assemble the file from its chunks; missing chunks are named. The request may be repeated."""
         return self._call(
             "POST",
             "/api/fs/multipart/complete",
-            headers={"X-Share-Session": x_share_session, "X-Upload-Id": x_upload_id, "Password": password},
+            headers={
+                "X-Share-Session": x_share_session,
+                "X-Upload-Id": x_upload_id,
+                "Password": password,
+                "Idempotency-Key": idempotency_key,
+            },
         )
 
     def fs_multipart_init(
@@ -640,9 +650,11 @@ class Operations:
         """List removed entries: your own, those of a folder, or as an administrator all."""
         return self._call("POST", "/api/fs/trash/list", json=body)
 
-    def fs_trash_restore(self, **body: Unpack[models.TrashRestoreReq]) -> models.TrashRestored:
+    def fs_trash_restore(
+        self, *, idempotency_key: str | None = None, **body: Unpack[models.TrashRestoreReq]
+    ) -> models.TrashRestored:
         """Restore removed entries to where they were, at once or as a task."""
-        return self._call("POST", "/api/fs/trash/restore", json=body)
+        return self._call("POST", "/api/fs/trash/restore", headers={"Idempotency-Key": idempotency_key}, json=body)
 
     def fs_versions(self, **body: Unpack[models.VersionsReq]) -> models.Versions:
         """List the versions of a file."""

@@ -28,6 +28,7 @@ class CloudPlatform(Platform):
     ends_late_steps = True
     progress_interval_seconds = PROGRESS_INTERVAL_SECONDS
     max_poll_interval_seconds = MAX_POLL_INTERVAL_SECONDS
+    expires_records = True  # DynamoDB does, by the expiry that the template names
     has_own_engine = False
     has_disk = False
     routes_question_marks = False  # an HTTP API truncates a path there, however it is encoded

@@ -104,6 +104,10 @@ class Config:
     """The bucket of the deployment for files."""
     download_domain: str = _variable("MANGROVE_DOWNLOAD_DOMAIN", "")
     """The domain of CloudFront that serves the objects of this bucket; "" for S3 itself."""
+    staging_bucket: str = _variable("MANGROVE_STAGING_BUCKET", "")
+    """The bucket of the deployment for staged files."""
+    staged_domain: str = _variable("MANGROVE_STAGED_DOMAIN", "")
+    """The domain of CloudFront that serves the objects of that bucket; "" for S3 itself."""
     download_key_id: str = _variable("MANGROVE_DOWNLOAD_KEY_ID", "")
     """The id by which CloudFront knows the key that signs links."""
     download_key_secret: str = _variable("MANGROVE_DOWNLOAD_KEY_SECRET", "")

@@ -69,6 +69,8 @@ class Platform(Protocol):
     """Of a file that passes through the service in one request; None: any size."""
     max_listed_entries: int | None
     """Of a folder that is read as a whole; None: any number."""
+    expires_records: bool
+    """The records engine deletes expired records itself, some days late."""
     has_own_engine: bool
     """The records engine is a program that the service started on this computer."""
     has_disk: bool

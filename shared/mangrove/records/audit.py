@@ -19,6 +19,7 @@ from mangrove.records.store.base import Record, TableMeta, table_name, translate
 MAX_AUDIT_DAYS = 400
 MAX_AUDIT_ROWS_READ = 2000  # for one page of the list; more are read with the next page
 MICROSECONDS = 1_000_000
+DAY_SECONDS = 24 * 3600
 
 
 class AuditRecord(Record):
@@ -98,14 +99,14 @@ def find(is_asked: Callable[[AuditEntry], bool], since: float, before: str, limi
 
 
 def _find_oldest() -> float:
-    return time.time() - MAX_AUDIT_DAYS * 24 * 3600
+    return time.time() - MAX_AUDIT_DAYS * DAY_SECONDS
 
 
 def _iter_back(since: float, before: str) -> Iterator[AuditEntry]:
     """Yield the actions between a time and a key, the last first."""
     now, first_key = time.time(), make_audit_key(since)
     month = datetime.fromtimestamp(min(now, int(before.partition("-")[0]) / MICROSECONDS), UTC).replace(day=1)
-    while month.timestamp() + 31 * 24 * 3600 >= since:
+    while month.timestamp() + 31 * DAY_SECONDS >= since:
         condition = AuditRecord.key < before
         records = AuditRecord.query(_name_month(month), condition, scan_index_forward=False, page_size=200)
         for record in records:
@@ -125,3 +126,18 @@ def sweep() -> None:
     with translate_errors():
         for record in AuditRecord.scan(AuditRecord.expires < datetime.now(UTC)):
             record.delete()
+
+
+def delete_before(before: float) -> None:
+    """Delete the actions before a time that have not expired: they were recorded when actions were kept for longer.
+
+    This reads the months before that time, and nothing of the later ones.
+    """
+    oldest, until = datetime.fromtimestamp(_find_oldest(), UTC), datetime.fromtimestamp(before, UTC)
+    month = until.replace(day=1)
+    with translate_errors():
+        while _name_month(month) >= _name_month(oldest):
+            is_earlier = AuditRecord.key < make_audit_key(before)
+            for record in AuditRecord.query(_name_month(month), is_earlier, AuditRecord.expires > datetime.now(UTC)):
+                record.delete()
+            month = (month - timedelta(days=1)).replace(day=1)

@@ -28,6 +28,7 @@ class StandalonePlatform(Platform):
     max_poll_interval_seconds = POLL_INTERVAL_SECONDS
     max_answer_bytes = None
     max_file_bytes = None
+    expires_records = False
     max_listed_entries = None
     has_disk = True
     allows_local_driver = True

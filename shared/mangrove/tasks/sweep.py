@@ -47,12 +47,19 @@ async def sweep() -> None:
     await sweep_partials()
     await repair.sweep()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
-    await asyncio.to_thread(sessions.sweep)
-    await asyncio.to_thread(login_challenges.sweep)
-    await asyncio.to_thread(counters.sweep)
-    await asyncio.to_thread(webdav_locks.sweep)
-    await asyncio.to_thread(audit.sweep)
+    if not platform().expires_records:
+        await asyncio.to_thread(_delete_expired_records)
+    if audit_days := (await configuration.get()).settings.audit_days:
+        await asyncio.to_thread(audit.delete_before, time.time() - audit_days * DAY_SECONDS)
     await asyncio.to_thread(thumbnails.sweep)
+
+
+def _delete_expired_records() -> None:
+    sessions.sweep()
+    login_challenges.sweep()
+    counters.sweep()
+    webdav_locks.sweep()
+    audit.sweep()
 
 
 def _delete_old_tasks(before: float) -> None:

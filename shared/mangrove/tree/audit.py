@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 
 from mangrove import configuration
@@ -54,6 +55,12 @@ class AuditAction(StrEnum):
     SHARE_DELETE = "share_delete"
     SHARE_ENABLE = "share_enable"
     SHARE_DISABLE = "share_disable"
+
+
+def find_oldest_action() -> float:
+    """Return the time of the oldest action that is listed; 0 if the settings do not limit it."""
+    days = configuration.cached().settings.audit_days
+    return time.time() - days * records.DAY_SECONDS if days else 0.0
 
 
 def record(caller: Caller, action: AuditAction, target: str = "") -> None:

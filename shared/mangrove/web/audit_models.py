@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mangrove.records import audit
 from mangrove.records.audit import AuditEntry, AuditPage
-from mangrove.tree.audit import AuditAction
+from mangrove.tree.audit import AuditAction, find_oldest_action
 from mangrove.web.framework import Body, Model
 from mangrove.web.moments import WHOLE_DAY, parse_moment
 
@@ -36,7 +36,7 @@ class AuditReq(Body):
 
     def find(self) -> AuditPage:
         """Return the page. Raise BadRequest if a field cannot be parsed."""
-        since = parse_moment("since", self.since) or 0
+        since = max(parse_moment("since", self.since) or 0, find_oldest_action())
         until = parse_moment("until", self.until, WHOLE_DAY) or time.time() + 1
         return audit.find(self._includes, since, self.start or audit.make_audit_key(until), self.per_page)
 

@@ -26,7 +26,7 @@ KEY_HEADER, REQUEST_ID_HEADER = "Idempotency-Key", "X-Request-Id"
 REPLAY_HEADER = "Idempotency-Replayed"
 MAX_KEY_LENGTH = 255  # characters
 RETRY_AFTER_SECONDS = 2
-UPLOAD_HEADERS = ("file-path", "content-length", "x-file-size", "x-file-sha256", "as-task", "overwrite")
+UPLOAD_HEADERS = ("file-path", "content-length", "x-file-size", "x-file-sha256", "as-task", "overwrite", "x-upload-id")
 """The headers that tell two uploads apart; their bodies are not compared."""
 
 KEY_PARAMETER = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deployment.parameters import find_architecture, make_parameters, read_stack
+from mangrove.standalone import template
 from tests import servers
 
 X86_64, ARM64 = 62, 183
@@ -32,15 +33,12 @@ def test_architecture_mixed_or_unknown_is_refused(tmp_path: Path, machines: tupl
 
 
 def test_release_differs_with_each_parameter() -> None:
-    changes: list[dict[str, str]] = [
-        {},
-        {"Stage": "dev"},
-        {"DomainName": ""},
-        {"Tracing": "Active"},
-        {"SnapStart": "on"},
-    ]
+    """The versions of functions are named after the release (`tests/contract/test_stack.py`)."""
+    names = template.load_template()["Parameters"].keys() - {"Release", "Architecture"}
+    changes: list[dict[str, str]] = [{}, *({name: "another value"} for name in sorted(names))]
     releases = [make_parameters(changed, PRESENT, "build", "x86_64")["Release"] for changed in changes]
-    assert len(set(releases)) == len(changes)
+    releases.append(make_parameters({}, PRESENT, "build", "arm64")["Release"])
+    assert len(set(releases)) == len(changes) + 1 > 20
     assert make_parameters({}, PRESENT, "other", "x86_64")["Release"] not in releases
 
 
@@ -61,8 +59,8 @@ def test_read_stack_returns_its_parameters(monkeypatch: pytest.MonkeyPatch) -> N
     with servers.moto_s3() as endpoint:  # moto serves all services
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         assert read_stack("none", "us-east-1") == {}
-        template = '{"Parameters": {"Stage": {"Type": "String"}}, "Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
+        text = '{"Parameters": {"Stage": {"Type": "String"}}, "Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
         servers.make_client("cloudformation", endpoint).create_stack(
-            StackName="files", TemplateBody=template, Parameters=[{"ParameterKey": "Stage", "ParameterValue": "dev"}]
+            StackName="files", TemplateBody=text, Parameters=[{"ParameterKey": "Stage", "ParameterValue": "dev"}]
         )
         assert read_stack("files", "us-east-1") == {"Stage": "dev"}

@@ -78,3 +78,12 @@ def test_expired_action_is_not_listed_and_is_swept() -> None:
     assert list_targets(find()) == ["new"]
     audit.sweep()
     assert [record.target for record in AuditRecord.scan()] == ["new"]
+
+
+def test_actions_of_a_longer_time_are_deleted_and_expired_ones_are_left() -> None:
+    now = time.time()
+    for age in (1, 29, 31, 75, 380):
+        add_at(now - age * DAY_SECONDS, str(age))
+    add_at(now - 50 * DAY_SECONDS, "expired", expires=now - 1)
+    audit.delete_before(now - 30 * DAY_SECONDS)
+    assert {record.target for record in AuditRecord.scan()} == {"1", "29", "expired"}

@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from mangrove import configuration
 from mangrove.core.platform import platform
 from mangrove.core.problems import RecordNotFound
 from mangrove.drivers.base import Upload
-from mangrove.records import sessions
+from mangrove.records import audit, sessions, settings
+from mangrove.records.audit import AuditEntry, AuditRecord, make_audit_key
 from mangrove.records.store import counters, versions
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -30,6 +32,7 @@ from mangrove.tasks.core.model import DELETE_NEVER, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.transfer.declaration import TransferSpec
+from mangrove.web.audit_models import AuditReq
 from tests.support import origin
 from tests.support.task_env import TaskEnv
 
@@ -172,6 +175,24 @@ def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) 
     assert {"failure#lasting", "configuration"} <= keys
     assert versions.get_version() == version
     assert sessions.is_revoked("lasting")
+
+
+def test_actions_older_than_a_shortened_time_go_and_are_not_listed(task_env: TaskEnv) -> None:
+    settings.save({"audit_days": "90"})
+    audit.add(AuditEntry("ann", "192.0.2.1", "sign_in", "login"), days=90)
+    run_sweep(task_env)
+    (entry,) = AuditReq().find().entries
+    (record,) = AuditRecord.scan()
+    old = make_audit_key(time.time() - 10 * DAY)
+    moment = datetime.now(UTC) - timedelta(days=10)
+    values = {name: getattr(record, name) for name in ("username", "address", "action", "target", "expires")}
+    AuditRecord(f"{moment:%Y-%m}", f"{old}-00000000", **values).save()
+    assert len(AuditReq().find().entries) == 2
+    settings.save({"audit_days": "5"})
+    configuration.reload()
+    assert AuditReq().find().entries == [entry]
+    run_sweep(task_env)
+    assert [row.key for row in AuditRecord.scan()] == [entry.key]
 
 
 def test_task_untouched_for_an_hour_is_restarted(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Links to objects of the deployment's own bucket through CloudFront.
+"""Links to objects of the deployment's own buckets through CloudFront.
 
 A key of CloudFront signs them, so they do not end with the session of the function's role, as signatures for S3 do.
 """
@@ -21,10 +21,10 @@ CACHED_PARAMETERS = ("response-content-disposition", "versionId", "x-etag")
 
 
 class EdgeSigner:
-    """The signer of links at a distribution of CloudFront."""
+    """The signer of links at a distribution of CloudFront, which has a domain."""
 
-    def __init__(self, settings: Config) -> None:
-        self._domain = settings.download_domain
+    def __init__(self, settings: Config, domain: str) -> None:
+        self._domain = domain
         self._key_id = settings.download_key_id
         self._secret = settings.download_key_secret
         self._signer: Any = None
@@ -59,9 +59,10 @@ class EdgeSigner:
 
 
 def find_signer(options: S3Options) -> EdgeSigner | None:
-    """Return the signer of links to a storage; None unless it is the deployment's own bucket, with a distribution."""
+    """Return the signer of links to a storage; None unless its bucket is of the deployment and has a distribution."""
     settings = config()
-    if not settings.download_domain or not platform().has_aws_role:
+    domains = {settings.files_bucket: settings.download_domain, settings.staging_bucket: settings.staged_domain}
+    domain = domains.get(options.bucket)
+    if not domain or not platform().has_aws_role or parse_endpoint(options.endpoint) is not None:
         return None
-    is_own = options.bucket == settings.files_bucket and parse_endpoint(options.endpoint) is None
-    return None if not is_own or options.access_key_id or options.custom_host else EdgeSigner(settings)
+    return None if options.access_key_id or options.custom_host else EdgeSigner(settings, domain)

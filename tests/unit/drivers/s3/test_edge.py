@@ -16,6 +16,8 @@ from mangrove.standalone import template
 VARIABLES = {
     "MANGROVE_FILES_BUCKET": "files",
     "MANGROVE_DOWNLOAD_DOMAIN": "d1.cloudfront.net",
+    "MANGROVE_STAGING_BUCKET": "staging",
+    "MANGROVE_STAGED_DOMAIN": "d2.cloudfront.net",
     "MANGROVE_DOWNLOAD_KEY_ID": "K1",
     "MANGROVE_DOWNLOAD_KEY_SECRET": "secret",
     "AWS_LAMBDA_FUNCTION_NAME": "downloads",
@@ -38,6 +40,7 @@ def make_options(**more: str) -> S3Options:
 def test_own_bucket_has_links_at_the_edge(function: pytest.MonkeyPatch) -> None:
     assert find_signer(make_options()) is not None
     assert find_signer(make_options(root_folder_path="/deep")) is not None
+    assert find_signer(make_options(bucket="staging")) is not None
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,7 @@ def test_stack_without_a_distribution_has_no_links_at_the_edge(function: pytest.
     function.setenv("MANGROVE_DOWNLOAD_DOMAIN", "")
     with runtime.use(Runtime()):
         assert find_signer(make_options()) is None
+        assert find_signer(make_options(bucket="")) is None
 
 
 def test_standalone_service_has_no_links_at_the_edge(function: pytest.MonkeyPatch, tmp_path: Path) -> None:
