@@ -1,8 +1,9 @@
 """Modules of libraries that the build replaces by empty ones, since no function needs them, and imports that it defers.
 
 FastAPI imports its models of OpenAPI documents and the API of OpenTelemetry for each application. Functions write no
-document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. PynamoDB imports the client
-of botocore, which `mangrove.records.store.function_client` needs only for a call that has failed.
+document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. No route reads a form.
+PynamoDB imports the client of botocore, which `mangrove.records.store.function_client` needs only for a call that has
+failed. Powertools imports JMESPath, which no log line needs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-REPLACED = ("fastapi/openapi/models.py", "fastapi/telemetry/_api.py", "fastapi/telemetry/_asgi.py")
+REPLACED = (
+    "fastapi/openapi/models.py", "fastapi/telemetry/_api.py", "fastapi/telemetry/_asgi.py", "starlette/formparsers.py",
+)  # fmt: skip
 REMOVED = ("opentelemetry", "opentelemetry_api-*.dist-info", "starlette/middleware/opentelemetry.py")
 EMPTY_MODULE = '''"""Left out by the build: see deployment/omissions.py."""
 
@@ -43,6 +46,16 @@ DEFERRED: Mapping[str, Sequence[Change]] = {
         ("            config = botocore.client.Config(\n",
          "            import botocore.client\n            config = botocore.client.Config(\n"),
         ("self._client = cast(BotocoreBaseClientPrivate, ", "self._client = cast(Any, "),
+    ),
+    "fastapi/_form_limits.py": (
+        ("_form_limits_adapter = TypeAdapter(_FormLimits)\n", ""),
+        ("_form_limits_adapter.validate_python", "TypeAdapter(_FormLimits).validate_python"),
+    ),
+    "aws_lambda_powertools/logging/logger.py": (
+        ("from aws_lambda_powertools.utilities import jmespath_utils\n", ""),
+        ("            if correlation_id_path:\n",
+         "            if correlation_id_path:\n"
+         "                from aws_lambda_powertools.utilities import jmespath_utils\n\n"),
     ),
 }  # fmt: skip
 

@@ -16,7 +16,6 @@ from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
 from mangrove.tree.sharing.downloads import SharedDownload, authorize
 from mangrove.tree.sharing.visits import hide_paths
-from mangrove.web import zips
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_bytes, serve_download
 from mangrove.web.flavours import find_flavour
@@ -163,6 +162,8 @@ async def zip_(request: Request) -> Response:
     query = request.query_params
     path = query.get(FULL_PATH.name) or request.path_params["path"]
     source = find_client(await find_client_address(request))
+    from mangrove.web import zips  # with tasks, which other downloads do not need
+
     return await zips.serve_link(request, path, query.get("id", ""), query.get(SIGN.name, ""), source)
 
 
@@ -203,6 +204,8 @@ async def shared_download(request: Request) -> Response:
     query = request.query_params
     with hide_paths("download"):
         if ZIP.name in query:
+            from mangrove.web import zips
+
             path = query.get(FULL_PATH.name) or request.path_params["path"]
             source = await find_client_address(request)
             names = query.getlist(NAMES.name)

@@ -81,7 +81,12 @@ def is_supported() -> bool:
 
 
 def _has_region() -> bool:
-    return re.fullmatch(REGIONS, os.environ.get("AWS_REGION", "")) is not None
+    return is_usual_region(os.environ.get("AWS_REGION", ""))
+
+
+def is_usual_region(region: str) -> bool:
+    """Return True if the endpoints of a region are in DOMAIN."""
+    return re.fullmatch(REGIONS, region) is not None
 
 
 class ServiceCalls:
@@ -94,7 +99,7 @@ class ServiceCalls:
         self._service = service
         self.address = ServerAddress(parts.scheme, parts.hostname or "", parts.port, parts.netloc)
         self._path = parts.path or "/"
-        self._signer = Signer(service.name, region, _read_credentials)
+        self._signer = Signer(service.name, region, read_credentials)
         self._lock = threading.Lock()
         self._connections: HttpConnections | None = None
 
@@ -136,7 +141,8 @@ class ServiceCalls:
             return self._connections
 
 
-def _read_credentials() -> Credentials:
+def read_credentials() -> Credentials:
+    """Return the credentials in the environment. `is_supported` must be True."""
     return Credentials(
         os.environ[ACCESS_KEY_ID], os.environ[SECRET_ACCESS_KEY], os.environ.get(SESSION_TOKEN, "")
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Signature Version 4 of AWS for requests whose headers carry it."""
+"""Signature Version 4 of AWS, in the headers of a request or in its address."""
 
 from __future__ import annotations
 
@@ -46,14 +46,39 @@ class Signer:
         names = sorted(signed)
         lines = "".join(f"{name}:{' '.join(signed[name].split())}\n" for name in names)
         request = f"{method}\n{path}\n{encode_query(query)}\n{lines}\n{';'.join(names)}\n{body_hash}"
-        scope = f"{now[:8]}/{self._region}/{self._service}/aws4_request"
-        text = f"{ALGORITHM}\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = hmac.digest(self._derive_key(now[:8], credentials.secret_access_key), text.encode(), "sha256").hex()
         signed["authorization"] = (
-            f"{ALGORITHM} Credential={credentials.access_key_id}/{scope}, "
-            f"SignedHeaders={';'.join(names)}, Signature={signature}"
+            f"{ALGORITHM} Credential={credentials.access_key_id}/{self._make_scope(now)}, "
+            f"SignedHeaders={';'.join(names)}, Signature={self._compute(credentials, now, request)}"
         )
         return signed
+
+    def sign_query(self, method: str, host: str, path: str, query: Mapping[str, str], seconds: int) -> str:
+        """Return the query of a signed address without a body, valid for `seconds`. The path is encoded."""
+        credentials = self._get_credentials()
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        signed = {
+            **query,
+            "X-Amz-Algorithm": ALGORITHM,
+            "X-Amz-Credential": f"{credentials.access_key_id}/{self._make_scope(now)}",
+            "X-Amz-Date": now,
+            "X-Amz-Expires": str(seconds),
+            "X-Amz-SignedHeaders": "host",
+        }
+        if credentials.token:
+            signed["X-Amz-Security-Token"] = credentials.token
+        request = f"{method}\n{path}\n{encode_query(signed)}\nhost:{host}\n\nhost\n{UNSIGNED}"
+        signed["X-Amz-Signature"] = self._compute(credentials, now, request)
+        return "&".join(
+            f"{quote(name, safe=UNRESERVED)}={quote(value, safe=UNRESERVED)}" for name, value in signed.items()
+        )
+
+    def _make_scope(self, now: str) -> str:
+        return f"{now[:8]}/{self._region}/{self._service}/aws4_request"
+
+    def _compute(self, credentials: Credentials, now: str, request: str) -> str:
+        """Return the signature of a request in its canonical form."""
+        text = f"{ALGORITHM}\n{now}\n{self._make_scope(now)}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        return hmac.digest(self._derive_key(now[:8], credentials.secret_access_key), text.encode(), "sha256").hex()
 
     def _derive_key(self, day: str, secret: str) -> bytes:
         """Return the key of a day, which is derived once."""

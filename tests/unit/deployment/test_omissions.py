@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deployment.dataclass_code import FILE, store_dataclass_code
-from deployment.omissions import DEFERRED, EMPTY_MODULE, REPLACED, defer_imports, omit
+from deployment.omissions import DEFERRED, DEFERRED_MARK, EMPTY_MODULE, REPLACED, defer_imports, omit
 
 ROOT = Path(__file__).resolve().parents[3]
 ANSWER = """
@@ -42,15 +42,25 @@ assert asyncio.run(ask()) == [{"number": 2}, {"number": 3}, 400]
 import fastapi.openapi.models
 assert fastapi.openapi.models.__file__.startswith(sys.argv[1])
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
+assert "aws_lambda_powertools.utilities.jmespath_utils" not in sys.modules
+
+import starlette.formparsers
+assert starlette.formparsers.FormParser.__name__ == "LeftOut"
+from aws_lambda_powertools import Logger
+logger = Logger(service="example")
+logger.inject_lambda_context(lambda event, context: None, correlation_id_path="id")({"id": "x"}, type("Context", (), {
+    "function_name": "f", "memory_limit_in_mb": 1, "invoked_function_arn": "a", "aws_request_id": "r"})())
+assert logger.get_correlation_id() == "x"
 """
 
 
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
-    """A folder with FastAPI and a package that the build removes."""
-    spec = find_spec("fastapi")
-    assert spec is not None and spec.origin is not None
-    shutil.copytree(Path(spec.origin).parent, tmp_path / "fastapi")
+    """A folder with libraries that the build changes, and a package that it removes."""
+    for name in ("fastapi", "starlette", "aws_lambda_powertools"):
+        spec = find_spec(name)
+        assert spec is not None and spec.origin is not None
+        shutil.copytree(Path(spec.origin).parent, tmp_path / name)
     for folder in ("opentelemetry", "opentelemetry_api-1.dist-info"):
         (tmp_path / folder).mkdir()
     omit(tmp_path)
@@ -71,6 +81,8 @@ def test_routes_answer_without_the_modules_that_are_left_out(layer: Path) -> Non
 
 def test_replaced_modules_are_of_the_library_and_removed_packages_are_gone(layer: Path) -> None:
     assert [(layer / name).read_text() for name in REPLACED] == [EMPTY_MODULE] * len(REPLACED)
+    for name in ("fastapi/_form_limits.py", "aws_lambda_powertools/logging/logger.py"):
+        assert (layer / name).read_text().startswith(DEFERRED_MARK)
     assert not [path.name for path in layer.iterdir() if path.name.startswith("opentelemetry")]
 
 

@@ -41,14 +41,11 @@ def make_direct_client(url: str) -> Any:
 
 
 def make_function_client(url: str) -> Any:
-    """Return a client of botocore whose calls are those of a function."""
-    client = create_client("dynamodb", endpoint_url=url)
-    by_botocore = create_client("dynamodb", endpoint_url=url)
+    """Return the client of a function."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", url)
         patch.setenv("AWS_REGION", "us-east-1")
-        client._make_api_call = FunctionClient(lambda: by_botocore)._make_api_call
-    return client
+        return FunctionClient(lambda: create_client("dynamodb", endpoint_url=url))
 
 
 @pytest.fixture(params=[make_direct_client, make_function_client], ids=["own engine", "function"])
@@ -233,6 +230,14 @@ def test_function_leaves_a_call_that_fails_twice_to_botocore(short_pauses: None,
     assert "ResponseMetadata" in client.get_item(TableName=TABLE, Key=KEY), "the answer is not of botocore"
     engine.close()
     assert engine.requests == 3
+
+
+def test_function_makes_no_client_of_botocore_for_its_operations(engine: str, short_pauses: None) -> None:
+    client = make_function_client(engine)
+    for operation, method in function_client.METHODS.items():
+        with pytest.raises(ClientError):
+            getattr(client, operation)()
+        assert client._client is None, method
 
 
 def test_function_raises_what_the_service_refuses_at_once(short_pauses: None) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
-from botocore.config import Config as ClientConfig
 from botocore.exceptions import NoCredentialsError
 
-from mangrove.core import deadlines, runtime
+from mangrove.core import aws, aws_calls, deadlines, runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.http_connections import HttpConnections
 from mangrove.core.platform import platform
@@ -20,9 +19,9 @@ from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.core.signatures import Credentials, Signer
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
-from mangrove.drivers.s3.operations import make_listing, make_request, parse_answer
+from mangrove.drivers.s3.operations import make_listing, make_presence_check, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, find_address
+from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer, find_address, find_usual_address
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
 CONNECTIONS = 32  # of one client that are kept open
@@ -45,6 +44,12 @@ class ClientKey(NamedTuple):
     user_agent: str
     read_seconds: int
 
+    @property
+    def is_of_function(self) -> bool:
+        """True if the client has the rights of this function, whose environment needs no botocore to read."""
+        is_own = self.endpoint is None and not self.access_key_id and not self.force_path_style
+        return is_own and platform().has_cold_starts and aws_calls.is_supported()
+
     @classmethod
     def of(cls, options: S3Options, endpoint: str | None, read_seconds: int = READ_SECONDS) -> ClientKey:
         """Return the key of a storage's client at `endpoint`."""
@@ -52,6 +57,26 @@ class ClientKey(NamedTuple):
             endpoint, options.region or "us-east-1", options.access_key_id, options.secret_access_key,
             options.session_token, options.force_path_style, options.user_agent, read_seconds,
         )  # fmt: skip
+
+
+class LazyClient:
+    """A client of botocore that is made at its first use. That takes long, and most cold starts need none."""
+
+    def __init__(self, make_client: Callable[[], Any]) -> None:
+        self._make_client = make_client
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._make_client()
+        return getattr(self._client, name)
+
+    def close(self) -> None:
+        """Close the connections of the client, if it was made."""
+        if self._client is not None:
+            self._client.close()
 
 
 class _Shared:
@@ -85,7 +110,9 @@ class Clients:
             if shared is None:
                 if self._session is None:
                     self._session = runtime.get(AwsSession) if platform().has_aws_role else AwsSession()
-                shared = self._shared[key] = _Shared(_make_client(self._session, key))
+                make_client = partial(_make_client, self._session, key)
+                client = LazyClient(make_client) if key.is_of_function else make_client()
+                shared = self._shared[key] = _Shared(client)
             shared.users += 1
             return shared.client
 
@@ -94,10 +121,14 @@ class Clients:
         with self._lock:
             shared, session = self._shared[key], self._session
             assert session is not None
-            parameters = {"Bucket": bucket, "Key": ANY_KEY}
-            address = find_address(shared.client.generate_presigned_url("head_object", Params=parameters), ANY_KEY)
+            address = find_usual_address(key.region, bucket) if key.is_of_function else None
+            is_usual = address is not None
+            if address is None:
+                parameters = {"Bucket": bucket, "Key": ANY_KEY}
+                address = find_address(shared.client.generate_presigned_url("head_object", Params=parameters), ANY_KEY)
             if address.scheme == "https" and shared.context is None:
-                shared.context = ssl.create_default_context(cafile=session.find_certificates(key.region, key.endpoint))
+                roots = aws.find_roots() if is_usual else session.find_certificates(key.region, key.endpoint)
+                shared.context = ssl.create_default_context(cafile=roots)
             connections = HttpConnections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
             return Requests(address, Signer("s3", key.region, _get_provider(session, key)), connections, key.user_agent)
 
@@ -123,6 +154,8 @@ def _get_provider(session: AwsSession, key: ClientKey) -> Callable[[], Credentia
     if key.access_key_id:
         credentials = Credentials(key.access_key_id, key.secret_access_key, key.session_token)
         return lambda: credentials
+    if key.is_of_function:
+        return aws_calls.read_credentials
     provider = session.get_credentials()
 
     def get_renewed() -> Credentials:
@@ -135,6 +168,8 @@ def _get_provider(session: AwsSession, key: ClientKey) -> Callable[[], Credentia
 
 
 def _make_client(session: AwsSession, key: ClientKey) -> Any:
+    from botocore.config import Config as ClientConfig
+
     options = ClientConfig(
         signature_version="s3v4",
         connect_timeout=CONNECT_SECONDS,
@@ -239,12 +274,26 @@ class S3Client:
         options = self._options
         async with self._taking:
             if self._upload_client is None:
-                endpoint = parse_endpoint(options.direct_upload_host or "") or self.client.meta.endpoint_url
+                endpoint = parse_endpoint(options.direct_upload_host or "") or await self.run(self._find_endpoint)
                 if endpoint == GLOBAL_ENDPOINT:
                     endpoint = f"https://s3.{self._key.region}.amazonaws.com"
                 with translate_errors():
                     self._upload_client = await self._take(self._key._replace(endpoint=endpoint))
         return self._upload_client
+
+    def _find_endpoint(self) -> str:
+        return str(self.client.meta.endpoint_url)
+
+    async def sign_link(self, key: str, disposition: str, version_id: str, seconds: int) -> str:
+        """Return the signed address of an object, at the host for links."""
+        assert self._requests is not None
+        if self.link_client is self.client:
+            query = {"response-content-disposition": disposition} | ({"versionId": version_id} if version_id else {})
+            return await self.run(self._requests.sign_link, key, query, seconds)
+        parameters = {"Bucket": self.bucket, "Key": key, "ResponseContentDisposition": disposition}
+        parameters |= {"VersionId": version_id} if version_id else {}
+        sign = partial(self.link_client.generate_presigned_url, "get_object", Params=parameters, ExpiresIn=seconds)
+        return str(await self.run(sign))
 
     async def stop(self) -> None:
         """Close the clients. Calls in progress continue and may call again; the threads end when they are idle."""
@@ -295,7 +344,8 @@ class S3Client:
         if request is not None:
             return await self._send(request, parse_answer)
         client = await self.take_copy_client() if operation in COPYING else self.client
-        return await self.run(partial(getattr(client, operation), **{"Bucket": self.bucket, **arguments}))
+        parameters = {"Bucket": self.bucket, **arguments}
+        return await self.run(lambda: getattr(client, operation)(**parameters))
 
     async def _send(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
         """Send a request and return its parsed answer. Follow a bucket to its region once."""
@@ -326,6 +376,12 @@ class S3Client:
         request = make_listing(prefix, names, start, after, most, is_second_version)
         with translate_errors():
             return await self._send(request, lambda _, answer: pages.parse(pages.read_body(answer), prefix))
+
+    async def has_keys(self, prefix: str) -> bool:
+        """Return True if any key has a prefix."""
+        request = make_presence_check(prefix, self._options.list_object_version == "v2")
+        with translate_errors():
+            return await self._send(request, lambda _, answer: pages.has_objects(pages.read_body(answer)))
 
 
 def _run_patiently(work: Callable[[], Result]) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -48,7 +47,7 @@ async def _sign(
     client = await api.take_upload_client()
     query = {"Bucket": api.bucket, **arguments}
     with translate_errors():
-        url = await api.run(partial(client.generate_presigned_url, operation, Params=query, ExpiresIn=LIFETIME))
+        url = await api.run(lambda: client.generate_presigned_url(operation, Params=query, ExpiresIn=LIFETIME))
     return SignedRequest("PUT", url, headers, LIFETIME)
 
 

@@ -164,7 +164,8 @@ class S3(VersionedBucket):
 
     async def _has_objects(self, path: TreePath) -> bool:
         """True if any key is below a folder."""
-        return bool((await self._list_below(path, 1)).get("Contents"))
+        has_keys: bool = await self.call.has_keys(self._prefix(path))
+        return has_keys
 
     async def _list_below(self, path: TreePath, most: int = 0) -> Any:
         """Return the first objects of a folder, at any depth, by the call that the option names."""

@@ -32,11 +32,8 @@ async def make_link(
 async def _sign_for_bucket(
     call: Any, options: S3Options, key: str, disposition: str, version_id: str, seconds: int
 ) -> str:
-    query = {"Bucket": options.bucket, "Key": key, "ResponseContentDisposition": disposition}
-    query |= {"VersionId": version_id} if version_id else {}
-    sign = partial(call.link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
     with translate_errors():
-        url: str = await call.run(sign)
+        url: str = await call.sign_link(key, disposition, version_id, seconds)
     if options.custom_host:
         url = remove_bucket(url, options.bucket) if options.remove_bucket else url
         url = replace_host(url, parse_endpoint(options.custom_host) or "", options.enable_custom_host_presign)

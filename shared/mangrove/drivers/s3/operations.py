@@ -71,6 +71,13 @@ def make_listing(prefix: str, names: str, start: str, after: str, most: int, is_
     return Request("list_objects", "GET", "", query, {}, b"", EMPTY_HASH)
 
 
+def make_presence_check(prefix: str, is_second_version: bool) -> Request:
+    """Return the request for the first key with a prefix."""
+    query = {"encoding-type": "url", "max-keys": "1", "prefix": prefix}
+    query |= {"list-type": "2"} if is_second_version else {}
+    return Request("list_objects", "GET", "", query, {}, b"", EMPTY_HASH)
+
+
 def parse_answer(operation: str, answer: S3Answer) -> dict[str, Any]:
     """Return the result of an operation. It has the open `answer` as the body of get_object, and is closed otherwise.
 

@@ -41,13 +41,7 @@ def read_body(answer: S3Answer) -> bytes:
 
 def parse(body: bytes, prefix: str) -> Page:
     """Return the page in a ListObjects or ListObjectsV2 answer. Raise a StorageProblem for an error."""
-    try:
-        root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
-    except ElementTree.ParseError:
-        raise Unreachable("the S3 server answers without a listing") from None
-    namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
-    if not root.tag.endswith("ListBucketResult"):
-        raise make_problem(root.findtext(f"{namespace}Code", ""), 500, root.findtext(f"{namespace}Message", ""))
+    root, namespace = _parse_listing(body)
     encoded = root.findtext(f"{namespace}EncodingType", "") == "url"
     try:
         files = [_parse_file(item, namespace, prefix, encoded) for item in root.iterfind(f"{namespace}Contents")]
@@ -64,6 +58,24 @@ def parse(body: bytes, prefix: str) -> Page:
         next_start = root.findtext(f"{namespace}NextContinuationToken", "") or prefix + last
     visible = [file for file in files if not file.name or is_usable(file.name)]
     return Page(visible, list(filter(is_usable, folders)), next_start)
+
+
+def has_objects(body: bytes) -> bool:
+    """Return True if such an answer lists an object. Raise a StorageProblem for an error."""
+    root, namespace = _parse_listing(body)
+    return root.find(f"{namespace}Contents") is not None
+
+
+def _parse_listing(body: bytes) -> tuple[ElementTree.Element, str]:
+    """Return the root and the namespace of a listing."""
+    try:
+        root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
+    except ElementTree.ParseError:
+        raise Unreachable("the S3 server answers without a listing") from None
+    namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    if not root.tag.endswith("ListBucketResult"):
+        raise make_problem(root.findtext(f"{namespace}Code", ""), 500, root.findtext(f"{namespace}Message", ""))
+    return root, namespace
 
 
 def _parse_file(item: ElementTree.Element, namespace: str, prefix: str, encoded: bool) -> Entry:

@@ -6,6 +6,7 @@ A call without a usable answer is repeated once. Then botocore makes a client fo
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ THROTTLED_CODES = frozenset({
 })  # fmt: skip
 RETRIED_CODES = THROTTLED_CODES | {"InternalServerError", "TransactionInProgressException"}
 RETRIED_STATUSES = frozenset({500, 502, 503, 504})
+METHODS = {re.sub("(?<!^)(?=[A-Z])", "_", operation).lower(): operation for operation in OPERATIONS}
 
 
 class FunctionClient:
@@ -47,8 +49,11 @@ class FunctionClient:
             return self._client
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the client of botocore."""
-        return getattr(self.client, name)
+        """Return the method of an operation, or any other attribute of the client of botocore."""
+        operation = METHODS.get(name)
+        if operation is None:
+            return getattr(self.client, name)
+        return lambda **arguments: self._make_api_call(operation, arguments)
 
     def _make_api_call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the answer. Raise ClientError if the service refuses the call, otherwise the failures of botocore."""

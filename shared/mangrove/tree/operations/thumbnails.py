@@ -19,7 +19,6 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import NotSupported
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import Entry
-from mangrove.drivers.local.thumbnails import Decoders
 from mangrove.tree.listing.pictures import find_picture_limit, is_shown
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.downloads import Download
@@ -78,6 +77,8 @@ async def _decode(storage_path: StoragePath, entry: Entry, limit: int) -> bytes:
 
 async def _make_small(picture: BinaryIO) -> bytes:
     await asyncio.to_thread(picture.flush)
+    from mangrove.drivers.local.thumbnails import Decoders  # no function makes thumbnails
+
     return await runtime.get(Decoders).make_thumbnail(picture)
 
 

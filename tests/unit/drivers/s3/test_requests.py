@@ -7,16 +7,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.config import Config
 from botocore.credentials import Credentials as BotocoreCredentials
 
+from mangrove.core.aws import create_client
+from mangrove.core.http_connections import HttpConnections
 from mangrove.core.problems import EntryNotFound, StorageProblem, Unreachable
 from mangrove.core.signatures import Credentials, Signer, encode_path, encode_query
 from mangrove.drivers.s3.driver import S3
-from mangrove.drivers.s3.requests import MAX_PAUSE_SECONDS
+from mangrove.drivers.s3.requests import MAX_PAUSE_SECONDS, Requests, find_address, find_usual_address
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
 from tests.unit.drivers.s3.proxy import Exchange, Proxy
@@ -51,6 +55,64 @@ def test_signature_equals_that_of_botocore(
         request.headers["X-Amz-Security-Token"] = token
     text = auth.string_to_sign(request, auth.canonical_request(request))
     assert signed["authorization"].endswith(f"Signature={auth.signature(text, request)}")
+
+
+LINKS = {"response-content-disposition": "attachment; filename*=UTF-8''x%20y.txt", "versionId": "v/1+="}
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:9000", "https://s3.test:9000/base/"])
+@pytest.mark.parametrize("token", [None, "a session/token=="])
+@pytest.mark.parametrize("key", ["plain.txt", "a b/ü+~'(1)*!&=%.txt", "a//b"])
+def test_link_equals_that_of_botocore(endpoint: str | None, token: str | None, key: str) -> None:
+    region, bucket = "eu-west-1", "my-bucket"
+    options: dict[str, Any] = {"endpoint_url": endpoint, "config": Config(signature_version="s3v4")}
+    options |= {"aws_access_key_id": "id", "aws_secret_access_key": "secret", "aws_session_token": token}
+    client = create_client("s3", region=region, **options)
+    address = find_address(client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "-"}), "-")
+    signer = Signer("s3", region, lambda: Credentials("id", "secret", token or ""))
+    requests = Requests(address, signer, HttpConnections(address, None, 1, 1), "")
+    parameters = {"Bucket": bucket, "Key": key, "ResponseContentDisposition": LINKS["response-content-disposition"]}
+    for _ in range(3):  # unless a second ends between the two
+        link = requests.sign_link(key, LINKS, 900)
+        expected = client.generate_presigned_url(
+            "get_object", Params=parameters | {"VersionId": LINKS["versionId"]}, ExpiresIn=900
+        )
+        if link == expected:
+            break
+    assert link == expected
+
+
+@pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9000", "http://127.0.0.1:9000/"])
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "us-gov-west-1", "ap-southeast-2"])
+@pytest.mark.parametrize("bucket", ["my-bucket", "stack-files-1a2b3c"])
+def test_usual_address_equals_that_of_botocore(
+    monkeypatch: pytest.MonkeyPatch, bucket: str, region: str, endpoint: str
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    client = create_client("s3", region=region, config=Config(signature_version="s3v4"))
+    url = client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "-"})
+    assert find_usual_address(region, bucket) == find_address(url, "-")
+
+
+@pytest.mark.parametrize(
+    ("region", "bucket"),
+    [
+        ("cn-north-1", "my-bucket"), ("us-iso-east-1", "my-bucket"), ("", "my-bucket"), ("eu-west-1", "my.bucket"),
+        ("eu-west-1", "My-bucket"), ("eu-west-1", "my-bucket--use1-az4--x-s3"), ("eu-west-1", "x"),
+        ("eu-west-1", "arn:aws:s3:eu-west-1:123456789012:accesspoint/x"),
+    ],
+)  # fmt: skip
+def test_other_buckets_are_left_to_botocore(region: str, bucket: str) -> None:
+    assert find_usual_address(region, bucket) is None
+
+
+@pytest.mark.parametrize("url", ["http://minio.test:9000", "https://127.0.0.1:9000", "http://127.0.0.1:9000/base"])
+def test_other_endpoints_are_left_to_botocore(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+    assert find_usual_address("eu-west-1", "my-bucket") is None
 
 
 @pytest.mark.parametrize("name", ["a b", "ü", "a+b", "100%", "q?x=1&y", "#", "~tilde", "(1)", "a=b;c,d", "x" * 200])
