@@ -11,7 +11,7 @@ from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import MAX_OTHER_ORDERS, CachedFolder, Stamp, make_folder
-from mangrove.tree.listing.orders import SortOrder, cut_page, find_folder_position, sort_entries
+from mangrove.tree.listing.orders import MAX_NUMBER_DIGITS, SortOrder, cut_page, find_folder_position, sort_entries
 from tests.unit.tree.builders import mount
 
 ENTRIES = [
@@ -81,3 +81,20 @@ def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: 
             for piece in cut_page(start, stop, places):
                 pieces += [f"other {piece}"] if isinstance(piece, int) else [f"row {row}" for row in range(*piece)]
             assert pieces == whole[start:stop], (start, stop)
+
+
+@pytest.mark.parametrize("ignores_case", [False, True])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a10.txt", "a2.txt", "IMG_007.JPG", "7", "00", ""],
+        ["über 2", "a1"],
+        ["a" + "1" * 47, "b1"],  # whose length, as a letter, is the separator
+        ["a" + "1" * MAX_NUMBER_DIGITS, "b1"],
+        ["a/b1", "c"],
+        [],
+    ],
+)
+def test_keys_of_many_names_are_those_of_each(names: list[str], ignores_case: bool) -> None:
+    order = SortOrder("name", ignores_case=ignores_case)
+    assert order.make_name_keys(names) == [order.make_name_key(name) for name in names]

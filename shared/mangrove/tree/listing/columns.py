@@ -10,7 +10,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from operator import lt
 from typing import Any, overload
 
@@ -66,6 +66,15 @@ class Texts:
 
     def __len__(self) -> int:
         return len(self._ends) - 1
+
+    def cut(self, start: int, stop: int) -> list[str] | None:
+        """Return consecutive strings as text; None if they are not all ASCII."""
+        first, last = self._ends[start], self._ends[stop]
+        joined = self._joined[first:last]
+        if not joined.isascii():
+            return None
+        text, ends = joined.decode(), self._ends[start : stop + 1]
+        return [text[begin - first : end - first] for begin, end in pairwise(ends)]
 
     def __getitem__(self, index: int) -> bytes:
         return bytes(self._joined[self._ends[index] : self._ends[index + 1]])
@@ -142,6 +151,11 @@ class Columns:
     def get_name(self, index: int) -> str:
         """Return the name of an entry."""
         return self.names[index].decode("utf-8", "surrogatepass")
+
+    def list_names(self, start: int, stop: int) -> list[str]:
+        """Return the names of consecutive entries."""
+        names = self.names.cut(start, stop)
+        return names if names is not None else [self.get_name(index) for index in range(start, stop)]
 
     def __getitem__(self, index: int) -> Entry:
         flags = self.flags[index]
@@ -264,12 +278,12 @@ def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bo
     return ordered[::-1] if descending else ordered
 
 
-def make_keys(columns: Columns, make_key: Callable[[str], bytes]) -> Generator[None, None, Texts]:
-    """Make a key for each name, in steps."""
+def make_keys(columns: Columns, make_some: Callable[[Sequence[str]], Sequence[bytes]]) -> Generator[None, None, Texts]:
+    """Make a key for each name, in steps; `make_some` makes those of several names."""
     keys = Texts()
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
         stop = min(start + CHUNK_ITEMS // 8, len(columns))
-        keys.extend([make_key(columns.get_name(index)) for index in range(start, stop)])
+        keys.extend(make_some(columns.list_names(start, stop)))
         yield
     keys.freeze()
     return keys

@@ -57,12 +57,18 @@ class SortOrder:
         """Return the key for comparing names."""
         return make_caseless_key(name) if self.ignores_case else make_natural_key(name)
 
+    def make_name_keys(self, names: Sequence[str]) -> list[bytes]:
+        """Return the keys for comparing many names."""
+        joined = _SEPARATOR.join(names)
+        keys = _make_ascii_keys(joined, self.ignores_case) if joined.isascii() else []
+        return keys if len(keys) == len(names) else list(map(self.make_name_key, names))
+
 
 def sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
     """Sort the positions, in steps. The sort is stable."""
     positions: Positions = range(len(columns))
     if order.by == "name":
-        keys = yield from make_keys(columns, order.make_name_key)
+        keys = yield from make_keys(columns, order.make_name_keys)
         positions = yield from order_by_key(positions, keys.__getitem__, order.descending)
     elif order.by == "size":
         positions = yield from order_by_key(positions, columns.sizes.__getitem__, order.descending)
@@ -141,6 +147,31 @@ def make_caseless_key(name: str) -> bytes:
     return encode_name(key if folded == name else f"{key}\0\0{name}")
 
 
+_ascii_digits = re.compile("([0-9]+)")
+_SEPARATOR = "/"  # no name has it
+
+
+def _make_ascii_keys(joined: str, ignores_case: bool) -> list[bytes]:
+    """Return the keys of joined names: those that `make_natural_key` or `make_caseless_key` makes of each, in half the
+    time. Return another number of keys if a name has a number whose key is not its own."""
+    folded = joined.lower() if ignores_case else joined
+    pieces = _ascii_digits.split(folded)
+    numbers = pieces[1::2]
+    if any(len(number) >= MAX_NUMBER_DIGITS for number in numbers):
+        return []
+    pieces[1::2] = [_format_number(number.lstrip("0") or "0", number) for number in numbers]
+    keys = encode_name("".join(pieces)).split(_SEPARATOR.encode())
+    if folded == joined:
+        return keys
+    names, lowered = joined.split(_SEPARATOR), folded.split(_SEPARATOR)
+    if len(keys) != len(names):
+        return []
+    return [
+        key if name == low else key + b"\0\0" + name.encode()
+        for key, name, low in zip(keys, names, lowered, strict=True)
+    ]
+
+
 def _fold(name: str) -> str:
     """Return a name without case and accents."""
     if name.isascii():
@@ -152,5 +183,8 @@ def _make_number_key(match: re.Match[str]) -> str:
     written = match.group()
     if len(written) >= MAX_NUMBER_DIGITS:
         return written
-    number = str(int(written))
+    return _format_number(str(int(written)), written)
+
+
+def _format_number(number: str, written: str) -> str:
     return f"\0{chr(len(number))}{number}{written}\0"
