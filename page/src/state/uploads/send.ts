@@ -90,7 +90,8 @@ export async function sendBatch(
   signal: AbortSignal,
   onprogress: (part: number) => void,
 ): Promise<unknown[]> {
-  const read = await readFiles(uploads)
+  // not as one Blob of all: to make it, Chromium asks the disk twice about each file, and waits
+  const read = await Promise.all(uploads.map(readFile))
   signal.throwIfAborted()
   const files = read.flatMap(({ file }) => file ?? [])
   const [first] = uploads
@@ -107,27 +108,10 @@ export async function sendBatch(
 
 type ReadFile = { file: BatchFile; thrown: null } | { file: null; thrown: unknown }
 
-async function readFiles(uploads: readonly Upload[]): Promise<ReadFile[]> {
-  const contents = await readTogether(uploads)
-  return Promise.all(uploads.map((upload, index) => readFile(upload, contents?.[index])))
-}
-
-/** The bytes of files, read in one request to the browser; null if one of them is not as it was. */
-async function readTogether(uploads: readonly Upload[]): Promise<ArrayBuffer[] | null> {
-  const size = uploads.reduce((sum, upload) => sum + upload.size, 0)
-  const all = await new Blob(uploads.flatMap(({ file }) => file ?? [])).arrayBuffer().catch(() => null)
-  if (all?.byteLength !== size) return null
-  let end = 0
-  return uploads.map((upload) => {
-    end += upload.size
-    return all.slice(end - upload.size, end)
-  })
-}
-
-async function readFile({ file, path }: Upload, known: ArrayBuffer | undefined): Promise<ReadFile> {
+async function readFile({ file, path }: Upload): Promise<ReadFile> {
   try {
     if (!file) throw new Error(`${path} is a folder`)
-    const bytes = known ?? (await file.arrayBuffer())
+    const bytes = await file.arrayBuffer()
     return { file: { path, file, bytes, sha256: await hashBytes(bytes) }, thrown: null }
   } catch (thrown) {
     return { file: null, thrown }
