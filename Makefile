@@ -11,6 +11,7 @@ PYTHON ?= $(shell for python in python3.13 $(HOME)/.pyenv/versions/3.13*/bin/pyt
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 
 AZURITE = tests/protocol/azurite/node_modules/ready
+LIGHTHOUSE = bench/lighthouse/node_modules/ready
 
 serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
@@ -88,7 +89,7 @@ try: named .venv/test
 
 # PEER: the binary of another service of the family, measured beside ours.
 bench: export PEER ?=
-bench: .venv/test node_modules/engine
+bench: .venv/test node_modules/engine $(LIGHTHOUSE)
 	.venv/bin/python -m bench $(ARGS)
 
 LONG_TESTS = .venv/bin/python -m pytest --timeout 3600
@@ -166,4 +167,9 @@ page/dist/ready: page/package-lock.json page/index.html page/vite.config.ts open
 # Microsoft's emulator of its blob storage; where npm cannot install it, its tests are skipped by name.
 $(AZURITE): tests/protocol/azurite/package-lock.json
 	@cd $(<D) && npm ci --silent --ignore-scripts --no-fund --no-audit || echo "azurite is not here: its tests are skipped"
+	@mkdir -p $(@D) && touch $@
+
+# What measures the page in Chromium; where npm cannot install it, its rows are missing.
+$(LIGHTHOUSE): bench/lighthouse/package-lock.json
+	@cd $(<D) && npm ci --silent --ignore-scripts --no-fund --no-audit || echo "lighthouse is not here: its rows are missing"
 	@mkdir -p $(@D) && touch $@

@@ -5,6 +5,7 @@
 `python -m bench coldstart`: the CPU of each function's first request.
 `python -m bench economy`: the calls that requests make of AWS, and their price.
 `python -m bench clients`: files up and down through the page, WebDAV and SFTP, beside other servers.
+`python -m bench page`: the page in Chromium, with Lighthouse.
 `python -m bench growth`: cost against the number of processes, entries, users and tasks.
 """
 
@@ -23,7 +24,7 @@ def main() -> int:
         "table",
         nargs="?",
         default="comparison",
-        choices=("comparison", "service", "coldstart", "economy", "clients", "growth"),
+        choices=("comparison", "service", "coldstart", "economy", "clients", "page", "growth"),
     )
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="duration of each measurement of requests per second")
@@ -54,6 +55,10 @@ def measure(folder: Path, arguments: argparse.Namespace) -> bool:
 
         size = arguments.size_mib << 20
         return print_clients(folder, size, arguments.runs, arguments.only, arguments.record)
+    if arguments.table == "page":
+        from bench.page import print_page
+
+        return print_page(folder, arguments.runs, arguments.only, arguments.record)
     from bench.report import Plan, print_growth, print_report
 
     size, sizes = arguments.size_mib << 20, tuple(map(int, arguments.sizes.split(",")))

@@ -1,0 +1,202 @@
+"""The page in Chromium: Lighthouse, the sign-in page on a slow line, the first list, a folder of 100,000 entries."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from bench.rows import fill
+from bench.tables import Table, describe_machine, format_value
+from tests.e2e.page.conftest import CHROMIUM, VIEWS
+from tests.servers import free_port
+from tests.support.service import ADMIN_PASSWORD, Service, run_service
+
+LIGHTHOUSE = Path(__file__).parent / "lighthouse" / "node_modules" / "lighthouse" / "cli" / "index.js"
+LIGHTHOUSE_SECONDS = 180
+LARGE_FOLDER, FIRST_NAME, LAST_NAME = 100_000, "file 000000.txt", "file 099999.txt"
+SMALL_FOLDER, SMALL_FILES = "small", 30
+SLOW_LINE = {  # slow 4G, as the developer tools of Chromium apply it
+    "offline": False,
+    "latency": 562.5,  # ms
+    "downloadThroughput": 1.6e6 * 0.9 / 8,
+    "uploadThroughput": 750e3 * 0.9 / 8,
+}
+CPU_FACTOR = 4
+GO_TO_END = """async name => {
+  const grid = document.querySelector('[role=grid]')
+  const began = performance.now()
+  grid.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }))
+  while (!grid.textContent.includes(name)) await new Promise(requestAnimationFrame)
+  return (performance.now() - began) / 1000
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A measured value of the page, and the bound that it is compared with."""
+
+    name: str
+    unit: str
+    most: float | None = None
+    least: float | None = None
+
+    def is_reached(self, value: float) -> bool:
+        """Return True if the value is within the bound."""
+        return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
+
+    def __str__(self) -> str:
+        return f"<= {self.most:g}" if self.most is not None else f">= {self.least:g}"
+
+
+SIGN_IN = Aim("sign-in page on slow 4G with 4 x CPU", "s", most=2.5)
+TRANSFERRED = Aim("sign-in page and first list, transferred", "kB", most=110)
+FIRST_ROWS = Aim(f"first rows of {LARGE_FOLDER:,} entries, cold", "s", most=1.0)
+END = Aim(f"end of {LARGE_FOLDER:,} entries", "s", most=0.06)
+HEAP = Aim(f"heap with {LARGE_FOLDER:,} entries", "MB", most=12)
+CATEGORIES = {"performance": 95, "accessibility": 100, "best-practices": 100}
+Values = Iterator[tuple[Aim, float]]
+
+
+class Visitor:
+    """A Chromium with an empty profile, and the service that it visits."""
+
+    def __init__(self, context: Any, service: Service, port: int) -> None:
+        self.page = context.pages[0]
+        self.service = service
+        self.port = port  # of the protocol of the developer tools
+        self.tools = context.new_cdp_session(self.page)
+
+    def sign_in(self, folder: str) -> None:
+        """Sign in at an address of the page, and stay signed in."""
+        self.page.locator("[autocomplete=username]").fill("admin")
+        self.page.locator("[autocomplete=current-password]").fill(ADMIN_PASSWORD)
+        self.page.get_by_label("Stay signed in").check()
+        self.page.keyboard.press("Enter")
+        self.page.get_by_role("grid", name=folder).wait_for()
+
+
+@contextmanager
+def _visit(service: Service, profile: Path) -> Iterator[Visitor]:
+    from playwright.sync_api import sync_playwright
+
+    port = free_port()
+    width, height = VIEWS["wide"]
+    with sync_playwright() as driver:
+        context = driver.chromium.launch_persistent_context(
+            profile,
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", f"--remote-debugging-port={port}"],
+            base_url=service.address,
+            locale="en",
+            viewport={"width": width, "height": height},
+        )
+        context.set_default_timeout(60_000)
+        yield Visitor(context, service, port)
+        context.close()
+
+
+def _measure_slow_line(visitor: Visitor) -> Values:
+    """Time the first visit, until the form is there."""
+    tools = visitor.tools
+    tools.send("Network.enable")
+    tools.send("Network.emulateNetworkConditions", SLOW_LINE)
+    tools.send("Emulation.setCPUThrottlingRate", {"rate": CPU_FACTOR})
+    began = perf_counter()
+    visitor.page.goto("/@login", wait_until="commit")
+    visitor.page.locator("[autocomplete=username]").wait_for()
+    yield SIGN_IN, perf_counter() - began
+
+
+def _measure_transfer(visitor: Visitor) -> Values:
+    """Add what a first visit transfers, from the address of a folder over the sign-in page to its list."""
+    sizes: list[int] = []
+    visitor.tools.on("Network.loadingFinished", lambda event: sizes.append(int(event["encodedDataLength"])))
+    visitor.tools.send("Network.enable")
+    visitor.tools.send("Network.setBypassServiceWorker", {"bypass": True})
+    visitor.page.goto(f"/@/files/{SMALL_FOLDER}")
+    visitor.sign_in(f"/files/{SMALL_FOLDER}")
+    visitor.page.get_by_text(FIRST_NAME, exact=True).wait_for()
+    visitor.page.evaluate("new Promise(requestIdleCallback)")
+    yield TRANSFERRED, sum(sizes) / 1000
+
+
+def _measure_large_folder(visitor: Visitor) -> Values:
+    """Open a folder that the service has not listed yet by a click in the list of the folder above."""
+    page = visitor.page
+    page.goto("/@/files")
+    visitor.sign_in("/files")
+    link = page.get_by_role("grid").get_by_text("large", exact=True)
+    link.wait_for()
+    page.evaluate("new Promise(requestIdleCallback)")
+    began = perf_counter()
+    link.click()
+    page.get_by_text(FIRST_NAME, exact=True).wait_for()
+    yield FIRST_ROWS, perf_counter() - began
+    yield END, page.evaluate(GO_TO_END, LAST_NAME)
+    visitor.tools.send("HeapProfiler.collectGarbage")
+    yield HEAP, visitor.tools.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+
+
+def _measure_lighthouse(visitor: Visitor) -> Values:
+    """Ask Lighthouse about the sign-in page, and about a list: as a phone of the middle class on slow 4G."""
+    if not LIGHTHOUSE.exists():
+        print("lighthouse is missing: npm ci --prefix bench/lighthouse", file=sys.stderr, flush=True)
+        return
+    yield from _ask_lighthouse(visitor, "sign-in page", "/@login")
+    visitor.page.goto(f"/@login?next=/files/{SMALL_FOLDER}")
+    visitor.sign_in(f"/files/{SMALL_FOLDER}")
+    visitor.page.goto("about:blank")
+    yield from _ask_lighthouse(visitor, "first list", f"/@/files/{SMALL_FOLDER}")
+
+
+def _ask_lighthouse(visitor: Visitor, name: str, path: str) -> Values:
+    command = [
+        *("node", str(LIGHTHOUSE), visitor.service.address + path, f"--port={visitor.port}", "--quiet"),
+        *("--output=json", "--disable-storage-reset", f"--only-categories={','.join(CATEGORIES)}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIGHTHOUSE_SECONDS, check=True)
+    report = json.loads(done.stdout)
+    assert report["finalDisplayedUrl"] == visitor.service.address + path, "Lighthouse saw another page"
+    for audit in report["audits"].values():
+        if audit["scoreDisplayMode"] == "binary" and audit["score"] == 0:
+            print(f"{name}: {audit['id']}: {audit['title']}", file=sys.stderr, flush=True)
+    for category, least in CATEGORIES.items():
+        yield Aim(f"Lighthouse, {name}: {category}", "", least=least), report["categories"][category]["score"] * 100
+
+
+MEASUREMENTS: Sequence[Callable[[Visitor], Values]] = (
+    _measure_slow_line, _measure_transfer, _measure_large_folder, _measure_lighthouse,
+)  # fmt: skip
+
+
+def print_page(folder: Path, runs: int, only: str, is_recorded: bool) -> bool:
+    """Print the medians of the measurements whose names contain `only`, each with a profile of its own."""
+    fill(folder / "data" / "files" / SMALL_FOLDER, SMALL_FILES)
+    fill(folder / "data" / "files" / "large", LARGE_FOLDER)
+    measured: dict[Aim, list[float]] = {}
+    note = f"{describe_machine()}; {runs} runs, each with an empty profile of Chromium and a new start of the service"
+    table = Table("The page", note, "", "median", "aim")
+    for number, measure in ((number, measure) for number in range(runs) for measure in MEASUREMENTS):
+        if only not in measure.__name__:
+            continue
+        with (
+            run_service(folder / "data") as service,
+            _visit(service, folder / f"profile {number} {measure.__name__}") as visitor,
+        ):
+            for aim, value in measure(visitor):
+                measured.setdefault(aim, []).append(value)
+    for aim, values in measured.items():
+        median = statistics.median(values)
+        mark = "" if aim.is_reached(median) else "! "
+        table.add(aim.name, f"{mark}{format_value(median)} {aim.unit}".strip(), f"{aim} {aim.unit}".strip())
+    if is_recorded:
+        table.record()
+    return bool(measured)
