@@ -123,4 +123,4 @@ def test_no_view_has_a_violation(visitor: Any, shares: dict[str, str], language:
         visitor.locator(selector).first.wait_for()
         violations[name] = find_violations(visitor, AXE)
     assert len(violations) >= 30
-    assert {name: found for name, found in violations.items() if found} == {}
+    assert {name: rows for name, rows in violations.items() if rows} == {}
