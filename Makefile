@@ -59,6 +59,7 @@ build: .venv-build/ready page/dist/ready
 	$(SAM) validate --lint --region us-east-1
 	$(SAM) build --region us-east-1 --parameter-overrides Release=unknown $(PARAMETERS)
 	test ! -f page/dist/index.html || { cp -r page/dist .aws-sam/build/SiteFunction/page && rm -f .aws-sam/build/SiteFunction/page/ready; }
+	test ! -d .aws-sam/build/SiteFunction/page || find .aws-sam/build/SiteFunction/page -name '*.gz' -delete # browsers accept Brotli over HTTPS; another client gets the file itself
 	test ! -f page/dist/index.html || install -D -m 644 page/dist/index.html .aws-sam/build/SharesFunction/page/index.html
 	.venv-build/bin/python -m deployment.bundle .aws-sam/build
 
