@@ -141,7 +141,8 @@ def make_bucket(endpoint: str) -> str:
 def hold_s3_clients(endpoint: str) -> Iterator[Callable[[], None]]:
     """The clients of S3 storages at `endpoint` are made once and kept meanwhile; a test that calls what this gives
     shares them."""
-    from mangrove.drivers.s3.client import COPY_SECONDS, ClientKey, Clients
+    from mangrove.drivers.s3.client import COPY_SECONDS
+    from mangrove.drivers.s3.clients import ClientKey, Clients
     from mangrove.drivers.s3.options import S3Options
 
     options, clients = S3Options(**s3_options(endpoint, "any")), Clients()

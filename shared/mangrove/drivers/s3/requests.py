@@ -187,13 +187,18 @@ def _read_error(request: Request, answer: S3Answer) -> ClientError:
 
 def parse_error(body: bytes) -> tuple[str, str, str]:
     """Return code, message and region of an error document; empty if it is none."""
+    code, message, region = parse_texts(body, "Code", "Message", "Region")
+    return code, message, region
+
+
+def parse_texts(body: bytes, *names: str) -> list[str]:
+    """Return the texts of elements below the root of a document; empty for an absent one, or if it is no document."""
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - see the import
     except ElementTree.ParseError:
-        return "", "", ""
+        return [""] * len(names)
     namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
-    code, message, region = (root.findtext(f"{namespace}{name}", "") for name in ("Code", "Message", "Region"))
-    return code, message, region
+    return [root.findtext(f"{namespace}{name}", "") for name in names]
 
 
 def _is_retried(error: ClientError) -> bool:

@@ -12,7 +12,7 @@ from mangrove.core.problems import StorageProblem
 from mangrove.core.runtime import Runtime
 from mangrove.drivers.base import BLOCK, DriverContext
 from mangrove.drivers.s3 import reading
-from mangrove.drivers.s3.client import Clients
+from mangrove.drivers.s3.clients import Clients
 from mangrove.drivers.s3.driver import S3
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
 
