@@ -13,7 +13,8 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.records import settings
-from mangrove.records.store import encryption, versions
+from mangrove.records.store import versions
+from mangrove.records.store.base import connections
 
 MAX_CHECK_SECONDS = 2.0  # a check that takes longer has failed
 MIN_CHECK_INTERVAL_SECONDS = 1.0  # between two runs of the same check
@@ -93,7 +94,7 @@ def are_records_away() -> bool:
 
 def are_settings_refused() -> bool:
     """True if settings have their defaults because their records were refused."""
-    return encryption.refused_records().has(settings.KIND)
+    return connections().refused.has(settings.KIND)
 
 
 async def find_faults() -> list[str]:

@@ -102,6 +102,7 @@ class Topic(IntEnum):
     DRIVERS = auto()
     INDEX_CHANGES = auto()
     STORAGE_STATES = auto()
+    ADDED_RECORDS = auto()
 
 
 class ChangeCounters:

@@ -10,8 +10,8 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
 from mangrove.records.store import versions
-from mangrove.records.store.base import Protected, TableMeta, table_name, translate_errors
-from mangrove.records.store.encryption import EncryptedAttribute, refused_records
+from mangrove.records.store.base import Protected, TableMeta, connections, table_name, translate_errors
+from mangrove.records.store.encryption import EncryptedAttribute
 
 KIND = "settings"
 MAX_WRITES_PER_TRANSACTION = 50  # DynamoDB allows 100
@@ -82,4 +82,4 @@ def _save_together(values: Mapping[str, str], visible: Collection[str]) -> None:
 def delete(key: str) -> None:
     """Delete the value of a key."""
     versions.write(SettingRecord, KIND, [key], lambda write: write.delete(SettingRecord(key)))
-    refused_records().remove(KIND, key)
+    connections().refused.remove(KIND, key)

@@ -29,6 +29,7 @@ from mangrove.records.store.base import (
     transaction,
     translate_errors,
 )
+from mangrove.records.store.empty_partitions import Partition, announce_records
 
 MAX_LOCKS_PER_FILE = 16  # shared locks
 MAX_LOCKS_PER_USER = 100
@@ -93,7 +94,10 @@ class LockQuotaExceeded(Problem):
 
 def read(files: Collection[LockedFile]) -> dict[LockedFile, list[Lock]]:
     """Return the locks on each of the files that has any, with one call per 100 files."""
-    keys = dict.fromkeys((file.storage, make_entry_key(file.path)) for file in files)
+    empty = {storage for storage in {file.storage for file in files} if Partition(LockRecord, storage).is_empty()}
+    keys = dict.fromkeys((file.storage, make_entry_key(file.path)) for file in files if file.storage not in empty)
+    if not keys:
+        return {}
     with translate_errors():
         records = list(LockRecord.batch_get(keys, consistent_read=True))
     locks = {LockedFile(record.storage, TreePath(record.path)): _read_locks(record) for record in records}
@@ -113,6 +117,8 @@ def find_below(folder: LockedFile) -> list[Lock]:
 
 
 def _find(storage: str, prefix: str) -> list[Lock]:
+    if Partition(LockRecord, storage).is_empty():
+        return []
     condition = LockRecord.key.startswith(make_prefix(prefix))
     with translate_errors():
         records = list(LockRecord.query(storage, condition, consistent_read=True))
@@ -226,10 +232,13 @@ def _read_tokens(record: LockRecord) -> dict[str, float]:
     return {each["token"]: each["expires"] for each in record.locks or [] if each["expires"] > now}
 
 
-def _write(user: LockRecord, tokens: Mapping[str, float], changes: Iterable[tuple[LockRecord, Sequence[Lock]]]) -> None:
+def _write(
+    user: LockRecord, tokens: Mapping[str, float], changes: Collection[tuple[LockRecord, Sequence[Lock]]]
+) -> None:
     """Save the record of a user and those of files, all or nothing. Raise RecordConflict."""
     own = [{"token": token, "expires": expires} for token, expires in tokens.items()]
-    with translate_errors(), transaction(LockRecord) as write:
+    partitions = {Partition(LockRecord, record.storage) for record, locks in changes if locks}
+    with announce_records(partitions), translate_errors(), transaction(LockRecord) as write:
         _add_write(write, user, own)
         for record, locks in changes:
             _add_write(write, record, [_make_fields(lock) for lock in locks])

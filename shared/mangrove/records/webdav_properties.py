@@ -27,6 +27,7 @@ from mangrove.records.store.base import (
     transaction,
     translate_errors,
 )
+from mangrove.records.store.empty_partitions import Partition, announce_records
 
 Values = Mapping[str, str]  # the element as XML, by `{namespace}name`
 MAX_PROPERTIES_PER_ENTRY = 64
@@ -80,6 +81,11 @@ def measure(values: Values) -> int:
     return sum(len(name.encode()) + len(element.encode()) for name, element in values.items())
 
 
+def _has_none(storage_id: int) -> bool:
+    """Return True if no entry of a storage has properties: it has no record of a folder whose entries have some."""
+    return Partition(PropertyRecord, str(storage_id)).is_empty()
+
+
 def get(storage_id: int, path: TreePath) -> Values:
     """Return the properties of an entry."""
     record = _find(storage_id, path)
@@ -90,6 +96,8 @@ def find_in(storage_id: int, folder: TreePath) -> dict[str, Values] | None:
     """Return the properties of all entries of a folder by their names, in one query; None if they exceed
     MAX_CHARACTERS_PER_FOLDER_READ.
     """
+    if _has_none(storage_id):
+        return {}
     key = _make_folder_key(storage_id, folder)
     properties: dict[str, Values] = {}
     size = 0
@@ -106,6 +114,8 @@ def find_in(storage_id: int, folder: TreePath) -> dict[str, Values] | None:
 
 def get_many(storage_id: int, folder: TreePath, names: Collection[str]) -> dict[str, Values]:
     """Return the properties of at most ENTRIES_PER_READ entries of a folder by their names, in one call."""
+    if _has_none(storage_id):
+        return {}
     key = _make_folder_key(storage_id, folder)
     with translate_errors():
         records = list(
@@ -183,7 +193,7 @@ def read_usage(user_id: int) -> int:
 def _add_folder(storage_id: int, folder: TreePath) -> None:
     record = PropertyRecord(str(storage_id), make_key(str(folder)), path=str(folder))
     try:
-        with translate_errors():
+        with announce_records([Partition(PropertyRecord, str(storage_id))]), translate_errors():
             record.save()
     except RecordConflict:
         pass  # it is known
@@ -257,6 +267,8 @@ def _iter_all(storage_id: int, path: TreePath) -> Iterator[PropertyRecord]:
 
 def _find_folders(storage_id: int, path: TreePath) -> list[PropertyRecord]:
     """Return the folder at a path and those below it, as far as they may have properties."""
+    if _has_none(storage_id):
+        return []
     condition = PropertyRecord.name.startswith(make_prefix(str(path)))
     with translate_errors():
         records = list(PropertyRecord.query(str(storage_id), condition, consistent_read=True))
@@ -264,6 +276,8 @@ def _find_folders(storage_id: int, path: TreePath) -> list[PropertyRecord]:
 
 
 def _find(storage_id: int, path: TreePath) -> PropertyRecord | None:
+    if _has_none(storage_id):
+        return None
     with translate_errors():
         try:
             return PropertyRecord.get(

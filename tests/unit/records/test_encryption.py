@@ -27,8 +27,8 @@ from mangrove.records import (  # noqa: F401 - each defines a protected record
 )
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.store import encryption
-from mangrove.records.store.base import Protected, Record
-from mangrove.records.store.encryption import RefusedRecords, decrypt, encrypt
+from mangrove.records.store.base import Protected, Record, connections
+from mangrove.records.store.encryption import decrypt, encrypt
 from mangrove.records.store.keys import Keyring
 from mangrove.records.store.upgrade import SchemaVersion
 from mangrove.records.tasks import model as tasks
@@ -151,11 +151,11 @@ def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
             users.get(ann.id)
         with pytest.raises(RecordNotFound):
             users.change(ann.id, permission=1)
-    assert encryption.refused_records().has("users")
+    assert connections().refused.has("users")
     assert named == [{"table": "users", "key": str(ann.id)}]
     table.write(first)
     assert users.all() == [ann, bob]
-    assert not encryption.refused_records().has("users")
+    assert not connections().refused.has("users")
 
 
 @pytest.mark.parametrize("kind", ["users", "storages"])
@@ -180,7 +180,7 @@ def test_a_refused_rule_locks_its_folder_until_an_administrator_saves_it(open_ta
     assert (locked.write_users, locked.write_users_sub) == (metas.NO_USERS, True)
     saved = metas.change(rule.id, read_users=None, write_users=None, password="q")
     assert metas.all() == [saved]
-    assert (saved.path, saved.password, encryption.refused_records().has("metas")) == ("/a", "q", False)
+    assert (saved.path, saved.password, connections().refused.has("metas")) == ("/a", "q", False)
 
 
 @pytest.mark.parametrize("item", [
@@ -262,9 +262,9 @@ def test_what_grants_something_is_protected() -> None:
 def test_refused_names_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encryption, "MAX_REFUSED_RECORDS", 3)
     for number in range(10):
-        encryption.refused_records().add("users", str(number))
-    assert len(runtime.get(RefusedRecords)._refused) <= 3
-    assert encryption.refused_records().has("users")
+        connections().refused.add("users", str(number))
+    assert len(connections().refused._refused) <= 3
+    assert connections().refused.has("users")
 
 
 CONTEXT = b"where it is kept"

@@ -32,11 +32,11 @@ from mangrove.records.store.encryption import (
     MAC,
     EncryptedAttribute,
     Item,
+    RefusedRecords,
     check_numbers,
     compute_mac,
     describe_key,
     is_authentic,
-    refused_records,
 )
 
 Result = TypeVar("Result")
@@ -98,13 +98,14 @@ def table_name(kind: str) -> TableName:
 
 
 class Connections:
-    """The connection that all tables share, with the number of its calls.
+    """The connection that all tables share, with the number of its calls and the records that were refused.
 
     A client per table would cost 10 MB, 40 ms and its own sockets.
     """
 
     def __init__(self) -> None:
         self.calls = 0
+        self.refused = RefusedRecords()
         self._lock = threading.Lock()
         self._shared: Connection | None = None
         self._tables: dict[type[Record], TableConnection] = {}
@@ -231,9 +232,9 @@ class Protected(Record):
         """Return the record of an answer, None if it is refused."""
         kind, key = cls.get_kind(), describe_key(data[cls.get_key_name()])
         if not is_authentic(kind, data):
-            refused_records().add(kind, key)
+            connections().refused.add(kind, key)
             return None
-        refused_records().remove(kind, key)
+        connections().refused.remove(kind, key)
         return super().from_raw_data(data)
 
     @classmethod

@@ -19,7 +19,6 @@ from cryptography.exceptions import InvalidTag
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, NUMBER
 
-from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.keys import Key, keyring
@@ -161,8 +160,3 @@ class RefusedRecords:
     def has(self, kind: str) -> bool:
         """True if there are refused records of a kind."""
         return any(refused == kind for refused, _ in self._refused.copy())
-
-
-def refused_records() -> RefusedRecords:
-    """Return the refused records of this process."""
-    return runtime.get(RefusedRecords)

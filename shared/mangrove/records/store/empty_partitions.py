@@ -1,0 +1,88 @@
+"""Partitions of tables that are known to have no record, so that nobody has to read them.
+
+Only for a records engine that no other program writes to. A process that adds a record announces it, before and after,
+to the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from mangrove.core import runtime
+from mangrove.core.platform import platform
+from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.records.store.base import Record, translate_errors
+
+MAX_AGE_SECONDS = 60.0  # of the knowledge that a partition has records, since a removal is not announced
+MAX_PARTITIONS = 10_000
+
+
+class Partition(NamedTuple):
+    """The records of a table with one partition key."""
+
+    model: type[Record]
+    key: str
+
+    def is_empty(self) -> bool:
+        """Return True if no record is in it; False if it may have records."""
+        return platform().has_own_engine and runtime.get(KnownPartitions).is_empty(self)
+
+    @property
+    def topic(self) -> tuple[Topic, str]:
+        """The topic of added records, with the key of the partition."""
+        return Topic.ADDED_RECORDS, f"{self.model.get_kind()} {self.key}"
+
+    def read_empty(self) -> bool:
+        """Return True if the engine finds no record in it, in one call."""
+        with translate_errors():
+            return next(iter(self.model.query(self.key, limit=1, consistent_read=True)), None) is None
+
+
+@contextmanager
+def announce_records(partitions: Collection[Partition]) -> Iterator[None]:
+    """Announce that the body adds records to partitions. Who looks meanwhile looks again afterwards."""
+    _announce(partitions)
+    try:
+        yield
+    finally:
+        _announce(partitions)
+
+
+def _announce(partitions: Iterable[Partition]) -> None:
+    for partition in partitions:
+        change_counters().bump(*partition.topic)
+
+
+class _Look(NamedTuple):
+    """What was seen in a partition."""
+
+    announcements: int  # counted before
+    is_empty: bool
+    seconds: float  # on the monotonic clock
+
+    def holds(self, announcements: int, seconds: float) -> bool:
+        """Return True if it is still so at a later time. That a partition has records is never certain for long,
+        since a removal is not announced."""
+        is_recent = self.is_empty or seconds - self.seconds < MAX_AGE_SECONDS
+        return is_recent and announcements == self.announcements
+
+
+class KnownPartitions:
+    """What this process knows about partitions."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Partition, _Look] = {}
+
+    def is_empty(self, partition: Partition) -> bool:
+        """Return True if a partition has no record. It is read unless what was seen last still holds."""
+        announcements, now = change_counters().read(*partition.topic), time.monotonic()
+        look = self._looks.get(partition)
+        if look is None or not look.holds(announcements, now):
+            look = _Look(announcements, partition.read_empty(), now)
+            if len(self._looks) >= MAX_PARTITIONS:
+                self._looks.clear()
+            self._looks[partition] = look
+        return look.is_empty
