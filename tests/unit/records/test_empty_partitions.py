@@ -64,7 +64,7 @@ def test_look_while_a_record_is_added_is_repeated() -> None:
     assert not PARTITION.is_empty()
 
 
-def test_records_of_a_process_that_died_between_both_announcements_are_found() -> None:
+def test_records_of_a_process_that_died_between_announcements_are_found() -> None:
     assert PARTITION.is_empty()
     save_record()
     change_counters().bump_all()  # what the parent process does

@@ -57,7 +57,7 @@ def _announce(partitions: Iterable[Partition]) -> None:
 
 
 class _Look(NamedTuple):
-    """What was seen in a partition."""
+    """The result of a look at a partition."""
 
     announcements: int  # counted before
     is_empty: bool
@@ -71,7 +71,7 @@ class _Look(NamedTuple):
 
 
 class KnownPartitions:
-    """What this process knows about partitions."""
+    """The partitions that this process has looked at."""
 
     def __init__(self) -> None:
         self._looks: dict[Partition, _Look] = {}
