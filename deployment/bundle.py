@@ -28,7 +28,17 @@ from deployment.parameters import find_architecture
 from deployment.roots import write_roots
 
 MB = 1_000_000
-UNUSED = ("bin", "pydantic/v1")  # FastAPI looks pydantic.v1 up for each class of models
+POWERTOOLS = "aws_lambda_powertools"
+UNUSED = (  # folders of libraries
+    "bin",
+    "pydantic/v1",  # FastAPI looks it up for each class of models
+    f"{POWERTOOLS}/event_handler",  # with the dump of a model of pydantic, which no log line has
+    *(
+        f"{POWERTOOLS}/utilities/{name}"
+        for name in ("auth_alpha", "batch", "circuit_breaker", "data_masking", "feature_flags", "idempotency", "kafka")
+    ),
+    *(f"{POWERTOOLS}/utilities/{name}" for name in ("parameters", "parser", "streaming", "validation")),
+)
 TESTS = frozenset({"test", "tests"})
 SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of compiled modules
 METADATA = frozenset({"METADATA", "entry_points.txt"})  # the files of a distribution that importlib.metadata reads

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from mangrove.web.framework import Body, Model
+from mangrove.web.storage_details import Ignored, MountDetails
 
 Text = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
@@ -30,7 +31,6 @@ Overwrite = Annotated[bool, Field(description="Replace an existing entry of that
 Refresh = Annotated[
     bool, Field(description="Read the folder from the storage again. Only for callers with write permission there.")
 ]
-Ignored = "Accepted and ignored."
 MAX_NAMES_PER_REQUEST = 100_000
 Names = Annotated[list[Text], Field(max_length=MAX_NAMES_PER_REQUEST), FailFast()]
 
@@ -189,12 +189,6 @@ class OtherReq(Body):
     path: Path = ""
     password: Password = ""
     method: Text = Field("", description="The request to the driver.")
-
-
-class MountDetails(Model):
-    total_space: int = Field(description="Total bytes.")
-    used_space: int = Field(description="Used bytes.")
-    free_space: int = Field(description="Free bytes.")
 
 
 class FileObject(Model):

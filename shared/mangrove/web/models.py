@@ -7,8 +7,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
-from mangrove.web.file_models import Ignored, MountDetails
 from mangrove.web.framework import Body, Model, require_in_schema
+from mangrove.web.storage_details import Ignored, MountDetails
 
 Row = TypeVar("Row")
 Text = Annotated[str, Field(max_length=4096)]
