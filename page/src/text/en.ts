@@ -70,7 +70,7 @@ export const en = {
     copyLink: 'Copy link',
     download: 'Download',
     empty: 'This folder is empty.',
-    emptyHint: 'Drop files here, or choose them under “New”.',
+    emptyHint: 'Drop files here, or choose them.',
     entries: (count: number, shown: string) => (count === 1 ? '1 entry' : `${shown} entries`),
     folder: 'Folder',
     folderActions: 'Folder actions',

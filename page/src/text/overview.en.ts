@@ -8,7 +8,6 @@ export const overview = {
   events: 'Open pages with live updates',
   failures: 'Tasks that failed last',
   failedRequests: 'Failed requests',
-  free: (free: string, total: string) => `${free} of ${total} free`,
   index: 'Search index',
   indexOff: 'The search index is switched off.',
   indexWaiting: (count: string, lag: string) => `${count} changes wait, the oldest for ${lag}`,

@@ -9,7 +9,6 @@ export const overview: Texts['overview'] = {
   events: '实时更新的页面',
   failures: '最近失败的任务',
   failedRequests: '失败的请求',
-  free: (free, total) => `共 ${total}，可用 ${free}`,
   index: '搜索索引',
   indexOff: '搜索索引已关闭。',
   indexWaiting: (count, lag) => `有 ${count} 项更改待合并，最早的已等待 ${lag}`,

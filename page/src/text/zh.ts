@@ -69,7 +69,7 @@ export const zh: FirstTexts = {
     copyLink: '复制链接',
     download: '下载',
     empty: '此文件夹为空。',
-    emptyHint: '将文件拖放到此处，或通过“新建”选择文件。',
+    emptyHint: '将文件拖放到此处，或选择文件。',
     entries: (_, shown) => `${shown} 项`,
     folder: '文件夹',
     folderActions: '此文件夹的更多操作',

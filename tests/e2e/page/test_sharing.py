@@ -303,6 +303,14 @@ def test_all_of_a_share_is_downloaded_as_a_zip(visitor: Any, client: Client, fol
 
 
 @wide
+def test_an_empty_share_offers_no_download(visitor: Any, client: Client, folder: str) -> None:
+    client.ok("/api/fs/mkdir", path=f"{folder}/nothing")
+    visitor.goto(share(client, f"{folder}/nothing"))
+    visitor.get_by_text("This folder is empty").wait_for()
+    assert visitor.get_by_role("link", name="Download all").count() == 0
+
+
+@wide
 def test_a_large_file_is_sent_to_a_share_that_shows_what_is_there(visitor: Any, client: Client, folder: str) -> None:
     visitor.goto(share(client, folder, mode="both"))
     visitor.get_by_role("link", name="alpha.txt").wait_for()

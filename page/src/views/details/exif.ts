@@ -25,7 +25,7 @@ function loadExpanded(buffer: ArrayBuffer) {
 }
 
 function describe({ exif, file, png, gps, riff }: Tags): PictureFacts {
-  const text = (tag: { description: string } | undefined) => tag?.description?.trim() ?? ''
+  const text = (tag: { description: number | string } | undefined) => String(tag?.description ?? '').trim()
   const width = Number(file?.['Image Width']?.value ?? png?.['Image Width']?.value ?? riff?.ImageWidth?.value ?? 0)
   const height = Number(file?.['Image Height']?.value ?? png?.['Image Height']?.value ?? riff?.ImageHeight?.value ?? 0)
   const make = text(exif?.Make)

@@ -1,11 +1,15 @@
+import { language } from '../../../text/language.svelte'
+
 const UNITS = [
-  [86_400, 'd'],
-  [3600, 'h'],
-  [60, 'min'],
+  [86_400, 'day'],
+  [3600, 'hour'],
+  [60, 'minute'],
+  [1, 'second'],
 ] as const
 
 /** An age in its largest unit: "3 min". */
 export function formatAge(seconds: number): string {
-  const unit = UNITS.find(([size]) => seconds >= size)
-  return unit ? `${Math.floor(seconds / unit[0])} ${unit[1]}` : `${Math.floor(seconds)} s`
+  const [size, unit] = UNITS.find(([length]) => seconds >= length) ?? UNITS[3]
+  const format = new Intl.NumberFormat(language.code, { style: 'unit', unit, unitDisplay: 'short' })
+  return format.format(Math.floor(seconds / size))
 }
