@@ -143,6 +143,9 @@ def test_move_with_the_picker(page: Any, client: Client, folder: str, shots: Pat
     page.get_by_role("button", name="Move to “fresh”").click()  # the place is remembered
     page.get_by_role("row", name="beta.txt").wait_for(state="detached")
     assert client.names(f"{folder}/other/fresh") == ["alpha.txt", "beta.txt"]
+    page.get_by_role("button", name="Undo").last.click()
+    page.get_by_role("row", name="beta.txt").wait_for()
+    assert client.names(f"{folder}/other/fresh") == ["alpha.txt"]
 
 
 @wide

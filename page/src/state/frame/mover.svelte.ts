@@ -120,6 +120,11 @@ export class Mover {
       this.stores.toasts.show('done', sentence)
       return
     }
+    this.offerBack(from, to, names, sentence)
+  }
+
+  /** Say that entries were moved, with a button that moves them back. */
+  offerBack(from: string, to: string, names: readonly string[], sentence: string): void {
     const back = () => void this.#moveBack(to, from, names)
     this.undo.remember(back)
     this.stores.toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.run(back) })
