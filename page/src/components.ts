@@ -1,7 +1,6 @@
 import { mount } from 'svelte'
 import { createStores } from './state/stores'
 import './style/base.css'
-import { language } from './text/language.svelte'
 import ComponentsView from './views/components/ComponentsView.svelte'
 
 /** Every component in every state, for development: `npm run dev` and /@components. It is no part of the build. */
@@ -9,5 +8,5 @@ const target = document.getElementById('page')
 if (!target) throw new Error('components.html has no element #page')
 const stores = createStores()
 stores.appearance.apply()
-await language.start()
+await stores.language.start()
 mount(ComponentsView, { target, props: { stores } })

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
-import { formatDate, formatName, formatSize } from '../src/text/format'
+import { formatName } from '../src/text/format'
+import { Language } from '../src/text/language.svelte'
+
+const { formatDate, formatSize } = new Language()
 
 test('sizes are in powers of 1024', () => {
   expect([0, 1023, 1024, 1536, 200 * 1024 ** 2, 5 * 1024 ** 4].map(formatSize)).toEqual([

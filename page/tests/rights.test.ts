@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { language } from '../src/text/language.svelte'
+import { Language } from '../src/text/language.svelte'
 import { ALL_RIGHTS, describeRights, hasRight, setAll, setRight } from '../src/views/manage/users/rights'
 
 const OTHER = 0xf0000 // bits that no field shows
@@ -18,9 +18,10 @@ test('all and none leave what is not shown', () => {
 })
 
 test('rights in words are short where all of a group are there', async () => {
+  const language = new Language()
   await language.withLateTexts(Promise.resolve())
-  expect(describeRights(0xffff, 'nothing')).toBe('Everything')
-  expect(describeRights(0, 'nothing')).toBe('nothing')
-  expect(describeRights(0xff | 0x100, 'nothing')).toBe('Files: everything · Sign in over WebDAV')
-  expect(describeRights(8 | 16, 'nothing')).toBe('Upload and create, Rename')
+  expect(describeRights(language, 0xffff, 'nothing')).toBe('Everything')
+  expect(describeRights(language, 0, 'nothing')).toBe('nothing')
+  expect(describeRights(language, 0xff | 0x100, 'nothing')).toBe('Files: everything · Sign in over WebDAV')
+  expect(describeRights(language, 8 | 16, 'nothing')).toBe('Upload and create, Rename')
 })

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { findShareId, formatShareAddress, listFolders, makeShareBytesAddress } from '../src/api/sharepaths'
 import { EMPTY_SHARE, readExtensions, type Share, type ShareDraft } from '../src/api/shares'
 import { formatAddress, parseAddress } from '../src/state/routes'
+import { Language } from '../src/text/language.svelte'
 import { fillFields, findFaults, formatLocal, makePassword, readFields } from '../src/views/share/form'
 import { describeShare, findState, nameShare } from '../src/views/share/states'
 
@@ -102,11 +103,12 @@ describe('the state of a share', () => {
   })
 
   test('a sentence says what it opens to whom', () => {
-    expect(describeShare({ ...SHARE, password: 'x', maxVisits: 1 })).toBe(
+    const language = new Language()
+    expect(describeShare(language, { ...SHARE, password: 'x', maxVisits: 1 })).toBe(
       'Anyone with this link can view and download “report”, after entering the password, for one visit, with no expiry',
     )
-    expect(describeShare({ ...SHARE, mode: 'drop' })).toMatch(/upload to “report”, and sees nothing in it/)
-    expect(nameShare({ files: ['/a', '/b'] })).toBe('2 items')
-    expect(nameShare({ files: ['/'] })).toBe('Home')
+    expect(describeShare(language, { ...SHARE, mode: 'drop' })).toMatch(/upload to “report”, and sees nothing in it/)
+    expect(nameShare(language, { files: ['/a', '/b'] })).toBe('2 items')
+    expect(nameShare(language, { files: ['/'] })).toBe('Home')
   })
 })

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import type { Option, Template } from '../src/api/schema'
-import { language } from '../src/text/language.svelte'
+import { Language } from '../src/text/language.svelte'
 import { isSecret } from '../src/views/manage/secrets'
 import { findNamedField, listFields, readValues, writeValues } from '../src/views/manage/storages/form'
 import { findState, parseHostKeyChange, type Storage } from '../src/views/manage/storages/storages'
@@ -27,10 +27,11 @@ const storage = {
   addition: '{"host":"h","password":"p","port":2200,"mode":"b","hidden":false,"token_of_its_own":"kept"}',
 } as Storage // biome-ignore format: one line
 
+const language = new Language()
 beforeAll(async () => await language.withLateTexts(Promise.resolve()))
 
 test('a form asks for what the descriptors say', () => {
-  const { first, driver, more } = listFields(template)
+  const { first, driver, more } = listFields(language, template)
   expect(first.map((field) => field.name)).toEqual(['mount_path'])
   expect(driver.map((field) => field.kind)).toEqual([
     'text', 'secret', 'secretLong', 'number', 'select', 'select', 'boolean',
@@ -55,7 +56,7 @@ test('a damaged addition gives an empty form', () => {
 })
 
 test('the field that a message names is found', () => {
-  const { driver } = listFields(template)
+  const { driver } = listFields(language, template)
   expect(findNamedField('option port: Input should be a valid integer', driver)).toBe('port')
   expect(findNamedField('the option host is empty', driver)).toBe('host')
   expect(findNamedField('no route to the host', driver)).toBe('')

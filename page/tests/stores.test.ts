@@ -8,12 +8,10 @@ const VARIABLE = /^(?:export )?(?:let|var) (\w+)|^(?:export )?const (\w+)[^=\n]*
 /** Instances that nothing changes: sets of constants, and encoders. */
 const CONSTANT = /^[A-Z][A-Z_]*$/
 const STATELESS = ['TextEncoder', 'MarkdownIt']
-/** The language in use, the dates it formats. */
-const TO_BE_MOVED = ['language', 'dates']
 
 function findModuleState(text: string): string[] {
   const instances = [...text.matchAll(INSTANCE)].filter(([, name, type]) => {
-    return !CONSTANT.test(name ?? '') && !STATELESS.includes(type ?? '') && !TO_BE_MOVED.includes(name ?? '')
+    return !CONSTANT.test(name ?? '') && !STATELESS.includes(type ?? '')
   })
   const variables = [...text.matchAll(VARIABLE)]
   return [...instances, ...variables].map(([line]) => line)

@@ -1,4 +1,5 @@
 import { createContext } from 'svelte'
+import { Language } from '../text/language.svelte'
 import { Appearance } from './appearance.svelte'
 import { Archives } from './archives.svelte'
 import { Arrival } from './arrival.svelte'
@@ -34,6 +35,7 @@ export interface Stores {
   folderChanges: FolderChanges
   folderLayout: FolderLayout
   knownFiles: KnownFiles
+  language: Language
   lastPlaces: LastPlaces
   neighbours: Neighbours
   panels: Panels
@@ -60,6 +62,7 @@ export function createStores(): Stores {
     folderChanges: new FolderChanges(),
     folderLayout: new FolderLayout(),
     knownFiles: new KnownFiles(),
+    language: new Language(),
     passwords,
     session,
     site: new Site(),

@@ -1,7 +1,6 @@
 import { TASK_KINDS } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
 import { list, read, type Task, type TaskKind } from '../api/tasks'
-import { t } from '../text/language.svelte'
 import type { Stores } from './stores'
 import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/follow'
 import { parseName } from './tasks/names'
@@ -29,7 +28,7 @@ export class Tasks {
   #timer: ReturnType<typeof setTimeout> | undefined
   #round: Promise<void> | null = null
 
-  constructor(private stores: Pick<Stores, 'events' | 'folderChanges' | 'session' | 'toasts'>) {
+  constructor(private stores: Pick<Stores, 'events' | 'folderChanges' | 'language' | 'session' | 'toasts'>) {
     stores.events.onTasks = (kind, data) => {
       const rows = data.tasks.map((row) => read(kind, row))
       void this.take(kind, rows, data.ended.length > 0)
@@ -123,6 +122,7 @@ export class Tasks {
     const base = this.stores.session.user?.base_path ?? '/'
     tellFolders(this.stores.folderChanges, task, base)
     const isToSay = task.state === 'failed' && !this.isOpen && task.creator === this.stores.session.user?.username
+    const { t } = this.stores.language
     if (isToSay)
       this.stores.toasts.show(
         'failed',

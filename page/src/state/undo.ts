@@ -3,7 +3,6 @@ import { asProblem } from '../api/problem'
 import type { TrashRestored } from '../api/schema'
 import { restoreNames } from '../api/trash'
 import { formatName } from '../text/format'
-import { t } from '../text/language.svelte'
 import type { UndoStack } from './frame/undo'
 import type { Stores } from './stores'
 
@@ -11,6 +10,7 @@ import type { Stores } from './stores'
 export function offerUndo(stores: Stores, folder: string, names: readonly string[], steps: UndoStack): void {
   const step = () => void undo(stores, folder, names)
   steps.remember(step)
+  const { t } = stores.language
   stores.toasts.show('done', t().files.removed(names.length), { text: t().trash.undo, run: () => steps.run(step) })
 }
 
@@ -18,13 +18,13 @@ async function undo(stores: Stores, folder: string, names: readonly string[]): P
   try {
     tellRestored(stores, await restoreNames(folder, names, stores.passwords.find(folder)))
   } catch (thrown) {
-    stores.toasts.show('failed', asProblem(thrown).message || t().problems.broken)
+    stores.toasts.show('failed', asProblem(thrown).message || stores.language.t().problems.broken)
   }
 }
 
 /** Say what was restored, that a task restores the rest, and under which name one that was taken; list the folders again. */
-export function tellRestored({ folderChanges, toasts }: Stores, { done, failed, task }: TrashRestored): void {
-  const text = t().trash
+export function tellRestored({ folderChanges, language, toasts }: Stores, { done, failed, task }: TrashRestored): void {
+  const text = language.t().trash
   for (const folder of new Set(done.map(({ path }) => parent(path)))) {
     folderChanges.tell(
       folder,

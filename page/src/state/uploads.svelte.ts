@@ -1,5 +1,4 @@
 import { asProblem } from '../api/problem'
-import { t } from '../text/language.svelte'
 import { isReachable, whenReachable } from './reachable'
 import type { Stores } from './stores'
 import { countBatch, findFault, isReadable, send, sendBatch } from './uploads/send'
@@ -17,7 +16,7 @@ export type Pause = 'user' | 'signedOut' | 'offline'
 
 export type UploadQueueStores = Pick<
   Stores,
-  'drops' | 'folderChanges' | 'passwords' | 'session' | 'site' | 'tasks' | 'toasts'
+  'drops' | 'folderChanges' | 'language' | 'passwords' | 'session' | 'site' | 'tasks' | 'toasts'
 >
 
 /** A file or an empty folder that was found on this device; `folder` is where it goes. */
@@ -253,7 +252,8 @@ export class UploadQueue {
     const why = problem?.kind === 'signedOut' ? 'signedOut' : 'offline'
     if (why === 'signedOut' || (problem?.kind === 'offline' && !(await isReachable()))) {
       this.#enqueue(upload, true)
-      if (why === 'signedOut' && !this.paused) this.stores.toasts.show('failed', t().uploads.signIn)
+      if (why === 'signedOut' && !this.paused)
+        this.stores.toasts.show('failed', this.stores.language.t().uploads.signIn)
       return this.pause(this.paused ?? why)
     }
     upload.fault = problem ?? 'unreadable'

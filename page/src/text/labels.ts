@@ -1,4 +1,4 @@
-import { t } from './language.svelte'
+import type { Language } from './language.svelte'
 
 const WORDS: Record<string, string> = {
   api: 'API', aria2: 'aria2', dn: 'DN', efs: 'EFS', ftp: 'FTP', html: 'HTML', http: 'HTTP', id: 'ID', jwt: 'JWT',
@@ -7,12 +7,12 @@ const WORDS: Record<string, string> = {
 } // biome-ignore format: a list of words
 
 /** The name of an option or setting, as people read it: its label in the language, else made of its words. */
-export function formatLabel(name: string): string {
+export function formatLabel({ t }: Language, name: string): string {
   return t().labels[name] ?? makeLabel(name)
 }
 
 /** A help text of the service in the language, as a sentence. */
-export function formatHelp(help: string): string {
+export function formatHelp({ t }: Language, help: string): string {
   const text = t().helps[help] ?? help
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
@@ -26,6 +26,6 @@ export function makeLabel(name: string): string {
 }
 
 /** A value of a select, as people read it. */
-export function formatChoice(value: string): string {
+export function formatChoice({ t }: Language, value: string): string {
   return t().choices[value] ?? value.replaceAll('_', ' ')
 }

@@ -1,13 +1,13 @@
 import type { Component } from 'svelte'
 import type { ViewName } from '../state/routes'
-import { language } from '../text/language.svelte'
+import type { Language } from '../text/language.svelte'
 
-type LoadView = () => Promise<{ default: Component<Record<string, never>> }>
+type LoadView = (language: Language) => Promise<{ default: Component<Record<string, never>> }>
 
 /** The views of the routes that are fetched when they are needed. */
 export const VIEWS: { [View in ViewName]?: LoadView } = {
   links: () => import('./links/LinksView.svelte'),
-  manage: () => language.withLateTexts(import('./manage/ManageView.svelte')),
-  profile: () => language.withLateTexts(import('./profile/ProfileView.svelte')),
+  manage: (language) => language.withLateTexts(import('./manage/ManageView.svelte')),
+  profile: (language) => language.withLateTexts(import('./profile/ProfileView.svelte')),
   trash: () => import('./trash/TrashView.svelte'),
 }

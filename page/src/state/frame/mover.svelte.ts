@@ -2,8 +2,7 @@ import { listFirst } from '../../api/files'
 import { baseName, parent } from '../../api/paths'
 import { asProblem, type Problem } from '../../api/problem'
 import { type OnConflict, transfer } from '../../api/transfers'
-import { formatCount, formatName } from '../../text/format'
-import { t } from '../../text/language.svelte'
+import { formatName } from '../../text/format'
 import type { Stores } from '../stores'
 import type { UndoStack } from './undo'
 
@@ -45,13 +44,15 @@ export class Mover {
     this.clipboard = entries
     this.stores.toasts.show(
       'done',
-      t().frame.moving.onClipboard[entries.verb](entries.count, formatCount(entries.count)),
+      this.stores.language
+        .t()
+        .frame.moving.onClipboard[entries.verb](entries.count, this.stores.language.formatCount(entries.count)),
     )
   }
 
   async paste(to: string): Promise<void> {
     const entries = this.clipboard
-    if (!entries) return this.stores.toasts.show('failed', t().frame.moving.nothingToPaste)
+    if (!entries) return this.stores.toasts.show('failed', this.stores.language.t().frame.moving.nothingToPaste)
     if (entries.verb === 'move') this.clipboard = null
     await this.carry(entries, to)
   }
@@ -62,7 +63,7 @@ export class Mover {
       const list = await names()
       if (verb === 'move' && folder === to) return
       if (list.some((name) => isInside(to, folder, name)))
-        return this.stores.toasts.show('failed', t().frame.moving.inside)
+        return this.stores.toasts.show('failed', this.stores.language.t().frame.moving.inside)
       await this.#run(verb, folder, to, list, folder === to ? 'keepBoth' : '')
     } catch (thrown) {
       this.#say(asProblem(thrown))
@@ -89,7 +90,7 @@ export class Mover {
     onConflict: OnConflict | '',
   ): Promise<void> {
     const { followTasks, opensTask } = await import('../../views/files/dialogs/started')
-    const place = formatName(baseName(to)) || t().files.home
+    const place = formatName(baseName(to)) || this.stores.language.t().files.home
     const password = this.stores.passwords.find(from) || this.stores.passwords.find(to)
     let isTask: boolean
     try {
@@ -106,7 +107,7 @@ export class Mover {
         this.stores,
         verb,
         verb === 'move' ? [to, from] : [to],
-        t()[verb].begun(formatCount(names.length), place),
+        this.stores.language.t()[verb].begun(this.stores.language.formatCount(names.length), place),
       )
     this.stores.folderChanges.tell(to, names)
     if (verb === 'move') this.stores.folderChanges.tell(from)
@@ -114,8 +115,12 @@ export class Mover {
   }
 
   #tell(verb: Verb, from: string, to: string, names: readonly string[], place: string, onConflict: string): void {
-    const text = t().frame.moving
-    const sentence = (verb === 'move' ? text.moved : text.copied)(names.length, formatCount(names.length), place)
+    const text = this.stores.language.t().frame.moving
+    const sentence = (verb === 'move' ? text.moved : text.copied)(
+      names.length,
+      this.stores.language.formatCount(names.length),
+      place,
+    )
     if (verb === 'copy' || onConflict) {
       this.stores.toasts.show('done', sentence)
       return
@@ -127,7 +132,10 @@ export class Mover {
   offerBack(from: string, to: string, names: readonly string[], sentence: string): void {
     const back = () => void this.#moveBack(to, from, names)
     this.undo.remember(back)
-    this.stores.toasts.show('done', sentence, { text: t().trash.undo, run: () => this.undo.run(back) })
+    this.stores.toasts.show('done', sentence, {
+      text: this.stores.language.t().trash.undo,
+      run: () => this.undo.run(back),
+    })
   }
 
   async #moveBack(from: string, to: string, names: readonly string[]): Promise<void> {
@@ -135,7 +143,7 @@ export class Mover {
       await transfer('move', { from, to, names, password: this.stores.passwords.find(from), onConflict: '' }, () => {})
       this.stores.folderChanges.tell(from)
       this.stores.folderChanges.tell(to, names)
-      this.stores.toasts.show('done', t().frame.moving.movedBack)
+      this.stores.toasts.show('done', this.stores.language.t().frame.moving.movedBack)
     } catch (thrown) {
       this.#say(asProblem(thrown))
     }
@@ -150,7 +158,7 @@ export class Mover {
   }
 
   #say({ kind, message }: Problem): void {
-    this.stores.toasts.show('failed', message || t().problems[kind])
+    this.stores.toasts.show('failed', message || this.stores.language.t().problems[kind])
   }
 }
 

@@ -1,6 +1,5 @@
 import { join, parent } from '../../api/paths'
-import { t } from '../../text/language.svelte'
-import type { Toasts } from '../toasts.svelte'
+import type { Stores } from '../stores'
 import type { FoundFile, UploadQueue } from '../uploads.svelte'
 
 const QUEUE_BATCH_SIZE = 200 // uploads that are queued together, so that the first begin while a large folder is still read
@@ -16,7 +15,7 @@ export function addPicked(uploads: UploadQueue, folder: string, files: readonly 
 
 /** Files and folders that were dropped, with all that is in the folders; empty ones count as well. */
 export async function addDropped(
-  toasts: Toasts,
+  { language, toasts }: Pick<Stores, 'language' | 'toasts'>,
   uploads: UploadQueue,
   folder: string,
   dropped: readonly (FileSystemEntry | File)[],
@@ -34,7 +33,7 @@ export async function addDropped(
   uploads.reading--
   uploads.add(batch, selection)
   const [first] = unreadable
-  if (first !== undefined) toasts.show('failed', t().uploads.unreadable(unreadable.length, first))
+  if (first !== undefined) toasts.show('failed', language.t().uploads.unreadable(unreadable.length, first))
 }
 
 /** All files, and the folders that are empty; `unreadable` takes the names of what this device does not give out. */

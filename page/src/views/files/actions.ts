@@ -2,7 +2,6 @@ import type { FileObject } from '../../api/schema'
 import { findShareId } from '../../api/sharepaths'
 import type { MenuItem } from '../../parts/menu'
 import type { Stores } from '../../state/stores'
-import { t } from '../../text/language.svelte'
 import { listUploadActions } from '../uploads/actions'
 import { downloadFile, downloadShared, report } from './links'
 
@@ -51,7 +50,8 @@ export function mayWriteIn({ session }: Stores, { path, about }: Place): boolean
 
 /** The actions for the chosen entries, in the order of the menu. Actions without a right are left out. */
 export function listActions(stores: Stores, chosen: Chosen, open: () => void, ask: Ask): MenuItem[] {
-  const { session, site } = stores
+  const { language, session, site } = stores
+  const { t } = language
   const { entry, count, path, folder } = chosen
   if (count === 0) return []
   const text = t().files
@@ -96,6 +96,7 @@ export function mayUnpack({ archives, session }: Stores, entry: FileObject): boo
 /** The menu "New" of a folder: what brings something into it. Empty where nothing may be brought. */
 export function listNewActions(stores: Stores, folder: Place, ask: Ask): MenuItem[] {
   if (findShareId(folder.path)) return []
+  const { t } = stores.language
   const mayWrite = mayWriteIn(stores, folder)
   const mayFetch = folder.about?.write && stores.session.may('offlineDownload')
   return keep([
@@ -107,8 +108,9 @@ export function listNewActions(stores: Stores, folder: Place, ask: Ask): MenuIte
 }
 
 /** The menu of the folder in view itself, beside "New": what changes many of its entries at once. */
-export function listFolderActions({ session }: Stores, folder: Place, ask: Ask): MenuItem[] {
+export function listFolderActions({ language, session }: Stores, folder: Place, ask: Ask): MenuItem[] {
   if (!folder.about?.write || findShareId(folder.path)) return []
+  const { t } = language
   return keep([
     session.may('rename') && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
     session.may('move') && { text: t().gather.verb, icon: 'gather', run: () => ask('gather') },

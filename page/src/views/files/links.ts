@@ -2,13 +2,12 @@ import { get } from '../../api/files'
 import { asProblem } from '../../api/problem'
 import { makeZipLink, waitForZip } from '../../api/zips'
 import type { Stores } from '../../state/stores'
-import { t } from '../../text/language.svelte'
 
 /** Say it when an action fails that has no dialog of its own. */
-export function report({ toasts }: Stores, work: Promise<void>): void {
+export function report({ language, toasts }: Stores, work: Promise<void>): void {
   work.catch((thrown) => {
     const problem = asProblem(thrown)
-    toasts.show('failed', t().problems[problem.kind])
+    toasts.show('failed', language.t().problems[problem.kind])
   })
 }
 
@@ -18,10 +17,14 @@ export async function downloadFile({ passwords }: Stores, path: string): Promise
 }
 
 /** Download a folder of a share as a ZIP, which may have to be made first. */
-export async function downloadShared({ passwords, toasts }: Stores, path: string, name: string): Promise<void> {
+export async function downloadShared(
+  { language, passwords, toasts }: Stores,
+  path: string,
+  name: string,
+): Promise<void> {
   const { url, task } = await makeZipLink(path, [], passwords.find(path))
   if (task) {
-    toasts.show('done', t().packing.prepared)
+    toasts.show('done', language.t().packing.prepared)
     await waitForZip(url, () => true)
   }
   save(url, `${name}.zip`)

@@ -1,8 +1,8 @@
 import { baseName } from '../../api/paths'
 import { formatShareAddress, makeSharePath } from '../../api/sharepaths'
 import type { Share, ShareDraft, ShareInfo } from '../../api/shares'
-import { formatCount, formatDate, formatName } from '../../text/format'
-import { t } from '../../text/language.svelte'
+import { formatName } from '../../text/format'
+import type { Language } from '../../text/language.svelte'
 
 export type ShareState = 'active' | 'disabled' | 'expired' | 'used'
 
@@ -14,14 +14,14 @@ export function findState({ disabled, expires, maxVisits, visits }: Share, now: 
 }
 
 /** The name of what is shared. */
-export function nameShare({ files }: Pick<ShareDraft, 'files'>): string {
+export function nameShare({ t, formatCount }: Language, { files }: Pick<ShareDraft, 'files'>): string {
   const [first] = files
   if (files.length !== 1 || first === undefined) return t().share.manyItems(formatCount(files.length))
   return formatName(baseName(first)) || t().files.home
 }
 
 /** The name of what is shared, for a visitor. */
-export function nameInfo({ title }: ShareInfo): string {
+export function nameInfo({ t }: Language, { title }: ShareInfo): string {
   return title ? formatName(title) : t().share.several
 }
 
@@ -31,10 +31,11 @@ export function makeLink(id: string): string {
 }
 
 /** To whom a share opens what, and until when, as a sentence. */
-export function describeShare(share: ShareDraft): string {
+export function describeShare(language: Language, share: ShareDraft): string {
+  const { t, formatCount, formatDate } = language
   const text = t().share.says
   return [
-    text[share.mode](t().changes.quoted(nameShare(share))),
+    text[share.mode](t().changes.quoted(nameShare(language, share))),
     share.password && text.password,
     share.maxVisits > 0 && text.visits(share.maxVisits, formatCount(share.maxVisits)),
     share.expires === null ? text.forever : text.until(formatDate(share.expires)),

@@ -1,10 +1,9 @@
 import type { MenuItem } from '../../parts/menu'
 import type { Stores } from '../../state/stores'
-import { t } from '../../text/language.svelte'
 
 /** Actions that upload files of this device. */
 export function listUploadActions(stores: Stores, folder: string): MenuItem[] {
-  const text = t().uploads
+  const text = stores.language.t().uploads
   const items: MenuItem[] = [{ text: text.pickFiles, icon: 'upload', run: () => void pick(stores, folder, false) }]
   if ('webkitdirectory' in HTMLInputElement.prototype) {
     items.push({ text: text.pickFolder, icon: 'uploadFolder', run: () => void pick(stores, folder, true) })
@@ -37,6 +36,6 @@ async function pick(stores: Stores, folder: string, isFolder: boolean): Promise<
   input.click()
 }
 
-export function tellOffline({ toasts }: Stores): void {
-  toasts.show('failed', t().problems.offline)
+export function tellOffline({ language, toasts }: Stores): void {
+  toasts.show('failed', language.t().problems.offline)
 }

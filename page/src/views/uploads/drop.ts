@@ -1,7 +1,6 @@
 import type { Attachment } from 'svelte/attachments'
 import { baseName } from '../../api/paths'
 import type { Stores } from '../../state/stores'
-import { t } from '../../text/language.svelte'
 import { tellOffline } from './actions'
 import './drop.css'
 
@@ -16,6 +15,7 @@ export function dropUploads(stores: Stores, folder: string, name = baseName(fold
       if (!hasFiles(event)) return
       event.preventDefault()
       if (event.dataTransfer) event.dataTransfer.dropEffect = 'copy'
+      const { t } = stores.language
       element.dataset.drop = t().uploads.dropInto(name || t().files.home)
     }
 
@@ -31,7 +31,7 @@ export function dropUploads(stores: Stores, folder: string, name = baseName(fold
       const items = [...(event.dataTransfer?.items ?? [])].filter((item) => item.kind === 'file')
       const dropped = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
       void stores.uploadsLoader.load().then(
-        ({ addDropped, queue }) => addDropped(stores.toasts, queue, folder, dropped),
+        ({ addDropped, queue }) => addDropped(stores, queue, folder, dropped),
         () => tellOffline(stores),
       )
     }

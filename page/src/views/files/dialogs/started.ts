@@ -3,7 +3,6 @@ import type { Session } from '../../../state/session.svelte'
 import type { Stores } from '../../../state/stores'
 import { findJustEnded, NEXT } from '../../../state/tasks/follow'
 import { MAX_UNFINISHED_TASKS } from '../../../state/tasks.svelte'
-import { t } from '../../../text/language.svelte'
 
 /** Do something that the service does at once or by tasks; whether it opened one: its answer does not tell. */
 export async function opensTask({ session }: Stores, kind: TaskKind, work: () => Promise<void>): Promise<boolean> {
@@ -27,7 +26,7 @@ async function findLatest(session: Session, kind: TaskKind): Promise<string[]> {
 
 /** Say that the work goes on as tasks of a kind, offer to look at them, and have the folders listed when it is done. */
 export function followTasks(
-  { session, tasks, toasts }: Stores,
+  { language, session, tasks, toasts }: Stores,
   kind: TaskKind,
   folders: readonly string[],
   sentence: string,
@@ -35,7 +34,7 @@ export function followTasks(
   const openPanel = () => {
     tasks.isOpen = true
   }
-  const show = { text: t().changes.showTasks, run: openPanel }
+  const show = { text: language.t().changes.showTasks, run: openPanel }
   toasts.show('done', sentence, session.isGuest ? undefined : show)
   const kinds = [kind, NEXT[kind]].filter((taskKind) => taskKind !== undefined) // a short one may lead to the next before it is seen
   for (const taskKind of kinds) for (const folder of folders) tasks.watch(taskKind, folder)

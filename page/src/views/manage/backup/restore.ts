@@ -1,7 +1,7 @@
 import { call } from '../../../api/client'
 import { asProblem } from '../../../api/problem'
 import type { SettingRow } from '../../../api/schema'
-import { t } from '../../../text/language.svelte'
+import type { Language } from '../../../text/language.svelte'
 import { isOnlyStopped } from '../storages/storages'
 import type { Backup } from './backup'
 import { findUserIds, type Step } from './plan'
@@ -14,13 +14,18 @@ export interface Outcome {
 }
 
 /** Do the steps in their order, each by itself: what fails keeps none of the others back. */
-export async function restore(steps: readonly Step[], backup: Backup, tell: (outcome: Outcome) => void): Promise<void> {
+export async function restore(
+  language: Language,
+  steps: readonly Step[],
+  backup: Backup,
+  tell: (outcome: Outcome) => void,
+): Promise<void> {
   const settings = steps.filter((step) => step.part === 'settings')
   const areSaved = await trySettings(settings.filter(isChange), backup)
   for (const step of steps) {
     if (!isChange(step)) tell({ step, result: step.what === 'same' ? 'same' : 'unknown', message: '' })
     else if (step.part === 'settings' && areSaved) tell({ step, result: 'updated', message: '' })
-    else tell(await tryStep(step, backup))
+    else tell(await tryStep(language, step, backup))
   }
 }
 
@@ -51,7 +56,7 @@ async function saveSettings(rows: readonly SettingRow[], backup: Backup): Promis
   })
 }
 
-async function tryStep(step: Step, backup: Backup): Promise<Outcome> {
+async function tryStep({ t }: Language, step: Step, backup: Backup): Promise<Outcome> {
   try {
     const missing = await run(step, backup)
     if (missing) return { step, result: 'withoutUser', message: missing }

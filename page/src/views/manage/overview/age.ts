@@ -1,4 +1,4 @@
-import { language } from '../../../text/language.svelte'
+import type { Language } from '../../../text/language.svelte'
 
 const UNITS = [
   [86_400, 'day'],
@@ -8,8 +8,8 @@ const UNITS = [
 ] as const
 
 /** An age in its largest unit: "3 min". */
-export function formatAge(seconds: number): string {
+export function formatAge({ code }: Language, seconds: number): string {
   const [size, unit] = UNITS.find(([length]) => seconds >= length) ?? UNITS[3]
-  const format = new Intl.NumberFormat(language.code, { style: 'unit', unit, unitDisplay: 'short' })
+  const format = new Intl.NumberFormat(code, { style: 'unit', unit, unitDisplay: 'short' })
   return format.format(Math.floor(seconds / size))
 }

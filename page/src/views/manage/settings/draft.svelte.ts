@@ -18,7 +18,7 @@ export class SettingsDraft {
   readonly #groups: readonly number[]
 
   constructor(
-    private stores: Pick<Stores, 'site'>,
+    private stores: Pick<Stores, 'language' | 'site'>,
     groups: readonly number[],
   ) {
     this.#groups = groups
@@ -28,7 +28,7 @@ export class SettingsDraft {
   readonly rows = $derived(this.#rows.filter((row) => row.flag !== SETTING_FLAGS.deprecated))
   /** Settings that this version does not know. */
   readonly old = $derived(this.#rows.filter((row) => row.flag === SETTING_FLAGS.deprecated))
-  readonly fields: readonly FieldDescription[] = $derived(this.rows.map(describe))
+  readonly fields: readonly FieldDescription[] = $derived(this.rows.map((row) => describe(this.stores.language, row)))
   readonly changed = $derived(
     this.rows.filter((row) => row.flag !== SETTING_FLAGS.readonly && this.values[row.key] !== readValue(row)),
   )

@@ -2,6 +2,7 @@ import { call } from '../../../api/client'
 import type { SettingRow } from '../../../api/schema'
 import type { FieldDescription, FieldKind } from '../../../parts/form/field'
 import { formatChoice, formatHelp, formatLabel } from '../../../text/labels'
+import type { Language } from '../../../text/language.svelte'
 import { isSecret } from '../secrets'
 
 const KINDS: Record<string, FieldKind> = { bool: 'boolean', number: 'number', select: 'select', text: 'long' }
@@ -15,11 +16,11 @@ export function listDefaults(groups: readonly number[]): Promise<SettingRow[]> {
 }
 
 /** Return a setting as a field. */
-export function describe({ key, type, options, help }: SettingRow): FieldDescription {
+export function describe(language: Language, { key, type, options, help }: SettingRow): FieldDescription {
   const kind = type === 'string' && isSecret(key) ? 'secret' : (KINDS[type] ?? 'text')
-  const field = { name: key, kind, label: formatLabel(key), help: formatHelp(help) }
+  const field = { name: key, kind, label: formatLabel(language, key), help: formatHelp(language, help) }
   if (kind !== 'select') return field
-  const choices = options.split(',').map((choice) => ({ value: choice, text: formatChoice(choice) }))
+  const choices = options.split(',').map((choice) => ({ value: choice, text: formatChoice(language, choice) }))
   return { ...field, options: [{ value: '', text: '–' }, ...choices] }
 }
 

@@ -1,6 +1,7 @@
 import type { Option, StorageReq, Template } from '../../../api/schema'
 import type { FieldDescription, FieldKind, FieldValues } from '../../../parts/form/field'
 import { formatChoice, formatHelp, formatLabel } from '../../../text/labels'
+import type { Language } from '../../../text/language.svelte'
 import { isSecret } from '../secrets'
 import type { Storage } from './storages'
 
@@ -20,19 +21,29 @@ export interface FormFields {
   more: FieldDescription[]
 }
 
-export function listFields({ common, additional }: Template): FormFields {
+export function listFields(language: Language, { common, additional }: Template): FormFields {
+  const describeOption = (option: Option) => describe(language, option)
   return {
-    first: common.filter((item) => item.name === FIRST).map(describe),
-    driver: additional.map(describe),
-    more: common.filter((item) => item.name !== FIRST).map(describe),
+    first: common.filter((item) => item.name === FIRST).map(describeOption),
+    driver: additional.map(describeOption),
+    more: common.filter((item) => item.name !== FIRST).map(describeOption),
   }
 }
 
 /** Return an option as a field. */
-export function describe({ name, type, options, required, help, default: value }: Option): FieldDescription {
-  const field = { name, kind: findKind(name, type), label: formatLabel(name), help: formatHelp(help), required }
+export function describe(
+  language: Language,
+  { name, type, options, required, help, default: value }: Option,
+): FieldDescription {
+  const field = {
+    name,
+    kind: findKind(name, type),
+    label: formatLabel(language, name),
+    help: formatHelp(language, help),
+    required,
+  }
   if (field.kind !== 'select') return field
-  const choices = options.split(',').map((item) => ({ value: item, text: formatChoice(item) }))
+  const choices = options.split(',').map((item) => ({ value: item, text: formatChoice(language, item) }))
   return { ...field, options: required && value ? choices : [{ value: '', text: '–' }, ...choices] }
 }
 

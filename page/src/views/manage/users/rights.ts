@@ -1,6 +1,6 @@
 import { RIGHTS, ROLES } from '../../../api/enums'
 import type { Right } from '../../../state/session.svelte'
-import { language, t } from '../../../text/language.svelte'
+import type { Language } from '../../../text/language.svelte'
 
 /** The rights as a form groups them. */
 export const RIGHT_GROUPS = {
@@ -25,20 +25,20 @@ export function setAll(permission: number, isOn: boolean): number {
   return ALL_RIGHTS.reduce((sum, right) => setRight(sum, right, isOn), permission)
 }
 
-export function formatRole(role: number): string {
+export function formatRole({ t }: Language, role: number): string {
   const { roles } = t().manage.users
   return role === ROLES.guest || role === ROLES.admin ? roles[role] : roles[0]
 }
 
 /** Rights in words. A group of which all are there has one word. `none`: the words for no right. */
-export function describeRights(permission: number, none: string): string {
+export function describeRights({ t, code }: Language, permission: number, none: string): string {
   const { users } = t().manage
   if (ALL_RIGHTS.every((right) => hasRight(permission, right))) return users.mayAll
   const parts = Object.entries(RIGHT_GROUPS).map(([group, rights]) => {
     const present = rights.filter((right) => hasRight(permission, right))
     if (present.length === rights.length) return users.allOf(users.rightGroups[group as keyof typeof RIGHT_GROUPS])
     const names = present.map((right) => users.rightNames[right])
-    return new Intl.ListFormat(language.code, { type: 'unit' }).format(names)
+    return new Intl.ListFormat(code, { type: 'unit' }).format(names)
   })
   return parts.filter(Boolean).join(' · ') || none
 }
