@@ -193,6 +193,7 @@ def print_page(folder: Path, runs: int, only: str, is_recorded: bool) -> bool:
         ):
             for aim, value in measure(visitor):
                 measured.setdefault(aim, []).append(value)
+                print(aim.name, format_value(value), aim.unit, file=sys.stderr, flush=True)
     for aim, values in measured.items():
         median = statistics.median(values)
         mark = "" if aim.is_reached(median) else "! "
