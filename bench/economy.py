@@ -59,6 +59,8 @@ def print_economy(folder: Path) -> bool:
         print(f"functions of the checkout: {reason}" if reason else "functions as they are built")
         cloud = stack.enter_context(lambdas.deploy("2", launch))
         assert cloud.run_setup()["Status"] == "SUCCESS"
+        versioning = {"Status": "Enabled"}  # as the template has it unless Protection is off
+        cloud.client("s3").put_bucket_versioning(Bucket=cloud.refs["Files"], VersioningConfiguration=versioning)
         print(
             f"\n| request | calls of AWS | of them S3 | right after another | aim | $ per million |\n|---|{'---:|' * 5}"
         )

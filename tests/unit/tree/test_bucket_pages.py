@@ -34,9 +34,12 @@ class Counter:
 
     def __init__(self, proxy: Proxy) -> None:
         self._call_count = 0
+        self.heads: list[str] = []
         proxy.before.append(self._look)
 
     def _look(self, exchange: Exchange) -> None:
+        if exchange.method == "HEAD":
+            self.heads.append(exchange.key)
         if exchange.method == "GET" and not exchange.key:
             self._call_count += 1
             if "large" not in exchange.target:
@@ -192,6 +195,15 @@ def test_one_file_and_those_of_its_name_never_list_their_folder(tree: TreeEnv, l
     assert lists.take() == 1
     assert get_object(tree, "/s3/many/0123.txt")["related"] is None
     assert lists.take() == 1
+
+
+def test_one_file_of_a_storage_with_a_trash_is_not_asked_for_twice(tree: TreeEnv, filled: Bucket) -> None:
+    with proxied(filled.endpoint) as proxy:
+        counter = Counter(proxy)
+        options = servers.s3_options(proxy.endpoint, filled.name, trash_days=30)
+        tree.mount("/kept", "S3", options=options, cache_expiration=30)
+        assert get_object(tree, "/kept/many/0123.txt")["name"] == "0123.txt"
+        assert (counter.take(), counter.heads) == (1, [])
 
 
 def test_a_file_behind_a_page_of_names_that_begin_alike_is_asked_for(tree: TreeEnv, lists: Counter) -> None:

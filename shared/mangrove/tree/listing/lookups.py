@@ -191,7 +191,7 @@ async def look_up_with_related(access: PathAccess, storage_path: StoragePath) ->
         entry, related = await _list_by_prefix(place, stem, name)
     except Problem:
         pass  # the lookup of the entry shows the problem
-    own_source = storage_path.driver, storage_path.path.parent
+    own_source = await storage_path.driver.find_paged(storage_path.path.parent)  # of the driver that a trash wraps
     is_same_folder = storage_path.driver.capabilities.list_page and place == own_source
     if entry is None or not is_same_folder:
         entry = await look_up(storage_path, to_show=True)
