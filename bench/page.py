@@ -131,6 +131,7 @@ def _measure_transfer(visitor: Visitor) -> Values:
 def _measure_large_folder(visitor: Visitor) -> Values:
     """Open a folder that the service has not listed yet by a click in the list of the folder above."""
     page = visitor.page
+    fill(visitor.service.data / "files" / "large", LARGE_FOLDER)
     page.goto("/@/files")
     visitor.sign_in("/files")
     link = page.get_by_role("grid").get_by_text("large", exact=True)
@@ -178,19 +179,16 @@ MEASUREMENTS: Sequence[Callable[[Visitor], Values]] = (
 
 
 def print_page(folder: Path, runs: int, only: str, is_recorded: bool) -> bool:
-    """Print the medians of the measurements whose names contain `only`, each with a profile of its own."""
-    fill(folder / "data" / "files" / SMALL_FOLDER, SMALL_FILES)
-    fill(folder / "data" / "files" / "large", LARGE_FOLDER)
+    """Print the medians of the measurements whose names contain `only`, each with a service of its own."""
     measured: dict[Aim, list[float]] = {}
-    note = f"{describe_machine()}; {runs} runs, each with an empty profile of Chromium and a new start of the service"
+    note = f"{describe_machine()}; {runs} runs, each with a new service and an empty profile of Chromium"
     table = Table("The page", note, "", "median", "aim")
     for number, measure in ((number, measure) for number in range(runs) for measure in MEASUREMENTS):
         if only not in measure.__name__:
             continue
-        with (
-            run_service(folder / "data") as service,
-            _visit(service, folder / f"profile {number} {measure.__name__}") as visitor,
-        ):
+        (place := folder / f"{number}{measure.__name__}").mkdir()
+        with run_service(place / "data") as service, _visit(service, place / "profile") as visitor:
+            fill(service.data / "files" / SMALL_FOLDER, SMALL_FILES)
             for aim, value in measure(visitor):
                 measured.setdefault(aim, []).append(value)
                 print(aim.name, format_value(value), aim.unit, file=sys.stderr, flush=True)
