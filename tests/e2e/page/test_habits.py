@@ -182,6 +182,21 @@ def test_first_steps_lead_on_and_can_be_hidden(page: Any, service: Service, shot
 
 
 @WIDE
+def test_a_new_storage_is_among_the_places_at_once(page: Any, service: Service, tmp_path: Path) -> None:
+    page.goto("/@manage/storages/new")
+    fill_sign_in(page)
+    places = page.get_by_role("navigation", name="Places")
+    page.get_by_label("Mount path").fill("/paper")
+    page.get_by_label("Root folder path").fill(str(tmp_path))
+    page.get_by_role("button", name="Add the storage").click()
+    places.get_by_role("link", name="paper").wait_for()
+    page.get_by_role("button", name="Actions for /paper").click()
+    page.get_by_role("menuitem", name="Remove", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    places.get_by_role("link", name="paper").wait_for(state="detached")
+
+
+@WIDE
 def test_browsers_can_install_the_page(page: Any) -> None:
     page.goto("/@login")
     page.get_by_label("User name").wait_for()
