@@ -1,15 +1,28 @@
-/* The offline shell of the page: its index and assets. Files, answers of the interface and share links are never stored. */
+/* The offline shell of the page: its index and assets. Files, answers of the interface and share links are never stored.
+   It also gives PDF files, which the page has fetched, an address that ends with their name: see namedFiles.ts. */
 const SHELL = 'mangrove-shell-1'
 const INDEX = '/@/'
 const MAX_ASSETS = 300 // of this and former versions; the oldest ones go
+const PDF_FOLDER = '/@pdf/'
+const MAX_FILES = 16 // shown at a time, in all tabs; the oldest ones go
+const PDF_HEADERS = { 'content-type': 'application/pdf', 'x-content-type-options': 'nosniff' }
+const files = new Map() // the blobs by their paths, in memory only
 
 addEventListener('install', (event) => event.waitUntil(prepare()))
 addEventListener('activate', (event) => event.waitUntil(takeOver()))
+addEventListener('message', (event) => {
+  const { path, blob } = event.data
+  files.delete(path)
+  if (blob) files.set(path, blob)
+  if (files.size > MAX_FILES) files.delete(files.keys().next().value)
+  event.ports[0]?.postMessage(null)
+})
 addEventListener('fetch', (event) => {
   const { request } = event
   const { origin, pathname } = new URL(request.url)
   if (request.method !== 'GET' || origin !== location.origin) return
-  if (request.mode === 'navigate') {
+  if (pathname.startsWith(PDF_FOLDER)) event.respondWith(openFile(pathname))
+  else if (request.mode === 'navigate') {
     if (pathname === '/' || (pathname.startsWith('/@') && !pathname.startsWith('/@s'))) event.respondWith(openIndex(event))
   } else if (pathname.startsWith('/@assets/') && !pathname.endsWith('.html')) event.respondWith(openAsset(event))
 })
@@ -35,6 +48,11 @@ async function openIndex(event) {
     if (stored) return stored
     throw error
   }
+}
+
+function openFile(path) {
+  const blob = files.get(path)
+  return blob ? new Response(blob, { headers: PDF_HEADERS }) : new Response(null, { status: 404 })
 }
 
 /** The name of an asset has the hash of its content: a stored one is the same. */

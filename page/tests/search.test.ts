@@ -16,7 +16,7 @@ const NOTHING: SearchFilter = {
 test('nothing is asked before something is looked for', () => {
   expect(formatQuery(NOTHING)).toBeNull()
   expect(formatQuery({ ...NOTHING, keywords: '  ', minSize: 'x', since: '20' })).toBeNull()
-  expect(formatQuery({ ...NOTHING, scope: 'folders' })).toMatchObject({ scope: 1, keywords: '' })
+  expect(formatQuery({ ...NOTHING, scope: 'folders' })).toMatchObject({ scope: 1, keywords: '*' })
 })
 
 test('sizes are bytes, and days those of the clock of the user', () => {

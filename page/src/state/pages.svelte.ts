@@ -3,7 +3,7 @@ import { Limiter } from './limiter'
 
 export const PAGE_SIZE = 200 // rows
 export const MAX_CACHED_PAGES = 50 // pages in memory; those far from the view are forgotten
-export const BLOCK = 2000 // rows that are asked for at once where many are wanted
+export const BLOCK = 1000 // rows that are asked for at once where many are wanted: the most that a search gives
 export const REQUEST_CONCURRENCY = 4 // requests
 
 export type Range = readonly [first: number, last: number]

@@ -21,6 +21,9 @@ export type Query = ReturnType<typeof formatQuery>
 const SCOPES = { all: 0, folders: 1, files: 2 }
 const DAY = 86_400_000 // ms
 
+/** The pattern of all names: keywords may not be empty. */
+export const EVERY_NAME = '*'
+
 /** The request; null while nothing is looked for. */
 export function formatQuery(filter: SearchFilter) {
   const { keywords, parent, scope, ext, minSize, maxSize, unit, since, until } = filter
@@ -33,7 +36,7 @@ export function formatQuery(filter: SearchFilter) {
   }
   const isAsked =
     keywords.trim() !== '' || scope !== 'all' || Object.values(filters).some((part) => part !== '' && part !== null)
-  return isAsked ? { keywords: keywords.trim(), parent, scope: SCOPES[scope], ...filters } : null
+  return isAsked ? { keywords: keywords.trim() || EVERY_NAME, parent, scope: SCOPES[scope], ...filters } : null
 }
 
 /** The hits of a search, fetched by the page. `noteIndexing` hears whether the index is still being built. */

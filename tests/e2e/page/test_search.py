@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.page.conftest import AXE
-from tests.e2e.page.steps import find_violations, sign_in
+from tests.e2e.page.steps import find_violations, select_row, sign_in
 from tests.support.service import Client, Service
 
 HIT_COUNT = 450  # hits, of which a page holds 200
@@ -85,6 +85,14 @@ def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, moun
     page.keyboard.press("F2")
     page.get_by_role("dialog", name="Rename").wait_for()
     page.keyboard.press("Escape")
+
+
+def test_filter_without_words_finds_entries(page: Any, mount_name: str) -> None:
+    sign_in(page, f"/@{mount_name}/near")
+    panel = open_search(page)
+    panel.get_by_text("Filters", exact=True).click()
+    panel.get_by_label("Extensions").fill("jpg, md")
+    wait_for_hits(panel, "walrus two.jpg")
 
 
 def test_the_search_is_used_by_keyboard_alone(page: Any, mount_name: str) -> None:
@@ -173,3 +181,12 @@ def save(admin: Client, value: str) -> None:
 def test_there_is_no_search_where_the_service_has_none(page: Any) -> None:
     sign_in(page)
     assert page.get_by_role("button", name="Search").count() == 0
+
+
+@pytest.mark.parametrize("page", ["wide"], indirect=True)
+def test_details_tell_the_size_of_a_folder_from_the_index(page: Any, herd: str) -> None:
+    sign_in(page, "/@/")
+    select_row(page, herd.removeprefix("/"))
+    page.get_by_role("button", name="Details", exact=True).click()
+    pane = page.get_by_role("complementary", name="Details")
+    pane.get_by_text(f"{HIT_COUNT} B in {HIT_COUNT} files").wait_for()

@@ -60,6 +60,10 @@ def files(service: Service) -> Client:
     return admin
 
 
+def is_pdf_viewer(frame: Any) -> bool:
+    return str(frame.url).startswith("chrome-extension:")
+
+
 def open_file(page: Any, name: str) -> None:
     """Sign in if need be, and open a file of the folder."""
     page.goto(f"/@/files/view/{name}")
@@ -172,10 +176,21 @@ def test_film_has_the_subtitles_beside_it_and_sound_plays(page: Any, shots: Path
 @WIDE
 @pytest.mark.usefixtures("files")
 def test_pdf_is_shown_by_the_browser(page: Any, shots: Path) -> None:
-    with page.expect_event("framenavigated", lambda frame: frame.url.startswith("chrome-extension:")):
+    open_file(page, "paper.pdf")
+    page.wait_for_function("navigator.serviceWorker.controller")
+    with page.expect_event("framenavigated", is_pdf_viewer):
+        page.reload()
+    assert page.locator("iframe[src^='/@pdf/'][src$='/paper.pdf']").is_visible()
+    shoot(page, shots, "pdf")
+
+
+@WIDE
+@pytest.mark.usefixtures("files")
+def test_pdf_is_shown_without_a_service_worker(page: Any) -> None:
+    page.add_init_script("delete Navigator.prototype.serviceWorker")  # as over plain HTTP
+    with page.expect_event("framenavigated", is_pdf_viewer):
         open_file(page, "paper.pdf")
     assert page.locator("iframe[src^='blob:']").is_visible()
-    shoot(page, shots, "pdf")
 
 
 @pytest.mark.usefixtures("files")

@@ -1,4 +1,4 @@
-import { search } from '../../state/search.svelte'
+import { EVERY_NAME, search } from '../../state/search.svelte'
 import type { Stores } from '../../state/stores'
 
 const MAX_COUNTED_FILES = 20_000 // files of a folder whose sizes are added
@@ -13,7 +13,7 @@ export interface FolderSize {
 /** The size of a folder with everything below it, from the index of names; null if the index does not have it. */
 export async function measureFolder(stores: Stores, path: string, isWanted: () => boolean): Promise<FolderSize | null> {
   const filter = { ext: '', min_size: null, max_size: null, since: '', until: '' }
-  const hits = search(stores, { keywords: '', parent: path, scope: 2, ...filter }, () => {})
+  const hits = search(stores, { keywords: EVERY_NAME, parent: path, scope: 2, ...filter }, () => {})
   try {
     await hits.show(0, 0)
     if (hits.problem) return null
