@@ -20,7 +20,8 @@ from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.runtime import Runtime
 from mangrove.identity.passwords import Hasher
-from mangrove.records.store.base import Connections
+from mangrove.records.store.base import Connections, connections
+from mangrove.records.store.encryption import RefusedRecords
 from mangrove.records.store.keys import Keyring
 from tests import servers
 from tests.support import driver_table, selection, service_models
@@ -99,8 +100,9 @@ def tables(engine: str) -> Iterator[engines.Tables]:
 
 @pytest.fixture
 def records(tables: engines.Tables) -> None:
-    """Empty tables."""
+    """Empty tables, of which no record was refused."""
     tables.empty()
+    connections().refused = RefusedRecords()
 
 
 @pytest.fixture(scope="session")
