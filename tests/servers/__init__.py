@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -95,11 +96,17 @@ def moto_s3() -> Iterator[str]:
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
-    list_uploads = S3Response.list_multipart_uploads
+    list_uploads, answer, deciding = S3Response.list_multipart_uploads, S3Response.key_response, Lock()
 
     def list_uploads_of_now(response: Any) -> Any:
         status, headers, text = list_uploads(response)
         return status, headers, text.replace("2010-11-10T20:48:33", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
+
+    def answer_in_turn(response: Any, request: Any, *args: Any) -> Any:
+        """moto checks the condition of a write before it writes: two at once would both succeed."""
+        is_conditional = request.method in ("PUT", "POST") and "If-None-Match" in request.headers
+        with deciding if is_conditional else nullcontext():
+            return answer(response, request, *args)
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it writes a line for every request, which pytest keeps
     modules = list(backends.list_of_moto_modules())  # it lists its folder for every request
@@ -108,6 +115,7 @@ def moto_s3() -> Iterator[str]:
     try:
         # moto says that all of them began in 2010
         with (
+            patch.object(S3Response, "key_response", answer_in_turn),
             patch.object(S3Response, "list_multipart_uploads", list_uploads_of_now),
             patch.object(backends, "list_of_moto_modules", lambda: modules),
         ):

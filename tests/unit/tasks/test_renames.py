@@ -22,7 +22,7 @@ from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
 FILES = {"a": b"a", "b": b"", "deep/c": b"c", "deep/er/d": b"d" * 9000}
-WRITES = ("copy_object", "delete_object", "delete_objects", "put_object")
+WRITES = frozenset({"copy_object", "delete_object", "delete_objects", "put_object"})
 
 
 class Killed(BaseException):
@@ -123,10 +123,8 @@ def kill_at_write(task_env: TaskEnv, bucket: Bucket, calls: int, monkeypatch: py
     run = api.run
 
     async def run_or_die(work: Any, *args: Any) -> Any:
-        request = args[0] if args else None
-        is_request = isinstance(request, Request)
-        name = request.operation if is_request else getattr(getattr(work, "func", None), "__name__", "")
-        if name in WRITES:
+        names = {arg.operation if isinstance(arg, Request) else arg for arg in args if isinstance(arg, Request | str)}
+        if names & WRITES:
             if left[0] <= 0:
                 raise Killed("Killed")
             left[0] -= 1

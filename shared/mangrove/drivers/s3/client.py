@@ -172,8 +172,7 @@ class S3Client:
         if request is not None and (operation not in COPYING or self._key.is_of_function):
             return await self._send(request, parse_answer)
         client = await self.take_copy_client() if operation in COPYING else self.client
-        parameters = {"Bucket": self.bucket, **arguments}
-        return await self.run(lambda: getattr(client, operation)(**parameters))
+        return await self.run(_call_client, client, operation, {"Bucket": self.bucket, **arguments})
 
     async def _send(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
         """Send a request and return its parsed answer. Follow a bucket to its region once."""
@@ -189,7 +188,7 @@ class S3Client:
     async def _send_once(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
         requests = await self._take_copy_requests() if request.operation in COPYING else self._requests
         assert requests is not None
-        return await self.run(lambda: parse(request.operation, requests.send(request)))
+        return await self.run(_send, request, requests, parse)
 
     async def _take_copy_requests(self) -> Requests:
         """Return the requests that wait for the last byte of a copy."""
@@ -226,3 +225,12 @@ class S3Client:
 def _run_patiently(work: Callable[[], Result]) -> Result:
     with allow_long_wait():
         return work()
+
+
+def _call_client(client: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
+    """Call an operation in the present thread, in which botocore also makes a client that is not made yet."""
+    return getattr(client, operation)(**parameters)
+
+
+def _send(request: Request, requests: Requests, parse: Callable[[str, S3Answer], Result]) -> Result:
+    return parse(request.operation, requests.send(request))
