@@ -70,10 +70,10 @@ class Sftp:
     root: str
 
     def upload(self, source: Path) -> None:
-        _run(["sftp", "-b", "-", *self.options], f'put -r "{source}" {self.root}\n')
+        _run(["sftp", "-b", "-", *self.options], f"put -r {source} {self.root}\n")
 
     def download(self, name: str, target: Path) -> None:
-        _run(["sftp", "-b", "-", *self.options], f'get -r "{self.root}/{name}/*" {target}\n')
+        _run(["sftp", "-b", "-", *self.options], f"get -r {self.root}/{name}/* {target}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bo
         measured: dict[int, list[tuple[float, ...]]] = {index: [] for index in range(len(pairs))}
         for run in range(runs):
             # a server that caches folders would take a name of the last run for an existing folder
-            sources = [source.rename(source.with_name(f"{source.name.split()[0]} {run}")) for source in sources]
+            sources = [source.rename(source.with_name(f"{source.name.partition('-')[0]}-{run}")) for source in sources]
             for index, pair in enumerate(pairs):
                 seconds = [time for source in sources for time in pair.measure(place, source, folder)]
                 measured[index].append(tuple(amount / time for amount, time in zip(amounts, seconds, strict=True)))
