@@ -170,7 +170,7 @@ $(AZURITE): tests/protocol/azurite/package-lock.json
 	@cd $(<D) && npm ci --silent --ignore-scripts --no-fund --no-audit || echo "azurite is not here: its tests are skipped"
 	@mkdir -p $(@D) && touch $@
 
-# What measures the page in Chromium; where npm cannot install it, its rows are missing.
+# Lighthouse measures the page in Chromium; where npm cannot install it, its rows are missing.
 $(LIGHTHOUSE): bench/lighthouse/package-lock.json
 	@cd $(<D) && npm ci --silent --ignore-scripts --no-fund --no-audit || echo "lighthouse is not here: its rows are missing"
 	@mkdir -p $(@D) && touch $@

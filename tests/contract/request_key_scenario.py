@@ -138,7 +138,7 @@ REQUESTS: dict[tuple[str, str], Make] = {
     ("POST", "/api/admin/index/build"): with_fields(),
     ("POST", "/api/admin/index/update"): with_fields(paths=["/files"], max_depth=1),
 }  # fmt: skip
-"""What makes the body and the headers for each route."""
+"""The function that makes the body and the headers of a request, by route."""
 
 
 def run(deployment: Deployment, header: str) -> None:

@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -63,9 +64,9 @@ def test_an_engine_that_dies_is_not_felt_by_those_who_read_and_write(own: Servic
             for _, pid in before:
                 os.kill(pid, signal.SIGKILL)
             for find, pid in before:
-                wait_until(lambda find=find, pid=pid: find(own) not in ([], [pid]), 30)  # type: ignore[misc]
+                wait_until(partial(has_another, own, find, pid), 30)
             assert httpx.get(f"{own.address}/ping").text == "pong"
-            wait_until(lambda count=known: len(users) > count + 2, 30)  # type: ignore[misc]
+            wait_until(partial(has_more_than, users, known + 2), 30)
     assert set(users) <= list_users(client)
     assert own.client().get("/api/me")["code"] == 200
 
@@ -138,6 +139,15 @@ def test_an_engine_that_was_started_again_ends_with_its_service(own: Service) ->
     own.kill()
     wait_until(lambda: is_gone(second), 10)
     wait_until(lambda: find_processes(own.data) == [], 10)
+
+
+def has_another(service: Service, find: Find, pid: int) -> bool:
+    """Return True if a process took the place of `pid`."""
+    return find(service) not in ([], [pid])
+
+
+def has_more_than(users: Sequence[str], count: int) -> bool:
+    return len(users) > count
 
 
 def find_processes(data: Path) -> list[str]:

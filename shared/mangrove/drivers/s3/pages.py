@@ -69,7 +69,7 @@ def has_objects(body: bytes) -> bool:
 def _parse_listing(body: bytes) -> tuple[ElementTree.Element, str]:
     """Return the root and the namespace of a listing."""
     try:
-        root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
+        root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314 - see the import
     except ElementTree.ParseError:
         raise Unreachable("the S3 server answers without a listing") from None
     namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
