@@ -27,7 +27,9 @@ function readModule(path: string): string {
 test('a module makes no store: stores are made in createStores and handed down', () => {
   const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
   const modules = files.filter((file) => /\.(ts|svelte)$/.test(file) && file !== 'main.ts' && file !== 'components.ts')
-  const moduleState = modules.flatMap((file) => findModuleState(readModule(join(SOURCE, file))).map((line) => [file, line]))
+  const moduleState = modules.flatMap((file) =>
+    findModuleState(readModule(join(SOURCE, file))).map((line) => [file, line]),
+  )
   expect(modules.length).toBeGreaterThan(300)
   expect(moduleState).toEqual([])
 })
