@@ -18,6 +18,7 @@ from mangrove.core import aws_calls
 from mangrove.core.aws import create_client
 from mangrove.core.config import Config
 from mangrove.records.store import direct_calls, function_client
+from mangrove.records.store.call_format import RETRIED_CODES
 from mangrove.records.store.direct_calls import replace_calls
 from mangrove.records.store.function_client import FunctionClient
 
@@ -52,7 +53,7 @@ def make_function_client(url: str) -> Any:
 def make_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """The way to make a client without botocore, with short pauses."""
     monkeypatch.setattr(direct_calls, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(function_client, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(function_client, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     make: Callable[[str], Any] = request.param
@@ -217,13 +218,13 @@ DONE = answer("200 OK", b"{}")
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(function_client, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(function_client, "THROTTLED_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(function_client, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(function_client, "MAX_PAUSE_SECONDS", 0.0)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
-@pytest.mark.parametrize("code", sorted(function_client.RETRIED_CODES))
+@pytest.mark.parametrize("code", sorted(RETRIED_CODES))
 def test_function_leaves_a_call_that_fails_twice_to_botocore(short_pauses: None, code: str) -> None:
     engine = BrokenEngine(failure(code), failure(code), DONE)
     client = make_function_client(engine.url)

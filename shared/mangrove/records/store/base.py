@@ -27,6 +27,7 @@ from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
 from mangrove.core.spans import open_span
 from mangrove.core.telemetry import log_warning
+from mangrove.records.store.call_format import THROTTLED_CODES
 from mangrove.records.store.clients import connect
 from mangrove.records.store.encryption import (
     MAC,
@@ -42,7 +43,6 @@ from mangrove.records.store.encryption import (
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # reasons of a cancelled transaction
-THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
 MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
 DATA_DISK_FULL = "the data disk is full"
 MAX_ATTEMPTS = 5  # of a change that conflicts with another one
@@ -295,7 +295,7 @@ def translate_errors() -> Iterator[None]:
             raise RecordConflict from error
         if code == "ValidationException":
             raise RecordRefused from error
-        if code in THROTTLES:
+        if code in THROTTLED_CODES:
             raise RecordsThrottled from error
         if code in MISCONFIGURED:  # a retry does not help: the operator has to be informed
             log_warning("records engine refuses the service", code=code, reason=error.cause_response_message)

@@ -1,4 +1,4 @@
-"""The format of calls of DynamoDB that do not go through botocore."""
+"""The format of calls of DynamoDB that do not go through botocore, and the failures after which they are repeated."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ OPERATIONS = frozenset({
     "BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "TransactGetItems",
     "TransactWriteItems", "UpdateItem",
 })  # fmt: skip
+THROTTLED_CODES = frozenset({
+    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
+})  # fmt: skip
+RETRIED_CODES = THROTTLED_CODES | {"InternalServerError", "TransactionInProgressException"}
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 1.0  # before another attempt: those of botocore
 OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS  # a secret that is not encrypted is a dataclass
 BINARY = b'"B'  # in an answer with a binary attribute, or a set of them
 

@@ -16,16 +16,19 @@ from botocore.exceptions import EndpointConnectionError
 from urllib3.exceptions import HTTPError
 
 from mangrove.core.signatures import Credentials, Signer
-from mangrove.records.store.call_format import OPERATIONS, decode_answer, describe_failure, encode_arguments
+from mangrove.records.store.call_format import (
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    OPERATIONS,
+    RETRIED_CODES,
+    decode_answer,
+    describe_failure,
+    encode_arguments,
+)
 
 TARGET = "DynamoDB_20120810"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 ATTEMPTS = 8  # unless the client has another number
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 1.0  # before another attempt; doubled each time
-RETRIED_CODES = frozenset({
-    "InternalServerError", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
-    "TransactionInProgressException",
-})  # fmt: skip
 
 
 def replace_calls(client: Any) -> None:

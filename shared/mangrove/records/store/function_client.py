@@ -18,14 +18,18 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from mangrove.core.aws_calls import RECORDS, ServiceAnswer, ServiceCalls
-from mangrove.records.store.call_format import OPERATIONS, decode_answer, describe_failure, encode_arguments
+from mangrove.records.store.call_format import (
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    OPERATIONS,
+    RETRIED_CODES,
+    THROTTLED_CODES,
+    decode_answer,
+    describe_failure,
+    encode_arguments,
+)
 
 ATTEMPTS = 2  # without botocore
-PAUSE_SECONDS, THROTTLED_PAUSE_SECONDS = 0.025, 1.0  # at most, before the second attempt: those of botocore
-THROTTLED_CODES = frozenset({
-    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
-})  # fmt: skip
-RETRIED_CODES = THROTTLED_CODES | {"InternalServerError", "TransactionInProgressException"}
 RETRIED_STATUSES = frozenset({500, 502, 503, 504})
 METHODS = {re.sub("(?<!^)(?=[A-Z])", "_", operation).lower(): operation for operation in OPERATIONS}
 
@@ -74,13 +78,13 @@ class FunctionClient:
         try:
             answer = self._calls.send(operation, body)
         except (OSError, HTTPException):
-            return PAUSE_SECONDS
+            return FIRST_PAUSE_SECONDS
         if answer.status == HTTPStatus.OK:
             return decode_answer(answer.content)
         failure = describe_failure(answer.status, answer.content)
         code = failure["Error"]["Code"]
         if answer.status in RETRIED_STATUSES or code in RETRIED_CODES:
-            return THROTTLED_PAUSE_SECONDS if code in THROTTLED_CODES else PAUSE_SECONDS
+            return MAX_PAUSE_SECONDS if code in THROTTLED_CODES else FIRST_PAUSE_SECONDS
         raise _make_error(failure, answer, operation)
 
 
