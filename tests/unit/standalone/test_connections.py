@@ -208,6 +208,30 @@ def test_pipelining_keeps_sixteen_requests_and_answers_all(kind: str) -> None:
     assert paths == [*(b"/%d" % number for number in range(count)), b"/", b""]
 
 
+class Patient:
+    """An application that does not answer before its client leaves, as a stream of events."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.left = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        self.began.set()
+        assert (await receive())["type"] == "http.disconnect"
+        self.left.set()
+
+
+def test_first_of_two_pipelined_requests_learns_that_its_client_left() -> None:
+    """uvicorn tells only the last one."""
+    app = Patient()
+    with serve(app) as server:
+        with server.connect() as connection:
+            connection.sendall(2 * HEAD)
+            assert app.began.wait(WAIT_SECONDS)
+        assert app.left.wait(WAIT_SECONDS)
+
+
 def test_pipelined_requests_behind_a_body_in_chunks_wait() -> None:
     gate, count = Gate(), 2000
     first = b"PUT /0 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"

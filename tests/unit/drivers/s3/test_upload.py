@@ -17,6 +17,7 @@ from mangrove.drivers.s3 import objects as uploads
 from mangrove.drivers.s3.driver import S3
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, endless, many, run_on_driver
+from tests.unit.drivers.s3.proxy import Exchange, Proxy
 
 
 @pytest.mark.parametrize("size", [0, 5, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 20 * MIB])
@@ -97,6 +98,36 @@ def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: st
     happened = run_on_driver(bucket.options(), work)
     assert happened[-1] == "abort"
     assert (bucket.keys(), bucket.dangling()) == ([], 0)
+
+
+def test_cancelled_put_ends_after_its_answer(bucket_behind: Bucket, proxy: Proxy) -> None:
+    """Otherwise it would arrive later, over a file that another client has stored meanwhile."""
+    arrived, released, answered = threading.Event(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def hold(exchange: Exchange) -> None:
+        arrived.set()
+        released.wait(20)
+
+    def note(exchange: Exchange) -> None:
+        if exchange.operation == "put_object":
+            order.append("answered")
+            answered.set()
+
+    async def work(driver: S3) -> None:
+        writing = asyncio.create_task(driver.write(P("/f"), actions.body(b"late"), Upload(4, 1.7e9)))
+        await asyncio.to_thread(arrived.wait, 20)
+        writing.add_done_callback(lambda _: order.append("cancelled"))
+        writing.cancel()
+        await asyncio.wait([writing], timeout=0.2)
+        released.set()
+        await asyncio.wait([writing])
+        await asyncio.to_thread(answered.wait, 20)
+
+    proxy.once("put_object", hold)
+    proxy.after.append(note)
+    run_on_driver(bucket_behind.options(), work)
+    assert order == ["answered", "cancelled"]
 
 
 def test_parts_grow_with_the_announced_size() -> None:
