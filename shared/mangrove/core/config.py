@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mangrove.core import runtime
-
-if TYPE_CHECKING:
-    from mangrove.core.platform import Platform
 
 
 def _variable(name: str, default: str, parse: Callable[[str], Any] = str) -> Any:
@@ -71,7 +66,7 @@ def _parse_switch(text: str) -> bool:
     return text == "on"
 
 
-@dataclass(frozen=True)  # without slots, for `platform`
+@dataclass(frozen=True, slots=True)
 class Config:
     """The configuration of a process."""
 
@@ -129,15 +124,9 @@ class Config:
             raise ValueError(f"MANGROVE_DOWNLOAD_DOMAIN needs {' and '.join(missing)}")
 
     @property
-    def platform_name(self) -> str:
+    def platform(self) -> str:
         """The name of the package that implements the platform: "standalone" for a process with a data directory."""
         return "standalone" if self.data is not None and not self.is_function else "cloud"
-
-    @cached_property
-    def platform(self) -> Platform:
-        """The platform that this configuration describes."""
-        made: Platform = import_module(f"mangrove.{self.platform_name}.platform").make_platform(self)
-        return made
 
 
 def config() -> Config:

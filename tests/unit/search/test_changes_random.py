@@ -20,8 +20,9 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import index_changes
 from mangrove.search import folding, tables
-from mangrove.search.index import SearchIndex
+from mangrove.search.database import Database
 from mangrove.search.segments import IndexManifest, SegmentStore
+from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, strict_operations, transfers, uploads
 from mangrove.tree.operations.change_log import ChangeLog
@@ -39,20 +40,22 @@ STEPS = 40
 class Process:
     """The state of one process."""
 
-    index: SearchIndex
+    tables: IndexTables
+    database: Database
     journal: ChangeLog
 
     def enter(self) -> None:
-        runtime.put(SearchIndex, self.index)
+        runtime.put(IndexTables, self.tables)
+        runtime.put(Database, self.database)
         runtime.put(ChangeLog, self.journal)
 
 
 @pytest.fixture
 def processes(searched: SearchEnv) -> Iterator[list[Process]]:
-    made = [Process(SearchIndex(), ChangeLog()) for _ in range(2)]
+    made = [Process(IndexTables(), Database(), ChangeLog()) for _ in range(2)]
     yield made
     for process in made:
-        process.index.database.close()
+        process.database.close()
 
 
 class World:

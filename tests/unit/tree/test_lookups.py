@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
+from mangrove.core.runtime import Runtime
 from mangrove.drivers.base import Capabilities, DriverProperties, Entry
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
@@ -100,3 +102,22 @@ def test_what_shows_other_storages_is_asked_for_many_names_at_once() -> None:
         sorted(NAMES),
         lookups.LOOKUP_CONCURRENCY,
     )
+
+
+def test_recent_lookup_serves_a_driver_that_refuses_existing_names() -> None:
+    async def look(driver: Folders) -> list[bool]:
+        path = StoragePath(driver, TreePath("/d/n0"), builders.mount())
+        looked_up = [await lookups.find_recent(path) is not None for _ in range(2)]
+        driver.folders["/d"].append("n0")
+        looked_up.append(await lookups.find_recent(path) is not None)
+        return [*looked_up, await lookups.find_entry(path) is not None]
+
+    class Refusing(Folders):
+        async def can_refuse_existing(self) -> bool:
+            return True
+
+    refusing, other = Refusing(), Folders()
+    with runtime.use(Runtime()):
+        assert asyncio.run(look(refusing)) == [False, False, False, True]
+        assert asyncio.run(look(other)) == [False, False, True, True]
+    assert len(refusing.requested_names) == 2

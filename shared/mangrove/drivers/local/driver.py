@@ -43,7 +43,7 @@ from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_vid
 from mangrove.drivers.local.removal import Remover, is_folder
 from mangrove.drivers.local.rooted import FileStat, Root, check_wanted, is_same
 from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
-from mangrove.drivers.local.small_files import SmallFileWriter
+from mangrove.drivers.local.small_files import SmallFileWriter, get_stored, is_small, read_small
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
@@ -75,7 +75,7 @@ class Local(Driver):
         self._is_own = not context.storage_id  # the service uses it for internal files
         self._durability = Durability(self.root)
         self._copier = copy.FileCopier(self.root, self._durability)
-        self._small_files = SmallFileWriter(self.root, self._durability, self._make_exact_entry)
+        self._small_files = SmallFileWriter(self.root, self._durability, self._make_exact_entry, self._is_own)
         recycle_bin = "" if options.recycle_bin_path == KEEP_DELETED else options.recycle_bin_path
         self._remover = Remover(self.root, recycle_bin, self._copier.ranges)
         self._thumbnails = ThumbnailMaker(self._threads, options.thumb_concurrency, options.thumb_cache_folder)
@@ -188,6 +188,9 @@ class Local(Driver):
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         refuse_part_name(path)
+        if upload.staged is None and is_small(upload):
+            file = NewFile(path, await read_small(body, upload), upload)
+            return get_stored(await self.write_whole([file]))
         part, handles, staged = make_part_name(), OpenHandles(), upload.staged
         try:
             if isinstance(staged, LocalStagedFile) and staged.threads is self._threads:

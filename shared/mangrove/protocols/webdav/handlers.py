@@ -52,8 +52,10 @@ async def propfind(dav: DavRequest, path: str, sent: Headers, body: bytes) -> An
     query = bodies.parse_propfind(body)
     access = await dav.at(path)
     await dav.conditions.require(access)
-    pieces = await multistatus.propfind(access, dav.conditions.prefix, depth, Renderer(query))
-    return await _answer_multistatus(pieces)
+    answer = await multistatus.propfind(access, dav.conditions.prefix, depth, Renderer(query))
+    return (
+        Answer(207, answer, {"content-type": XML}) if isinstance(answer, bytes) else await _answer_multistatus(answer)
+    )
 
 
 async def _answer_multistatus(pieces: AsyncIterator[bytes]) -> Answer:
@@ -107,9 +109,9 @@ async def put(dav: DavRequest, path: str, sent: Headers, body: AsyncIterator[byt
     old = await entries.find_known(access)
     _check_preconditions(sent, old, check)
     upload = _read_upload(sent, access.path.name)
-    await verbs.put(dav, access, old, body, upload)
+    stored = await verbs.put(dav, access, old, body, upload)
     accepted = {"x-oc-mtime": "accepted"} if "x-oc-mtime" in sent else {}
-    return Answer(201 if old is None else 204, headers=await _make_validator(access) | accepted)
+    return Answer(201 if old is None else 204, headers=await _make_validator(access, stored) | accepted)
 
 
 def _check_preconditions(sent: Headers, old: Entry | None, check: Preconditions) -> None:
@@ -143,12 +145,12 @@ def _parse_size(text: str, header: str) -> int:
     return size
 
 
-async def _make_validator(access: PathAccess) -> dict[str, str]:
+async def _make_validator(access: PathAccess, stored: Entry) -> dict[str, str]:
     """Return the header ETag of the stored file, if the storage knows it for single files."""
     if not access.may_read() or not (await access.locate("")).driver.config.direct_lookup:
         return {}
-    stored = await entries.find_known(access)
-    return {"etag": entries.format_etag(stored)} if stored is not None else {}
+    shown = stored if stored.etag and stored.name == access.path.name else await entries.find_known(access)
+    return {"etag": entries.format_etag(shown)} if shown is not None else {}
 
 
 async def mkcol(dav: DavRequest, path: str, body: bytes) -> Answer:

@@ -25,8 +25,9 @@ ENTRIES_PER_BATCH = 500  # whose answers are made together
 PIECE_CHARACTERS = 64 << 10  # after which the answer so far is sent
 
 
-async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Renderer) -> AsyncIterator[bytes]:
-    """Return the pieces of the answer, after the first read of the entry. Raise EntryNotFound or NotReadable.
+async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Renderer) -> bytes | AsyncIterator[bytes]:
+    """Return the answer for an entry itself, or else its pieces after the first read of the entry. Raise EntryNotFound
+    or NotReadable.
 
     `prefix`: the address of the caller's root, without a trailing slash.
     """
@@ -34,7 +35,7 @@ async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Render
     walk = _TreeWalk(prefix, renderer, str(access.path.below(access.base)), access)
     own = await walk.make_own(entry)
     if depth == "0" or not entry.is_dir:
-        return _enclose(own, None)
+        return HEAD + own.encode(errors="replace") + TAIL
     if depth == INFINITY and not access.settings.webdav_infinite_depth:
         raise DavProblem(403, "Depth: infinity is switched off here, ask folder by folder", "propfind-finite-depth")
     below = walk.iterate(access, depth == INFINITY)
@@ -42,11 +43,10 @@ async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Render
     return _enclose(own + first, below)
 
 
-async def _enclose(first: str, rest: AsyncIterator[str] | None) -> AsyncIterator[bytes]:
+async def _enclose(first: str, rest: AsyncIterator[str]) -> AsyncIterator[bytes]:
     yield HEAD + first.encode(errors="replace")
-    if rest is not None:
-        async for piece in rest:
-            yield piece.encode(errors="replace")
+    async for piece in rest:
+        yield piece.encode(errors="replace")
     yield TAIL
 
 
@@ -190,6 +190,8 @@ async def find_dead(access: PathAccess) -> Values:
     try:
         mount, inner = access.find_mount()
     except StorageProblem:
+        return {}
+    if webdav_properties.knows_none(mount.storage.id):
         return {}
     return await asyncio.to_thread(webdav_properties.get, mount.storage.id, inner)
 

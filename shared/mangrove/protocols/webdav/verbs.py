@@ -71,8 +71,8 @@ async def _require_parent(access: PathAccess) -> None:
 
 async def put(
     dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload
-) -> None:
-    """Store a file. `upload.overwrite` is False if it must be a new one."""
+) -> Entry:
+    """Store a file and return it. `upload.overwrite` is False if it must be a new one."""
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
@@ -81,7 +81,7 @@ async def put(
     paths = [access] if old else [access, access.parent]
     await require_unlocked(dav.conditions, *paths)
     guarded = _require_unlocked_at_end(dav, body, paths)
-    await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={})
+    return await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={})
 
 
 async def _require_unlocked_at_end(

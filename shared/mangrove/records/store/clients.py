@@ -28,7 +28,7 @@ def connect(connection: Connection, make_connection: Callable[[], Connection]) -
     if platform().has_own_engine:
         from mangrove.records.store.direct_calls import replace_calls
 
-        replace_calls(connection.client)
+        replace_calls(connection.client, config().records_socket)
 
 
 def _make_function_client(make_connection: Callable[[], Connection]) -> Any:

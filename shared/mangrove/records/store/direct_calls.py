@@ -1,19 +1,18 @@
 """Calls of the records engine of this computer without the layers of botocore, which take most of the time of a call.
 
-botocore still makes the client, its connections and its credentials, and it sends the operations that are not in
-OPERATIONS. Calls of an external engine go through botocore as well; for those in the cloud see `function_client`.
+botocore still makes the client and its credentials, and it sends the operations that are not in OPERATIONS. Calls of an
+external engine go through botocore as well; for those in the cloud see `function_client`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import http.client
 import time
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.exceptions import EndpointConnectionError
-from urllib3.exceptions import HTTPError
 
 from mangrove.core.signatures import Credentials, Signer
 from mangrove.records.store.call_format import (
@@ -25,27 +24,34 @@ from mangrove.records.store.call_format import (
     describe_failure,
     encode_arguments,
 )
+from mangrove.records.store.endpoints import EngineEndpoint
+from mangrove.records.store.engine_connections import EngineConnections
 
 TARGET = "DynamoDB_20120810"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 ATTEMPTS = 8  # unless the client has another number
 
 
-def replace_calls(client: Any) -> None:
-    """Send the calls of a botocore client of DynamoDB directly. Its methods and pynamodb use `_make_api_call`."""
-    client._make_api_call = DirectCalls(client).call
+def replace_calls(client: Any, socket_path: str = "") -> None:
+    """Send the calls of a botocore client of DynamoDB directly. Its methods and pynamodb use `_make_api_call`.
+
+    `socket_path`: see `EngineEndpoint`.
+    """
+    client._make_api_call = DirectCalls(client, socket_path).call
 
 
 class DirectCalls:
-    """Sends the calls of a client through its own connections, signed like those of botocore."""
+    """Sends the calls of a client through connections of its own, signed like those of botocore."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, socket_path: str) -> None:
         self._client = client
         self._call_with_botocore = client._make_api_call
-        self._session = client._endpoint.http_session
         self._attempts = (client.meta.config.retries or {}).get("total_max_attempts", ATTEMPTS)
         self._url = client.meta.endpoint_url
         self._host = urlsplit(self._url).netloc
+        settings = client.meta.config
+        endpoint = EngineEndpoint(self._url, socket_path)
+        self._connections = EngineConnections(endpoint, settings.connect_timeout, settings.read_timeout)
         self._signer = Signer("dynamodb", client.meta.region_name, self._get_credentials)
 
     def _get_credentials(self) -> Credentials:
@@ -76,13 +82,11 @@ class DirectCalls:
         headers = {"host": self._host, "content-type": CONTENT_TYPE, "x-amz-target": f"{TARGET}.{operation}"}
         signed = self._signer.sign("POST", "/", {}, headers, hashlib.sha256(body).hexdigest())
         try:
-            pool = self._session._manager.connection_from_url(self._url)
-            response = pool.urlopen("POST", "/", body=body, headers=signed, retries=False)
-            content: bytes = response.data
-        except (HTTPError, http.client.HTTPException, OSError) as error:
+            status, content = self._connections.post(signed, body)
+        except OSError as error:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
-        if response.status != http.client.OK:
-            raise self._make_error(operation, response.status, content)
+        if status != HTTPStatus.OK:
+            raise self._make_error(operation, status, content)
         return decode_answer(content)
 
     def _make_error(self, operation: str, status: int, content: bytes) -> Exception:

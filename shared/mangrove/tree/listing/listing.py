@@ -23,7 +23,7 @@ from mangrove.core.config import config
 from mangrove.core.metrics import LISTINGS
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, TooLarge
+from mangrove.core.problems import EntryNotFound, Problem, TooLarge
 from mangrove.core.shared_memory import metrics
 from mangrove.core.spans import open_span
 from mangrove.drivers.base import ROOT, Entry, PageSource
@@ -57,7 +57,7 @@ class _SingleEntry(NamedTuple):
     """An entry that was looked up by itself."""
 
     mount: Mount
-    entry: Entry
+    entry: Entry | None  # None if there was none
     read_at: float  # of the monotonic clock
     changes: int  # `read_total_changes` before it was read
 
@@ -155,21 +155,45 @@ class Listings:
         return paged
 
     async def stat(self, storage_path: StoragePath) -> Entry:
-        """Return an entry as the driver describes it. The driver is called at most once in TOKEN_SECONDS."""
-        key, now, changes = _make_key(storage_path), time.monotonic(), read_total_changes()
-        cached = self._entries.get(key)
-        if (
-            cached is not None
-            and cached.mount is storage_path.mount
-            and cached.changes == changes
-            and now - cached.read_at < TOKEN_SECONDS
-        ):
+        """Return an entry as the driver describes it. The driver is called at most once in TOKEN_SECONDS for it."""
+        cached = self._find_single(storage_path)
+        if cached is not None and cached.entry is not None:
             return cached.entry
-        entry = await storage_path.driver.stat(storage_path.path)
+        return await self._look_up(storage_path)
+
+    async def find_recent(self, storage_path: StoragePath) -> Entry | None:
+        """Return an entry as `stat` does, None if there was none in the last TOKEN_SECONDS.
+
+        A program beside this service may have made one since. Callers whose driver refuses an existing name may use it.
+        """
+        cached = self._find_single(storage_path)
+        if cached is not None:
+            return cached.entry
+        try:
+            return await self._look_up(storage_path)
+        except EntryNotFound:
+            return None
+
+    def _find_single(self, storage_path: StoragePath) -> _SingleEntry | None:
+        cached = self._entries.get(_make_key(storage_path))
+        if cached is None or cached.mount is not storage_path.mount or cached.changes != read_total_changes():
+            return None
+        return cached if time.monotonic() - cached.read_at < TOKEN_SECONDS else None
+
+    async def _look_up(self, storage_path: StoragePath) -> Entry:
+        now, changes = time.monotonic(), read_total_changes()
+        try:
+            entry = await storage_path.driver.stat(storage_path.path)
+        except EntryNotFound:
+            self._keep_single(storage_path, _SingleEntry(storage_path.mount, None, now, changes))
+            raise
+        self._keep_single(storage_path, _SingleEntry(storage_path.mount, entry, now, changes))
+        return entry
+
+    def _keep_single(self, storage_path: StoragePath, single: _SingleEntry) -> None:
         if len(self._entries) >= MAX_SINGLE_ENTRIES:
             self._entries.clear()
-        self._entries[key] = _SingleEntry(storage_path.mount, entry, now, changes)
-        return entry
+        self._entries[_make_key(storage_path)] = single
 
     async def _read(self, storage_path: StoragePath, max_entries: int | None) -> CachedFolder:
         folder = await _read_folder(storage_path, max_entries)

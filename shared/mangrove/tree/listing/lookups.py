@@ -53,6 +53,16 @@ async def find_entry(storage_path: StoragePath) -> Entry | None:
         return None
 
 
+async def find_recent(storage_path: StoragePath) -> Entry | None:
+    """Return an entry as `find_entry` does, or what a lookup of the last moment has found if the driver itself refuses
+    an existing name when it stores a file.
+    """
+    driver = storage_path.driver
+    if driver.config.direct_lookup and await driver.can_refuse_existing():
+        return await listings().find_recent(storage_path)
+    return await find_entry(storage_path)
+
+
 class Lookups:
     """The entries with certain names of a folder. Other names are looked up on demand."""
 

@@ -17,10 +17,10 @@ from mangrove.core.problems import (
     StorageProblem,
     UploadRefused,
 )
-from mangrove.drivers.base import Driver, Upload
+from mangrove.drivers.base import Driver, Entry, Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import find_entry
+from mangrove.tree.listing.lookups import find_recent
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 from mangrove.tree.operations.blind_uploads import choose_path
@@ -32,8 +32,9 @@ SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
 
 async def write(
     access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
-) -> None:
+) -> Entry:
     """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must match the bytes.
+    Return the stored file as its driver describes it.
 
     Everything that can be refused is refused before `body` is read. A body that is truncated, too long, or does not
     match its hashes leaves no file, and an old file unchanged. Without `overwrite` nothing is replaced, even if a file
@@ -43,7 +44,7 @@ async def write(
     may_replace = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
     try:
-        await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
+        return await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
     except StorageProblem as problem:
         raise explain_failure(problem, access, may_replace) from problem
 
@@ -58,7 +59,7 @@ def explain_failure(problem: StorageProblem, access: PathAccess, may_replace: bo
 async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
     """Return the path of an allowed upload. Its folder exists afterwards."""
     access, storage_path = await allow(access)
-    entry = await find_entry(storage_path)
+    entry = await find_recent(storage_path)
     if entry is None:
         await make_folder(access.parent, storage_path.parent)
     elif not (overwrite and access.parent.may_replace(access)):
@@ -92,7 +93,7 @@ async def make_folder(access: PathAccess, storage_path: StoragePath) -> None:
     """Make the folder and its missing parents, if the storage has folders."""
     if storage_path.path == "/":
         return
-    entry = await find_entry(storage_path)
+    entry = await find_recent(storage_path)
     if entry is not None:
         if not entry.is_dir:
             raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
