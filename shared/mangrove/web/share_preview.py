@@ -36,7 +36,7 @@ async def make_meta_tags(request: Request) -> str:
     source = await find_client_address(request)
     try:
         id, _ = split(TreePath(request.scope["path"]))
-        access = await visits.at(PREFIX / id, "", Right.READ, source, is_visit=False)
+        access = await visits.open_shared(PREFIX / id, "", Right.READ, source, is_visit=False)
     except Problem:
         return ""
     share = access.share

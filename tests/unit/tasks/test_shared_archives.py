@@ -46,7 +46,7 @@ class Offer:
         share_links.create(id, owner=self.task_env.user.id, files=files, **fields)
 
     def visit(self, path: str = ID, source: str = SOURCE) -> PathAccess:
-        return self.task_env.do(visits.at(TreePath(f"/@s/{path}"), "", Right.READ, source))
+        return self.task_env.do(visits.open_shared(TreePath(f"/@s/{path}"), "", Right.READ, source))
 
     def ask(self, *names: str, path: str = ID, source: str = SOURCE) -> ZipAddress:
         return self.task_env.do(zip_links.make_shared_link(self.visit(path, source), names, "http://here"))
@@ -92,7 +92,7 @@ def test_folder_too_large_for_an_answer_is_packed_for_a_visitor(offer: Offer) ->
 
 def test_selection_of_several_shared_entries_is_packed(offer: Offer) -> None:
     offer.create("several", "in", "z.txt", "in/a.txt", password="p")
-    access = offer.task_env.do(visits.at(TreePath("/@s/several"), "p", Right.READ, SOURCE))
+    access = offer.task_env.do(visits.open_shared(TreePath("/@s/several"), "p", Right.READ, SOURCE))
     whole = offer.task_env.do(zip_links.make_shared_link(access, (), "http://here"))
     selected = offer.task_env.do(zip_links.make_shared_link(access, ("z.txt", "in"), "http://here"))
     assert whole.task is not None and selected.task is not None

@@ -33,7 +33,7 @@ def share(tree: TreeEnv, *files: str, **fields: Any) -> ShareLink:
 
 
 def visit(tree: TreeEnv, path: str = "", password: str = "", source: str = "192.0.2.1") -> PathAccess:
-    return tree.run(visits.at(TreePath(f"/@s/{ID}/{path}"), password, Right.READ, source))
+    return tree.run(visits.open_shared(TreePath(f"/@s/{ID}/{path}"), password, Right.READ, source))
 
 
 def test_share_link_ends_at_the_second_of_its_end(tree: TreeEnv) -> None:
@@ -98,7 +98,7 @@ def test_unknown_ids_lock_an_address_out_of_all_share_links(tree: TreeEnv) -> No
     async def guess() -> None:
         for number in range(visits.MAX_UNKNOWN_IDS_PER_SOURCE):
             with pytest.raises(ShareNotFound):
-                await visits.at(TreePath(f"/@s/guess{number}"), "", Right.READ, "192.0.2.5")
+                await visits.open_shared(TreePath(f"/@s/guess{number}"), "", Right.READ, "192.0.2.5")
 
     tree.run(guess())
     with pytest.raises(TooMany):

@@ -117,16 +117,20 @@ async def plan_transfer(request: TransferRequest) -> Plan:
     source = await source_dir.locate("src")
     if source_dir.may_read():  # otherwise the caller would learn what is missing
         await _check_source_folder(source)
-    async for name in iterate_chunked(request.names):
-        source_dir.child(name).require_read()
+    sources = {
+        name: source_dir.child(name).require_read() async for name in iterate_chunked(dict.fromkeys(request.names))
+    }
     target = await target_dir.locate("dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts have the same files: one of them is used for both ends
-    names = dict.fromkeys(request.names)
     checker = _ItemChecker(
-        request, source, target, await look_up_many(source, names), await look_up_many(target, names)
+        request, source, target, await look_up_many(source, sources), await look_up_many(target, sources)
     )
-    items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
+    items = [
+        item
+        async for name, access in iterate_chunked(sources.items())
+        if (item := await checker.check(name, access)) is not None
+    ]
     await check_target_folder(target)
     return Plan(source, target, items)
 
@@ -157,11 +161,9 @@ class _ItemChecker:
     targets: Lookups
     numbered: set[str] = field(default_factory=set)  # names that entries of this request get
 
-    async def check(self, name: str) -> TransferItem | None:
-        """Return the item with its entry; None if it is skipped."""
-        request, conflict = self.request, self.request.conflict
-        source_dir, target_dir = request.source_dir, request.target_dir
-        source = source_dir.child(name)
+    async def check(self, name: str, source: PathAccess) -> TransferItem | None:
+        """Return the item with its entry; None if it is skipped. `source`: the access to the entry `name`."""
+        request, conflict, target_dir = self.request, self.request.conflict, self.request.target_dir
         target = target_dir.child(name if request.target_name is None else request.target_name)
         if not target.may_read():  # the answer is the same for a taken and a free name
             target, conflict = await self._find_unreadable_target(target), OnConflict()

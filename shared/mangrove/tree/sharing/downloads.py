@@ -35,7 +35,7 @@ class SharedDownload:
 async def authorize(raw: str, password: str, source: str, right: Right = Right.READ) -> SharedDownload:
     """Return the file at `<id>[/path]` of a share link, on a route that declares `right`.
 
-    Raise the problems of `visits.at`. The caller hides the paths in messages with `visits.hide_paths`.
+    Raise the problems of `visits.open_shared`. The caller hides the paths in messages with `visits.hide_paths`.
     """
     access = await open_shared(raw, password, source, right)
     if right is Right.READ_ARCHIVES:
@@ -52,7 +52,7 @@ async def open_shared(raw: str, password: str, source: str, right: Right = Right
     The root of a share of several files and folders is not in the tree: its `share.roots` are the accesses to them.
     Raise ShareNotFound, ShareEnded, NotReadable, TooMany, EntryNotFound or AccessDenied.
     """
-    return require_content(await visits.at(PREFIX / raw, password, right, source))
+    return require_content(await visits.open_shared(PREFIX / raw, password, right, source))
 
 
 def require_content(access: PathAccess) -> PathAccess:

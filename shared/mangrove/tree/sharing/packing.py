@@ -46,7 +46,7 @@ async def reopen(path: TreePath, number: int) -> PathAccess:
 
     Raise ShareNotFound, ShareEnded, EntryNotFound or AccessDenied if the visitor has no access any more.
     """
-    access = await visits.at(path, None, Right.READ, "", is_visit=False)
+    access = await visits.open_shared(path, None, Right.READ, "", is_visit=False)
     assert access.share is not None
     if access.share.link.number != number:
         raise ShareNotFound  # the id belongs to another share link now

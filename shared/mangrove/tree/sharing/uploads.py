@@ -33,7 +33,7 @@ async def find_target(raw: str, password: str, source: str) -> PathAccess:
     path = PREFIX / raw
     if path.parent == PREFIX or path == PREFIX:
         raise BadRequest("the name of the file is missing")
-    access = await visits.at(path, password, Right.WRITE, source)
+    access = await visits.open_shared(path, password, Right.WRITE, source)
     share = _get_share(access)
     check_name(access.path.name)
     is_below = share.find_inner(access.path).parent != "/"

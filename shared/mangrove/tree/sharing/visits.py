@@ -99,12 +99,14 @@ async def open_path(caller: Caller, raw: str, password: str, verb: str = "list")
     path = TreePath(raw)
     if is_shared(path):
         with hide_paths(verb):
-            yield await at(path, password, caller.declared_right, caller.source)
+            yield await open_shared(path, password, caller.declared_right, caller.source)
         return
     yield await tree_access.at(caller, raw, password)
 
 
-async def at(path: TreePath, password: str | None, right: Right, source: str, *, is_visit: bool = True) -> PathAccess:
+async def open_shared(
+    path: TreePath, password: str | None, right: Right, source: str, *, is_visit: bool = True
+) -> PathAccess:
     """Return the access of a visitor to a path of a share link, as its owner on a route that declares `right`.
 
     `password`: None for a visitor whose password was checked before.
