@@ -16,6 +16,7 @@ from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, Name
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
+from mangrove.identity.scopes import TokenMode, TokenProtocol, TokenScope
 from mangrove.records import trash
 from mangrove.records.trash import TrashKind
 from mangrove.tree import access, mounts
@@ -219,6 +220,19 @@ def test_other_user_sees_only_the_entries_of_a_folder(tree: TreeEnv) -> None:
     assert [item.access.path for item in find_items(tree, "/disk")] == ["/disk/a.txt"]
     tree.user = replace(tree.user, permission=0)
     assert find_items(tree, "/disk") == []
+
+
+def test_token_reaches_only_what_was_removed_below_its_folder(tree: TreeEnv) -> None:
+    root = mount(tree, "in/a.txt", "out/b.txt")
+    for folder, name in (("in", "a.txt"), ("out", "b.txt")):
+        remove(tree, name, folder=f"/disk/{folder}")
+    ids = [item.id for item in find_items(tree)]
+    scope = TokenScope(1, TreePath("/disk/in"), TokenMode.BOTH, frozenset(TokenProtocol))
+    query = TrashQuery(Caller(tree.user, scope=scope), None)
+    assert [item.access.path for item in tree.run(entries.list_page(query, "", 0))[0]] == ["/disk/in/a.txt"]
+    outcome = tree.run(restoring.restore(Caller(tree.user, Right.DELETE, scope=scope), ids, False, ""))
+    assert [path for _, path in outcome.done] == ["/disk/in/a.txt"]
+    assert list_shown(root) == {"in/a.txt", "out/"}
 
 
 def test_deleted_entry_is_gone_from_the_disk(tree: TreeEnv) -> None:
