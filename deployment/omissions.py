@@ -3,7 +3,11 @@
 FastAPI imports its models of OpenAPI documents and the API of OpenTelemetry for each application. Functions write no
 document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. No route reads a form.
 PynamoDB imports the client of botocore, which `mangrove.records.store.function_client` needs only for a call that has
-failed. Powertools imports JMESPath, which no log line needs.
+failed. Powertools imports JMESPath, which no log line needs, and metrics and traces, which `mangrove.core.telemetry`
+imports when they are used. The package of ciphers imports their base, of which AES-GCM uses nothing.
+
+PynamoDB finds the attributes of each class of records by `inspect.getmembers`, which reads every name of the class.
+Reading the `vars` of the class and its bases takes a third of that time.
 """
 
 from __future__ import annotations
@@ -33,7 +37,47 @@ DEFERRED_MARK = "# Imports are deferred by the build: see deployment/omissions.p
 Change = tuple[str, str]
 """A text that a module has once, and that in its place."""
 
+LAST_CONSTANT = "from pynamodb.constants import STRING_SET\n"
+FIND_MEMBERS = """
+
+def getmembers(cls, predicate):
+    members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return sorted(((name, value) for name, value in members.items() if predicate(value)), key=lambda pair: pair[0])
+"""
+CIPHERS = """from cryptography.hazmat.primitives._cipheralgorithm import (
+    BlockCipherAlgorithm,
+    CipherAlgorithm,
+)
+from cryptography.hazmat.primitives.ciphers.base import (
+    AEADCipherContext,
+    AEADDecryptionContext,
+    AEADEncryptionContext,
+    Cipher,
+    CipherContext,
+)
+"""
+FIND_CIPHER = """
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(name)
+    from cryptography.hazmat.primitives import _cipheralgorithm
+    from cryptography.hazmat.primitives.ciphers import base
+
+    return getattr(_cipheralgorithm if hasattr(_cipheralgorithm, name) else base, name)
+"""
+
 DEFERRED: Mapping[str, Sequence[Change]] = {
+    "pynamodb/_util.py": ((LAST_CONSTANT, LAST_CONSTANT + FIND_MEMBERS),),
+    **{
+        f"pynamodb/{name}.py": (("from inspect import getmembers\n", "from pynamodb._util import getmembers\n"),)
+        for name in ("attributes", "indexes", "models")
+    },
+    "aws_lambda_powertools/__init__.py": (
+        ("from aws_lambda_powertools.metrics import Metrics, single_metric\n", ""),
+        ("from aws_lambda_powertools.tracing import Tracer\n", ""),
+        ('    "Metrics",\n    "single_metric",\n    "Tracer",\n', ""),
+    ),
+    "cryptography/hazmat/primitives/ciphers/__init__.py": ((CIPHERS, FIND_CIPHER),),
     "pynamodb/connection/base.py": (
         ("\nimport sys\n", "\nfrom __future__ import annotations\n\nimport sys\n"),
         ("import botocore.config\nimport botocore.client\nimport botocore.exceptions\n", ""),

@@ -20,7 +20,6 @@ SLOW_PACKAGES = (
 REQUIREMENTS: Mapping[str, set[str]] = {  # by the folder of the function; the first pattern that matches counts
     "functions/api/site": set(),
     "functions/api/downloads": set(),
-    "functions/workers/download*": {"httpx"},
     "functions/workers/transfer_identity": {"httpx", "argon2", "pyotp", "segno", "mangrove.drivers.options"},
     "functions/workers/bucket_events": {"mangrove.drivers.options", "mangrove.drivers.s3.driver"},
     "functions/workers/*": set(),

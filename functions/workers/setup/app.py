@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from functools import partial
+from http.client import HTTPConnection, HTTPSConnection
 from typing import Any
+from urllib.parse import urlsplit
 
-import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mangrove.core import aws
+from mangrove.core.aws_calls import RECORDS, SECRETS, ServiceClient
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import NEWER_RECORDS, emit, log_exception, log_warning
 
@@ -35,11 +39,18 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
 
 def _send(address: str, answer: dict[str, Any]) -> None:
-    """Send the answer with the HTTP library of botocore, which is imported already. Raise OSError if it is refused."""
-    body, headers = json.dumps(answer).encode(), {"content-type": ""}  # the address is signed for this
-    reply = urllib3.request("PUT", address, body=body, headers=headers, retries=False, timeout=ANSWER_TIMEOUT)
-    if reply.status >= 300:
-        raise OSError(f"CloudFormation's address answers {reply.status}")
+    """Send the answer. Raise OSError or HTTPException if it does not arrive."""
+    parts = urlsplit(address)
+    connection = HTTPConnection(parts.netloc, timeout=ANSWER_TIMEOUT)
+    if parts.scheme == "https":
+        connection = HTTPSConnection(parts.netloc, timeout=ANSWER_TIMEOUT, context=ssl.create_default_context())
+    target = parts._replace(scheme="", netloc="").geturl()
+    headers = {"content-type": ""}  # the address is signed for this
+    with closing(connection):
+        connection.request("PUT", target, json.dumps(answer).encode(), headers)
+        status = connection.getresponse().status
+    if status >= 300:
+        raise OSError(f"CloudFormation's address answers {status}")
 
 
 def _work(event: dict[str, Any], context: Any) -> tuple[str, dict[str, str]]:
@@ -59,7 +70,8 @@ def _work(event: dict[str, Any], context: Any) -> tuple[str, dict[str, str]]:
         return problem.message[:REASON_LETTERS], {}
     except (BotoCoreError, ClientError, ImportError, ValueError) as error:  # a refused call, or an invalid parameter
         log_exception("set-up failed")
-        return f"{type(error).__name__}: {error}"[:REASON_LETTERS], {}
+        name = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
+        return f"{name}: {error}"[:REASON_LETTERS], {}
     except Exception as error:  # its text may have any content
         log_exception("set-up failed")
         return f"{type(error).__name__}, see the log", {}
@@ -112,7 +124,7 @@ def _make_download_key() -> dict[str, str]:
 
 def _read_first_password(secret: str) -> str:
     """Read the password of the administrator of a new stack. People may delete its secret after their first sign-in."""
-    return str(aws.create_client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
+    return str(ServiceClient(SECRETS).call("GetSecretValue", {"SecretId": secret})["SecretString"])
 
 
 def _protect_tables() -> None:
@@ -123,11 +135,12 @@ def _protect_tables() -> None:
     from mangrove.records.store.base import table_name
 
     is_protected = os.environ["MANGROVE_PROTECTION"] == "on"
-    client = aws.create_client("dynamodb")
+    client = ServiceClient(RECORDS)
     tables = [table_name(kind) for kind in os.environ["MANGROVE_PROTECTED_TABLES"].split(",")]
     for table in [*tables, os.environ["MANGROVE_OLD_TASKS"]]:
-        if client.describe_table(TableName=table)["Table"].get("DeletionProtectionEnabled", False) != is_protected:
-            client.update_table(TableName=table, DeletionProtectionEnabled=is_protected)
+        description = client.call("DescribeTable", {"TableName": table})["Table"]
+        if description.get("DeletionProtectionEnabled", False) != is_protected:
+            client.call("UpdateTable", {"TableName": table, "DeletionProtectionEnabled": is_protected})
 
 
 def _empty(_: dict[str, Any]) -> dict[str, str]:

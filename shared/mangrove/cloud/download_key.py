@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from mangrove.cloud.keys import read_value
-from mangrove.core import aws
+from mangrove.cloud.keys import read_value, write_value
+from mangrove.core.aws_calls import SECRETS, ServiceClient
 
 KEY_BITS = 2048  # the size that CloudFront takes
 PUBLIC_EXPONENT = 65537
@@ -23,7 +23,7 @@ def make_download_key(secret: str) -> str:
 
     Raise ValueError if the secret has another value than a private key.
     """
-    client = aws.create_client("secretsmanager")
+    client = ServiceClient(SECRETS)
     text = read_value(client, secret)
     if text:
         try:
@@ -32,7 +32,7 @@ def make_download_key(secret: str) -> str:
             raise ValueError("the secret of MANGROVE_DOWNLOAD_KEY_SECRET has no private key in PEM") from None
     key = rsa.generate_private_key(PUBLIC_EXPONENT, KEY_BITS)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    client.put_secret_value(SecretId=secret, SecretString=private.decode())
+    write_value(client, secret, private.decode())
     return _format_public(key)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from mangrove.core.config import Config
@@ -52,6 +51,8 @@ class CloudPlatform(Platform):
 
     @property
     def index_folder(self) -> Path:
+        import tempfile  # takes milliseconds, and few functions have an index
+
         return Path(tempfile.gettempdir()) / "index"
 
     def describe_own_storage(self, folder: str, bucket_variable: str) -> OwnStorage:

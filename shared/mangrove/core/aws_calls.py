@@ -15,8 +15,11 @@ import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+import orjson
+from botocore.exceptions import ClientError
 
 from mangrove.core import aws
 from mangrove.core.config import config
@@ -31,6 +34,7 @@ UNSUPPORTED = (  # variables of the environment that change the server, its cert
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_USE_FIPS_ENDPOINT", "REQUESTS_CA_BUNDLE",
 )  # fmt: skip
+NOT_FOUND = "ResourceNotFoundException"
 TRACE = "_X_AMZN_TRACE_ID"  # of the invocation, in the environment
 
 
@@ -148,12 +152,50 @@ def read_credentials() -> Credentials:
     )  # fmt: skip
 
 
-def call_once(service: Service, operation: str, body: bytes) -> bytes | None:
-    """Return the answer of a service to a call, None if botocore has to call it."""
-    if not is_supported():
+class ServiceClient:
+    """Calls a service of AWS, by botocore where a call without it is not supported or has no usable answer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._calls = ServiceCalls(service) if is_supported() else None
+
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer. Raise ClientError if the service refuses the call.
+
+        A call may be made twice, so one that writes needs a token or has to have the same result again.
+        """
+        answer = self._try(operation, orjson.dumps(arguments)) if self._calls is not None else None
+        return self._call_botocore(operation, arguments) if answer is None else answer
+
+    def _try(self, operation: str, body: bytes) -> dict[str, Any] | None:
+        """Return the answer, None if there is no usable one. Raise ClientError for what does not exist."""
+        assert self._calls is not None
+        try:
+            answer = self._calls.send(operation, body)
+        except (OSError, HTTPException):
+            return None
+        if answer.status == HTTPStatus.OK:
+            result: dict[str, Any] = orjson.loads(answer.content)
+            return result
+        failure = describe_failure(answer.status, answer.content)
+        if failure["Error"]["Code"] == NOT_FOUND:
+            raise ClientError(failure, operation)
         return None
+
+    def _call_botocore(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = aws.create_client(self._service.name)._make_api_call(operation, arguments)
+        return answer
+
+
+def describe_failure(status: int, content: bytes) -> dict[str, Any]:
+    """Return the answer to a failed call as botocore has it in its exceptions."""
     try:
-        answer = ServiceCalls(service).send(operation, body)
-    except (OSError, HTTPException):
-        return None
-    return answer.content if answer.status == HTTPStatus.OK else None
+        details = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        details = {}
+    code = str(details.get("__type", "InternalServerError")).rpartition("#")[2]
+    message = details.get("message") or details.get("Message") or ""
+    return {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
+    }

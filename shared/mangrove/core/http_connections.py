@@ -76,6 +76,8 @@ class HttpConnections:
             connection = HTTPSConnection(*server, timeout=seconds, context=self._context)
             if self._proxy is not None:
                 connection.set_tunnel(address.host, address.port, self.proxy_headers)
+        if connection.host.isascii():
+            connection.host = connection.host.encode()  # type: ignore[assignment]  # the codec of texts takes long to import
         connection.connect()
         return connection
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import re2
-
 from mangrove.core.paths import MAX_NAME_BYTES
 from mangrove.core.problems import BadRequest
 
@@ -20,6 +18,8 @@ class InvalidPattern(ValueError):
 
 def compile_pattern(pattern: str, memory: int | None = None) -> Any:
     """Return the compiled pattern, with the memory limit of RE2 or `memory`. Raise InvalidPattern."""
+    import re2  # takes milliseconds, and most starts compile no pattern
+
     options = re2.Options()
     options.max_mem = memory or options.max_mem
     options.log_errors = False

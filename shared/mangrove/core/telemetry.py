@@ -20,9 +20,8 @@ from stat import S_ISFIFO
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from mangrove.core.config import config
 from mangrove.core.metrics import LOG_LINES
@@ -142,7 +141,7 @@ def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
 
 def _trace(handler: Handler[Event, Result]) -> Handler[Event, Result]:
     """Return the handler with its calls of AWS traced by X-Ray, without its answers."""
-    from aws_lambda_powertools import Tracer
+    from aws_lambda_powertools.tracing import Tracer
 
     tracer = Tracer(patch_modules=("botocore",))
     traced: Handler[Event, Result] = tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
@@ -161,17 +160,18 @@ class Metric:
     """A metric in the cloud."""
 
     name: str
-    unit: MetricUnit
+    unit: str
+    """As CloudWatch names it."""
     dimension: str = ""
     """A second dimension beside `service`, which is that of the stack; "" for none."""
 
 
-REQUESTS = Metric("Requests", MetricUnit.Count, "code")
-BYTES_RECEIVED = Metric("BytesReceived", MetricUnit.Bytes)
-BYTES_SENT = Metric("BytesSent", MetricUnit.Bytes)
-TASKS_ENDED = Metric("TasksEnded", MetricUnit.Count, "state")
-OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of unfinished tasks; 0 if there are none
-NEWER_RECORDS = Metric("NewerRecords", MetricUnit.Count)  # the set-up met records of a newer program
+REQUESTS = Metric("Requests", "Count", "code")
+BYTES_RECEIVED = Metric("BytesReceived", "Bytes")
+BYTES_SENT = Metric("BytesSent", "Bytes")
+TASKS_ENDED = Metric("TasksEnded", "Count", "state")
+OLDEST_TASK_AGE = Metric("OldestTaskAge", "Seconds")  # of unfinished tasks; 0 if there are none
+NEWER_RECORDS = Metric("NewerRecords", "Count")  # the set-up met records of a newer program
 METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE, NEWER_RECORDS)
 
 
@@ -179,6 +179,8 @@ def emit(amounts: Mapping[Metric, float], dimension_value: str = "") -> None:
     """Write metrics that have the same value of their dimension, if they have one."""
     if not platform().emits_metrics:
         return
+    from aws_lambda_powertools.metrics import EphemeralMetrics  # many starts write no metric
+
     written = EphemeralMetrics(namespace=NAMESPACE)
     for metric, amount in amounts.items():
         if metric.dimension:

@@ -13,7 +13,6 @@ import asyncio
 import os
 import re
 import shutil
-import tempfile
 import time
 import zlib
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -173,6 +172,8 @@ class SegmentStore:
         """Make an empty folder for unfinished files. The next `commit`, `discard` or `drop` removes it."""
         folder = self._get_local_folder(storage_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import tempfile  # takes milliseconds, and the clean-up makes no segment
+
         return Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=folder))
 
     async def store(self, storage_id: int, file: Path) -> None:

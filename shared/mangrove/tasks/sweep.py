@@ -17,7 +17,6 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
-from mangrove.records import audit, login_challenges, sessions, webdav_locks
 from mangrove.records.store import counters
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
@@ -29,10 +28,10 @@ from mangrove.tasks.core import queue, staging
 from mangrove.tasks.core.partials import sweep_partials
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.upload.sessions import sweep_sessions
-from mangrove.tree.operations import thumbnails
 from mangrove.tree.trash import repair
 
 DAY_SECONDS = 24 * 3600
+DAILY_SECONDS = DAY_SECONDS - 1800  # between two daily clean-ups; half of the hour between two sweeps is for delays
 STALLED_SECONDS = 3600  # without a sign of a worker; far longer than any wait of a machine
 NEVER_STARTED_SECONDS = 1200  # longer than the first worker needs to write its lease
 ORPHAN_SECONDS = 24 * 3600  # an upload may be received so long before its task is enqueued
@@ -40,21 +39,43 @@ ORPHAN_SECONDS = 24 * 3600  # an upload may be received so long before its task 
 
 async def sweep() -> None:
     """Remove everything that is not needed any more. It may run at any time, and twice concurrently."""
-    days = (await configuration.get()).settings.task_retention_days
-    await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY_SECONDS)
-    emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
+    is_daily = await asyncio.to_thread(_claim_daily)
+    if is_daily:
+        await _delete_old()
+    emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time(), is_daily)})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
     await repair.sweep()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
     if not platform().expires_records:
         await asyncio.to_thread(_delete_expired_records)
-    if audit_days := (await configuration.get()).settings.audit_days:
-        await asyncio.to_thread(audit.delete_before, time.time() - audit_days * DAY_SECONDS)
-    await asyncio.to_thread(thumbnails.sweep)
+    if platform().thumbnails_folder is not None:
+        from mangrove.tree.operations import thumbnails  # no function makes thumbnails
+
+        await asyncio.to_thread(thumbnails.sweep)
+
+
+def _claim_daily() -> bool:
+    """Return True if this sweep does what is done once a day where the records engine deletes expired records itself.
+
+    There the work takes many calls, and finds little.
+    """
+    return not platform().expires_records or counters.claim_once("daily sweep", DAILY_SECONDS)
+
+
+async def _delete_old() -> None:
+    """Delete tasks and actions of the audit that are older than the settings allow."""
+    settings = (await configuration.get()).settings
+    await asyncio.to_thread(_delete_old_tasks, time.time() - settings.task_retention_days * DAY_SECONDS)
+    if settings.audit_days:
+        from mangrove.records import audit  # once a day
+
+        await asyncio.to_thread(audit.delete_before, time.time() - settings.audit_days * DAY_SECONDS)
 
 
 def _delete_expired_records() -> None:
+    from mangrove.records import audit, login_challenges, sessions, webdav_locks  # no function needs them
+
     sessions.sweep()
     login_challenges.sweep()
     counters.sweep()
@@ -72,11 +93,12 @@ def _delete_old_tasks(before: float) -> None:
             task_batches.delete_done(kind, ids)
 
 
-def _restart_stalled(now: float) -> float:
+def _restart_stalled(now: float, with_removed: bool) -> float:
     """Start the tasks that no worker has held for long: their execution ended without settling them. Return the age of
     the oldest task in seconds.
 
-    A lease may lie in the future after a clock was wrong.
+    `with_removed`: also those that people have removed from their lists, which only clean up. A lease may lie in the
+    future after a clock was wrong.
     """
     oldest = 0.0
     for kind in KINDS:
@@ -88,7 +110,9 @@ def _restart_stalled(now: float) -> float:
                     limit = STALLED_SECONDS if task.lease.until else NEVER_STARTED_SECONDS
                     if not task.done and abs(now - task.touched) > limit:
                         platform().dispatcher.start(task, f"-{int(now)}")
-            page = task_lists.list_unfinished(kind, page.next_start) if page.next_start else None
+            start = page.next_start
+            has_more = start is not None and (with_removed or not start.removed)
+            page = task_lists.list_unfinished(kind, start) if has_more else None
     return oldest
 
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -89,7 +88,7 @@ class Mount:
         try:
             driver = self.driver or self._make_driver()
         except Problem as problem:
-            self.status = escape(problem.message, quote=False)
+            self.status = _escape(problem.message)
             return
         self.status, self.is_unreachable = await _start_driver(driver)
         self.has_failed = self.status != WORKING
@@ -100,7 +99,7 @@ class Mount:
 
     async def report_status(self, text: str) -> None:
         """Set the problem of a storage that works nevertheless; "" if there is none."""
-        self.status = escape(text, quote=False) or WORKING
+        self.status = _escape(text) or WORKING
         if self.status != self.storage.status:
             await self._try_to_store_status()
 
@@ -111,7 +110,7 @@ class Mount:
         if problem is not None and self.status != WORKING and not self.has_lost_storage:
             return  # there is a reason already, from the start or from the driver
         self.has_lost_storage = problem is not None
-        self.status = WORKING if problem is None else escape(problem.message, quote=False)
+        self.status = WORKING if problem is None else _escape(problem.message)
         if self.checking is None or self.checking.done():
             self.checking = asyncio.create_task(self._follow_storage())
 
@@ -157,6 +156,13 @@ class Mount:
                 log_event("driver did not stop", driver=driver.name)
 
 
+def _escape(text: str) -> str:
+    """Return the text of a status, which clients show as HTML."""
+    from html import escape  # takes a millisecond, and most storages work
+
+    return escape(text, quote=False)
+
+
 def check_home(driver: str) -> None:
     """Raise NotSupported for a driver that cannot work on this platform."""
     if registry.needs_disk(driver) and not platform().allows_local_driver:
@@ -169,7 +175,7 @@ async def _start_driver(driver: Driver) -> tuple[str, bool]:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
     except Problem as problem:
-        return escape(problem.message, quote=False), isinstance(problem, Unreachable)  # clients show it as HTML
+        return _escape(problem.message), isinstance(problem, Unreachable)
     except TimeoutError:
         return f"the storage did not answer within {START_SECONDS:.0f} s", True
     except Exception:  # an unexpected error of a library must not prevent other storages from starting

@@ -17,6 +17,7 @@ from pynamodb.attributes import UnicodeAttribute
 from mangrove.core import aws_calls
 from mangrove.core.aws import create_client
 from mangrove.core.config import Config
+from mangrove.core.runtime import Runtime
 from mangrove.records.store import direct_calls, function_client
 from mangrove.records.store.call_format import RETRIED_CODES
 from mangrove.records.store.direct_calls import replace_calls
@@ -305,3 +306,54 @@ def test_functions_call_the_endpoint_of_their_region(monkeypatch: pytest.MonkeyP
             expected = create_client(service.name, region=region).meta.endpoint_url
             address = aws_calls.ServiceCalls(service).address
             assert f"{address.scheme}://{address.netloc}" == expected
+
+
+@pytest.fixture
+def in_function(monkeypatch: pytest.MonkeyPatch, own_runtime: Runtime) -> pytest.MonkeyPatch:
+    """The environment of a function."""
+    for name in (*aws_calls.UNSUPPORTED, "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(aws_calls, "config", Config)
+    return monkeypatch
+
+
+def read_secret(patch: pytest.MonkeyPatch, engine: BrokenEngine) -> dict[str, Any]:
+    patch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", engine.url)
+    return aws_calls.ServiceClient(aws_calls.SECRETS).call("GetSecretValue", {"SecretId": "key"})
+
+
+def test_service_answers_one_call_without_botocore(in_function: pytest.MonkeyPatch) -> None:
+    engine = BrokenEngine(answer("200 OK", b'{"SecretString": "text"}'))
+    assert read_secret(in_function, engine) == {"SecretString": "text"}
+    engine.close()
+    assert [orjson.loads(body) for body in engine.bodies] == [{"SecretId": "key"}]
+
+
+def test_service_that_has_no_such_thing_is_not_asked_again(in_function: pytest.MonkeyPatch) -> None:
+    engine = BrokenEngine(failure("ResourceNotFoundException"))
+    with pytest.raises(ClientError) as caught:
+        read_secret(in_function, engine)
+    engine.close()
+    assert caught.value.response["Error"] == {"Code": "ResourceNotFoundException", "Message": "no"}
+    assert engine.requests == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", failure("ThrottlingException"), failure("InternalServiceError", "500 Error"), failure("AccessDenied")],
+    ids=["nothing", "throttled", "broken", "refused"],
+)
+def test_service_without_a_usable_answer_is_asked_by_botocore(in_function: pytest.MonkeyPatch, first: bytes) -> None:
+    engine = BrokenEngine(first, answer("200 OK", b'{"SecretString": "text"}'))
+    assert read_secret(in_function, engine)["SecretString"] == "text"
+    engine.close()
+    assert [orjson.loads(body) for body in engine.bodies] == [{"SecretId": "key"}] * 2
+
+
+def test_service_is_asked_by_botocore_outside_of_a_function(in_function: pytest.MonkeyPatch) -> None:
+    in_function.setenv("AWS_LAMBDA_FUNCTION_NAME", "")
+    engine = BrokenEngine(answer("200 OK", b'{"SecretString": "text"}'))
+    assert "ResponseMetadata" in read_secret(in_function, engine)
+    engine.close()

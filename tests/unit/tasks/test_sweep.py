@@ -89,6 +89,26 @@ def test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says(task_env:
     assert exists(undone)
 
 
+def test_old_tasks_go_once_a_day_where_the_records_expire(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the cloud, where each of these sweeps would read many lists of tasks in vain."""
+    monkeypatch.setattr(platform(), "expires_records", True)
+    monkeypatch.setattr(sweep, "STALLED_SECONDS", -1)
+    first = make_done(task_env, 7.1)
+    run_sweep(task_env)
+    second = make_done(task_env, 7.1)
+    removed = queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC))
+    records.acquire_lease(removed.id, "a worker that died", 5)
+    queue.delete("copy", removed.id, task_env.caller())
+    task_env.started.clear()
+    run_sweep(task_env)
+    assert [exists(task) for task in (first, second)] == [False, True]
+    assert task_env.started == []
+    counters.Counter("once#daily sweep").update(actions=[counters.Counter.until.set(time.time() - 1)])  # a day later
+    run_sweep(task_env)
+    assert not exists(second)
+    assert [task.id for task in task_env.started] == [removed.id]
+
+
 def test_staging_that_belongs_to_nobody_goes_after_a_day(task_env: TaskEnv) -> None:
     for name, days in ((queue.make_id(), 1.1), (f"{queue.make_id()}.3", 1.1), (queue.make_id(), 0.9)):
         stage(task_env, name, days)

@@ -23,6 +23,7 @@ from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.core.telemetry import log_event
 from mangrove.drivers.local.decoder import HEAD, MAX_PIXELS, DecoderOutcome
 from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.picture_types import PICTURES
 from mangrove.drivers.threads import StorageThreads
 
 PROGRAM = Path(__file__).with_name("decoder.py")
@@ -31,7 +32,6 @@ MAX_THUMBNAIL_BYTES = 4 << 20  # bytes of a thumbnail
 SPENT = (-signal.SIGPROF, -signal.SIGKILL)  # exit statuses of a process that computed for too long, or was ended
 EXIT_TIMEOUT_SECONDS = 1.0  # for a process that closed its socket to end
 MAX_SVG_BYTES = 1 << 20  # bytes
-PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "avif", "svg"})
 
 
 class DecoderGone(Exception):

@@ -45,9 +45,9 @@ class EdgeSigner:
         from cryptography.hazmat.primitives.hashes import SHA1
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        from mangrove.core import aws
+        from mangrove.core.aws_calls import SECRETS, ServiceClient
 
-        text = aws.create_client("secretsmanager").get_secret_value(SecretId=self._secret)["SecretString"]
+        text = ServiceClient(SECRETS).call("GetSecretValue", {"SecretId": self._secret})["SecretString"]
         try:
             key = load_pem_private_key(text.encode(), None)
         except ValueError:

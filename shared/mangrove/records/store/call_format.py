@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from mangrove.core import aws_calls
+
 OPERATIONS = frozenset({
     "BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "TransactGetItems",
     "TransactWriteItems", "UpdateItem",
@@ -15,6 +17,7 @@ THROTTLED_CODES = frozenset({
     "ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException",
 })  # fmt: skip
 RETRIED_CODES = THROTTLED_CODES | {"InternalServerError", "TransactionInProgressException"}
+EXPLAINED_CODES = frozenset({"ConditionalCheckFailedException", "TransactionCanceledException"})
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 1.0  # before another attempt: those of botocore
 OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS  # a secret that is not encrypted is a dataclass
 BINARY = b'"B'  # in an answer with a binary attribute, or a set of them
@@ -33,17 +36,11 @@ def decode_answer(content: bytes) -> dict[str, Any]:
 
 def describe_failure(status: int, content: bytes) -> dict[str, Any]:
     """Return the answer to a failed call as botocore has it in its exceptions."""
-    try:
+    failure = aws_calls.describe_failure(status, content)
+    if failure["Error"]["Code"] in EXPLAINED_CODES:
         details = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        details = {}
-    code = str(details.get("__type", "InternalServerError")).rpartition("#")[2]
-    message = details.get("message") or details.get("Message") or ""
-    return {
-        "Error": {"Code": code, "Message": message},
-        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
-        **{name: _decode(details[name]) for name in ("CancellationReasons", "Item") if name in details},
-    }
+        failure |= {name: _decode(details[name]) for name in ("CancellationReasons", "Item") if name in details}
+    return failure
 
 
 def _encode_binary(value: Any) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cached_property
 
-import orjson
+from botocore.exceptions import BotoCoreError, ClientError
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mangrove.core import aws, runtime
-from mangrove.core.aws_calls import SECRETS, call_once
+from mangrove.core import runtime
+from mangrove.core.aws_calls import SECRETS, ServiceClient
 from mangrove.core.config import config
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_warning
@@ -122,13 +122,8 @@ def _read_file() -> bytes:
 
 
 def _read_secret(key: Key, name: str) -> str:
-    answer = call_once(SECRETS, "GetSecretValue", orjson.dumps({"SecretId": name}))
-    if answer is not None and isinstance(text := orjson.loads(answer).get("SecretString"), str):
-        return text
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
-        return str(aws.create_client("secretsmanager").get_secret_value(SecretId=name)["SecretString"])
+        return str(ServiceClient(SECRETS).call("GetSecretValue", {"SecretId": name})["SecretString"])
     except (BotoCoreError, ClientError, KeyError) as error:
         log_warning(f"the {key.name.lower()} key cannot be read", secret=name, reason=str(error))
         raise Problem(f"the {key.name.lower()} key cannot be read") from None

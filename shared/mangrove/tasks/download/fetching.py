@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mangrove import configuration
 from mangrove.configuration import throttle
@@ -22,7 +22,10 @@ from mangrove.tasks.core.partials import PartReceipts, drop_partial, find_receip
 from mangrove.tasks.core.staging import StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.download.declaration import DownloadCursor, DownloadSpec
-from mangrove.tools import http, registry
+from mangrove.tools import registry
+
+if TYPE_CHECKING:
+    from mangrove.tools.http import FetchResponse
 
 IN_FLIGHT_BYTES = 16 << 20
 MIB = 1 << 20
@@ -62,6 +65,8 @@ async def _fetch(run: DownloadRun) -> bool:
 
     Return True if there is more.
     """
+    from mangrove.tools import http  # it needs httpx, which takes long to import: other steps fetch nothing
+
     settings = (await configuration.get()).settings
     policy, max_size = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
@@ -102,7 +107,7 @@ def limit_size(size: int, max_size: int) -> None:
 
 
 async def _store(
-    run: DownloadRun, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], max_size: int
+    run: DownloadRun, answer: FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], max_size: int
 ) -> bool:
     """Store the file as parts, and fetch the next part while one is stored. True if there is more."""
     storage = await staging.driver()
@@ -148,7 +153,7 @@ async def _save(run: DownloadRun, partial: PartialFile, receipts: PartReceipts) 
     await run.save()
 
 
-async def _wait_in_step(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
+async def _wait_in_step(run: DownloadRun, fetching: asyncio.Future[bytes], answer: FetchResponse) -> bool:
     """Wait for the next part; if the server supports ranges, no longer than the step.
 
     Return True if the part is complete and the step continues.
@@ -187,7 +192,7 @@ async def _complete(run: DownloadRun) -> bool:
     return False
 
 
-async def _begin_parts(run: DownloadRun, storage: Driver, answer: http.FetchResponse, length: int) -> PartialFile:
+async def _begin_parts(run: DownloadRun, storage: Driver, answer: FetchResponse, length: int) -> PartialFile:
     """Return the partial file of the cursor, started in staging. The intent is saved before, the token after."""
     if run.cursor.partial is not None and not run.cursor.partial.token:
         await drop_partial(run)

@@ -24,7 +24,7 @@ from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS, Cancelled
 from mangrove.tasks.download.declaration import DownloadCursor
 from mangrove.tasks.download.fetching import DownloadRun, fetch_on, get_stage, limit_size, make_upload
 from mangrove.tasks.download.results import chain_transfer
-from mangrove.tools import http, registry
+from mangrove.tools import registry
 
 MAX_SMALL_BYTES = 4 << 20  # of a file that is fetched together with others
 SMALL_CONCURRENCY = 8  # files; so many of them are in memory
@@ -147,6 +147,8 @@ async def _fetch_small(run: DownloadRun, row: ManifestEntry) -> Problem | _Large
 
 
 async def _store_small(run: DownloadRun, url: str) -> None:
+    from mangrove.tools import http  # it needs httpx, which takes long to import
+
     settings = (await configuration.get()).settings
     max_size = settings.offline_download_max_size
     async with http.fetch(url, registry.make_address_policy(settings), 0, "") as answer:

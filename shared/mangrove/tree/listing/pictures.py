@@ -6,7 +6,7 @@ from mangrove.configuration.values import Settings
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.local.thumbnails import PICTURES
+from mangrove.drivers.picture_types import PICTURES
 from mangrove.tree.access import PathAccess
 
 REMOTE_PICTURES = PICTURES - {"svg"}
