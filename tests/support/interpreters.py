@@ -17,12 +17,10 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.standalone.machines import ExecutionFailed, MachineDefinition
+from mangrove.standalone.machines import MAX_HISTORY_EVENTS, ExecutionFailed, MachineDefinition
 from tests.support.task_env import Work
 
 EXECUTION_SECONDS = 120.0  # that an execution may take
-MAX_HISTORY_EVENTS = 25_000  # of an execution at Step Functions
-EVENTS_PER_CALL, EVENTS_PER_STATE = 3, 2
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
 
 
@@ -34,6 +32,7 @@ class Execution:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     output: dict[str, Any] | None = None  # None: it failed
+    events: int = 0  # of the history; moto alone records it
 
     def call_worker(self, work: Work, name: str, value: dict[str, Any]) -> dict[str, Any]:
         """Call a worker and note the call."""
@@ -59,13 +58,11 @@ def run_here(definition: dict[str, Any], input: dict[str, Any], work: Work) -> E
     async def run() -> None:
         async with asyncio.timeout(EXECUTION_SECONDS):
             execution.output = await MachineDefinition(definition).run(
-                input, run_in_thread, execution.visited, note_wait
+                input, run_in_thread, execution.visited, note_wait, MAX_HISTORY_EVENTS
             )
 
     with suppress(ExecutionFailed):
         asyncio.run(run())
-    events = len(execution.calls) * EVENTS_PER_CALL + len(execution.visited) * EVENTS_PER_STATE
-    assert events < MAX_HISTORY_EVENTS, "the history of the execution is too long for Step Functions"
     return execution
 
 
@@ -116,6 +113,8 @@ def _execute(definition: dict[str, Any], input: dict[str, Any], execution: Execu
             pytest.fail("moto did not end")
         time.sleep(0.002)
     history = run.to_history_output()["events"]
+    execution.events = len(history)
+    assert execution.events <= MAX_HISTORY_EVENTS, "the history is too long for Step Functions"
     entered = [event.get("stateEnteredEventDetails") for event in history]
     execution.visited = [details["name"] for details in entered if details]
     if run.exec_status == "SUCCEEDED":

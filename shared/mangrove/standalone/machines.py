@@ -33,7 +33,13 @@ PROCESSOR = {"ProcessorConfig", *MACHINE}
 PATHS = ("Variable", "ResultPath", "SecondsPath", "ItemsPath", "OutputPath")
 FIELD = re.compile(r"\$\.\w+")  # supported paths: one field of the input
 
-MAX_PAYLOAD_BYTES = 256 << 10  # of the input or output of a state, as JSON: the limit of Step Functions
+# Limits of Step Functions
+MAX_PAYLOAD_BYTES = 256 << 10  # of the input of an execution, and of the input or output of a state, as JSON
+MAX_HISTORY_EVENTS = 25_000  # of an execution
+EVENTS_PER_EXECUTION = 2  # started and ended
+EVENTS_PER_STATE = 2  # entered and exited
+EVENTS_PER_TRY = 3  # of a Task: scheduled, started and ended
+EVENTS_PER_MAP = 4  # the state and its run: started and ended; each item is an execution of its own
 
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Sleep = Callable[[float], Awaitable[None]]
@@ -49,6 +55,29 @@ class ExecutionFailed(Exception):
 
 class DataLimitExceeded(ExecutionFailed):
     """The input or output of a state is too large. Nothing catches it, as at Step Functions."""
+
+
+class HistoryLimitExceeded(ExecutionFailed):
+    """The execution has too many events. Nothing catches it, as at Step Functions."""
+
+
+class History:
+    """The number of events of an execution, as Step Functions records them.
+
+    `limit` None: any number. The service on one machine has no limit: a step takes seconds there, but minutes in a
+    function.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.events = 0
+        self.add(EVENTS_PER_EXECUTION)
+
+    def add(self, count: int) -> None:
+        """Count events. Raise HistoryLimitExceeded if they exceed the limit."""
+        self.events += count
+        if self.limit is not None and self.events > self.limit:
+            raise HistoryLimitExceeded(f"States.Runtime: the execution has more than {self.limit} events")
 
 
 class MachineDefinition:
@@ -73,31 +102,40 @@ class MachineDefinition:
         }
 
     async def run(
-        self, input: dict[str, Any], work: Worker, visited: list[str] | None = None, sleep: Sleep | None = None
+        self,
+        input: dict[str, Any],
+        work: Worker,
+        visited: list[str] | None = None,
+        sleep: Sleep | None = None,
+        max_events: int | None = None,
     ) -> dict[str, Any]:
         """Execute the machine and return the output of the last state. Raise ExecutionFailed if a state fails and
         nothing catches it.
 
-        `visited` collects the names of the states. `sleep` waits; the default is asyncio's.
+        `visited` collects the names of the states. `sleep` waits; the default is asyncio's. `max_events`: see History.
         """
         name: str | None = self.first
         value = input
+        history = History(max_events)
         _check_payload("the input of the execution", value)
         while name is not None:
             if visited is not None:
                 visited.append(name)
             state = name
-            name, value = await self._run_state(name, value, work, sleep or asyncio.sleep)
+            history.add(EVENTS_PER_STATE)
+            name, value = await self._run_state(name, value, work, sleep or asyncio.sleep, history)
             _check_payload(f"the output of {state}", value)
         return value
 
-    async def _run_state(self, name: str, value: dict[str, Any], work: Worker, sleep: Sleep) -> tuple[str | None, Any]:
+    async def _run_state(
+        self, name: str, value: dict[str, Any], work: Worker, sleep: Sleep, history: History
+    ) -> tuple[str | None, Any]:
         state = self.states[name]
         match state["Type"]:
             case "Task":
-                return await _run_task(state, value, work, sleep)
+                return await _run_task(state, value, work, sleep, history)
             case "Map":
-                return await _run_map(state, self._processors[name], value, work, sleep)
+                return await _run_map(state, self._processors[name], value, work, sleep, history)
             case "Choice":
                 return _choose(state, value), value
             case "Wait":
@@ -167,10 +205,11 @@ def _get_wait_seconds(state: dict[str, Any], value: dict[str, Any]) -> int:
 
 
 async def _run_task(
-    state: dict[str, Any], value: dict[str, Any], work: Worker, sleep: Sleep
+    state: dict[str, Any], value: dict[str, Any], work: Worker, sleep: Sleep, history: History
 ) -> tuple[str | None, dict[str, Any]]:
     tries = [0] * len(state.get("Retry", []))
     while True:
+        history.add(EVENTS_PER_TRY)
         try:
             return state.get("Next"), await work(state["Resource"].strip("${}"), value)
         except Exception as error:
@@ -203,17 +242,23 @@ def _catch(
 
 
 async def _run_map(
-    state: dict[str, Any], processor: MachineDefinition, value: dict[str, Any], work: Worker, sleep: Sleep
+    state: dict[str, Any],
+    processor: MachineDefinition,
+    value: dict[str, Any],
+    work: Worker,
+    sleep: Sleep,
+    history: History,
 ) -> tuple[str | None, dict[str, Any]]:
     """Execute the processor for every item, several concurrently.
 
     An item that fails fails the state: there is no tolerance.
     """
+    history.add(EVENTS_PER_MAP)
     limit = asyncio.Semaphore(state["MaxConcurrency"])
 
     async def run(item: dict[str, Any]) -> Any:
         async with limit:
-            return await processor.run(item, work, sleep=sleep)
+            return await processor.run(item, work, sleep=sleep, max_events=history.limit)
 
     try:
         async with asyncio.TaskGroup() as group:
