@@ -75,7 +75,7 @@ def test_input_of_an_execution_has_at_most_its_limit() -> None:
         run_transfer(fill(TASK_INPUT, MAX_PAYLOAD_BYTES + 1), DONE)
 
 
-def test_output_of_a_state_has_at_most_its_limit_and_nothing_catches_more() -> None:
+def test_output_of_a_state_has_at_most_its_limit_and_no_catch() -> None:
     assert run_transfer(TASK_INPUT, fill(DONE, MAX_PAYLOAD_BYTES)) == DONE
     with pytest.raises(DataLimitExceeded, match=f"the output of Plan has {MAX_PAYLOAD_BYTES + 1} bytes"):
         run_transfer(TASK_INPUT, fill(DONE, MAX_PAYLOAD_BYTES + 1))
@@ -112,7 +112,7 @@ def run_rounds(rounds: int, retries: int) -> dict[str, Any]:
     return asyncio.run(machine.run(TASK_INPUT, work, sleep=do_not_wait, max_events=MAX_HISTORY_EVENTS))
 
 
-def test_history_of_an_execution_has_at_most_its_limit_and_nothing_catches_more() -> None:
+def test_history_of_an_execution_has_at_most_its_limit_and_no_catch() -> None:
     rounds = 3570
     assert 4 + 7 * rounds + 3 * 2 == MAX_HISTORY_EVENTS
     assert run_rounds(rounds, retries=2) == DONE
@@ -120,7 +120,7 @@ def test_history_of_an_execution_has_at_most_its_limit_and_nothing_catches_more(
         run_rounds(rounds, retries=3)
 
 
-def test_events_of_an_execution_are_those_that_step_functions_records() -> None:
+def test_events_counted_are_those_that_step_functions_records() -> None:
     script = {"Plan": [NEXT_STEP, DONE], "Move": [NEXT_STEP, KeyError(), DONE], "Settle": [DONE]}
     with start_moto() as run:
         events = run(TRANSFER, TASK_INPUT, Workers(script)).events
