@@ -72,7 +72,9 @@ export class Tasks {
     const changed = new Map(rows.map((task) => [task.id, task]))
     const known = before.map((task) => changed.get(task.id) ?? task)
     const added = rows.filter(({ id }) => !before.some((task) => task.id === id))
-    this.undone = { ...this.undone, [kind]: [...known, ...added] }
+    const now = [...known, ...added]
+    this.speeds.observe(before, now, performance.now())
+    this.undone = { ...this.undone, [kind]: now }
     if (this.#own(kind).length > 0 && !this.#watched.has(kind)) this.#watched.set(kind, new Set())
     if (hasEnded) await this.refresh()
   }

@@ -31,7 +31,7 @@ from mangrove.web import flavours
 from mangrove.web.flavours import ApiFlavour
 
 POLL_INTERVAL_SECONDS = 0.1  # between two comparisons of counters in memory
-TASK_INTERVAL_SECONDS = 1.0  # between two looks at the progress of tasks
+TASK_INTERVAL_SECONDS = 0.5  # between two looks at the progress of tasks
 HEARTBEAT_INTERVAL_SECONDS = 15.0
 MAX_STREAM_SECONDS = 3600.0  # then the client connects again
 MAX_TASKS_PER_KIND = 100  # unfinished ones whose progress is reported

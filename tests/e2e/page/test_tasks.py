@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
-from tests.e2e.page.test_uploads import PASSWORD, WIDE, choose, make_files
+from tests.e2e.page.test_uploads import PASSWORD, WIDE, choose, make_files, show_list
 from tests.support.service import Client, Service
 
 
@@ -99,6 +99,7 @@ def test_an_upload_is_finished_in_the_background(page: Any, waiting: Client, oth
     files = make_files(tmp_path / "given", "first.txt", "second.txt")
     choose(page, "Upload files", files[0])
     page.get_by_text("1 of 1 uploaded").wait_for()
+    show_list(page)
     page.get_by_label("Finish in the background").check()
     choose(page, "Upload files", files[1])
     page.get_by_text("Received; storing").wait_for()

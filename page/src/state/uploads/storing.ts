@@ -31,7 +31,8 @@ export class StoringFollower {
     try {
       for (const upload of await this.#findEnded()) await this.#settle(upload)
     } catch (thrown) {
-      if (asProblem(thrown).kind !== 'offline') this.#uploads.clear() // who asks may not see tasks
+      const { kind } = asProblem(thrown)
+      if (kind === 'signedOut' || kind === 'forbidden') this.#uploads.clear() // who asks may not see tasks
     }
     this.#timer = undefined
     this.#plan()

@@ -34,7 +34,7 @@ from mangrove.tasks.core.registry import KINDS
 
 CANCELED = "context canceled"
 SAVE_INTERVAL_SECONDS = 2.0  # between two writes of progress
-PROGRESS_CHECK_INTERVAL_SECONDS = 1.0  # between two checks if a step has progress to write, where writes are cheap
+PROGRESS_CHECK_INTERVAL_SECONDS = 0.5  # between two checks if a step has progress to write, where writes are cheap
 MAX_NAMED_FAILURES = 3  # failed items that the error of a task names
 MAX_UNWRITTEN_SECONDS = 1.0  # of a step whose result may stay in memory until the next step ends
 MAX_OVERRUN_SECONDS = 20.0  # after the end of a step, for work that has started
@@ -193,7 +193,7 @@ class Run(Generic[SpecT, CursorT]):
         Raise Superseded, Cancelled unless `ignore_cancel`, or RecordsUnavailable if the records do not answer for so
         long that another worker may take the task over.
         """
-        renewed, written = time.monotonic(), self.view
+        renewed, written = time.monotonic(), replace(self.view)
         while True:
             await asyncio.sleep(self._find_check_interval())
             if self._meters:
