@@ -41,6 +41,13 @@ test('a form asks for what the descriptors say', () => {
   expect(more.map((field) => field.name)).toEqual(['order', 'web_proxy'])
 })
 
+test('options that few people change are folded, unless they are required', () => {
+  const additional = [option('thumb_concurrency'), option('mkdir_perm', 'string', { required: true }), option('host')]
+  const { driver, more } = listFields(language, { ...template, additional })
+  expect(driver.map((field) => field.name)).toEqual(['mkdir_perm', 'host'])
+  expect(more.map((field) => field.name)).toEqual(['thumb_concurrency', 'order', 'web_proxy'])
+})
+
 test('a new storage begins with the defaults', () => {
   expect(readValues(template, null)).toMatchObject({ port: '22', mode: 'a', hidden: 'true', web_proxy: 'false' })
 })

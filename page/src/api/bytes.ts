@@ -38,6 +38,11 @@ export async function fetchStart(address: string, most: number, signal?: AbortSi
   return { bytes: bytes.subarray(0, length), isWhole: !reader, tag }
 }
 
+/** All bytes as they arrive. Throws Problem. */
+export async function fetchStream(address: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  return (await send(address, { signal })).body ?? new Blob().stream()
+}
+
 /** The ETag of the bytes at the address now, '' for none. Throws Problem. */
 export async function fetchTag(address: string): Promise<string> {
   return (await send(address, { method: 'HEAD' })).headers.get('etag') ?? ''

@@ -1,7 +1,7 @@
 import { call } from './client'
 import { encodePath, join } from './paths'
 import { asProblem } from './problem'
-import type { FileObject, FolderName, RenameObject, SingleObject } from './schema'
+import type { FileObject, FolderName, ListReq, RenameObject, SingleObject } from './schema'
 
 const MAX_NAMES_PER_REQUEST = 10_000 // that one request may carry
 const PER_PAGE = 1000
@@ -64,10 +64,17 @@ export async function listFolders(path: string, password: string, signal?: Abort
   return (await call('post', '/api/fs/dirs', { body: { path, password, force_root: false }, ...options })) ?? []
 }
 
-/** The entries of a folder in the order of the service, page by page as they are asked for. */
-export async function* listEntries(path: string, password: string, signal?: AbortSignal): AsyncGenerator<FileObject> {
+export type ListOrder = Pick<ListReq, 'order_by' | 'order_direction'>
+
+/** The entries of a folder, page by page as they are asked for; without an order, in that of the service. */
+export async function* listEntries(
+  path: string,
+  password: string,
+  signal?: AbortSignal,
+  order: ListOrder = {},
+): AsyncGenerator<FileObject> {
   for (let page = 1, seen = 0, total = 1; seen < total; page++) {
-    const body = { path, password, page, per_page: PER_PAGE, refresh: false }
+    const body = { path, password, page, per_page: PER_PAGE, refresh: false, ...order }
     const listing = await call('post', '/api/fs/list', { body, ...(signal && { signal }) })
     const entries = listing.content ?? []
     if (entries.length === 0) return
@@ -78,9 +85,14 @@ export async function* listEntries(path: string, password: string, signal?: Abor
 }
 
 /** The first `most` entries of a folder. */
-export async function listFirst(path: string, password: string, most: number): Promise<FileObject[]> {
+export async function listFirst(
+  path: string,
+  password: string,
+  most: number,
+  order: ListOrder = {},
+): Promise<FileObject[]> {
   const matches: FileObject[] = []
-  for await (const entry of listEntries(path, password)) {
+  for await (const entry of listEntries(path, password, undefined, order)) {
     if (matches.length === most) break
     matches.push(entry)
   }

@@ -1,4 +1,5 @@
 import { call } from '../api/client'
+import type { ListOrder } from '../api/files'
 import { join } from '../api/paths'
 import { Problem } from '../api/problem'
 import type { FileObject, Listing, ListReq } from '../api/schema'
@@ -12,6 +13,11 @@ export type Column = 'name' | 'size' | 'modified'
 export interface Order {
   column: Column
   descending: boolean
+}
+
+/** Return an order as a request says it. */
+export function formatOrder(order: Order | null): ListOrder {
+  return order ? { order_by: order.column, order_direction: order.descending ? 'desc' : 'asc' } : {}
 }
 
 /** The entries of one folder. */
@@ -110,17 +116,13 @@ export class Folder {
   }
 
   async #fetch(page: number, size: number, signal: AbortSignal, refresh = false): Promise<Page<FileObject>> {
-    const order = this.order && {
-      order_by: this.order.column,
-      order_direction: this.order.descending ? ('desc' as const) : ('asc' as const),
-    }
     const body = {
       path: this.path,
       password: this.stores.passwords.find(this.path),
       page: page + 1,
       per_page: size,
       refresh,
-      ...order,
+      ...formatOrder(this.order),
     }
     const { content, total, ...about } = await this.#list(body, signal)
     if (!signal.aborted) this.#about = about

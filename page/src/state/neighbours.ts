@@ -2,7 +2,7 @@ import { call } from '../api/client'
 import { join } from '../api/paths'
 import { Problem } from '../api/problem'
 import { findKind, type Kind } from '../parts/kinds'
-import type { Order } from './folder.svelte'
+import { formatOrder, type Order } from './folder.svelte'
 import type { Stores } from './stores'
 
 const PAGE = 1000
@@ -79,10 +79,7 @@ export class Neighbours {
     const body = { path: folder, password: this.stores.passwords.find(folder), page, per_page: PAGE, refresh: false }
     if (!order) return await call('post', '/api/fs/list', { body })
     try {
-      const direction = order.descending ? ('desc' as const) : ('asc' as const)
-      return await call('post', '/api/fs/list', {
-        body: { ...body, order_by: order.column, order_direction: direction },
-      })
+      return await call('post', '/api/fs/list', { body: { ...body, ...formatOrder(order) } })
     } catch (thrown) {
       if (!(thrown instanceof Problem) || thrown.word !== 'TooLarge') throw thrown
       return await call('post', '/api/fs/list', { body })

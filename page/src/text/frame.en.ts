@@ -57,6 +57,8 @@ export const frame = {
     pixels: (width: string, height: string) => `${width} × ${height} pixels`,
     duration: 'Length',
     checksums: 'Checksums',
+    computeSum: 'Compute SHA-256',
+    computingSum: (part: string) => `Reading the file: ${part} %`,
     camera: 'Picture',
     exif: {
       camera: 'Camera',

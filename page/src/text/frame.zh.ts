@@ -55,6 +55,8 @@ export const frame: Texts['frame'] = {
     pixels: (width, height) => `${width} × ${height} 像素`,
     duration: '时长',
     checksums: '校验和',
+    computeSum: '计算 SHA-256',
+    computingSum: (part) => `正在读取文件：${part} %`,
     camera: '照片',
     exif: {
       camera: '相机',

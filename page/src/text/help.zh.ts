@@ -239,4 +239,12 @@ export const helps: Record<string, string> = {
   'Request the size of files with HEAD. Some servers do not answer it.': '用 HEAD 请求获取文件大小。部分服务器不支持。',
   'Host names, addresses and networks outside the public internet that may be reached, separated by commas or spaces.':
     '可访问的非公网主机名、地址和网段，用逗号或空格分隔。',
+  'Lines `value = group`: a user whose claim has the value is a member of the group, and nobody else is.':
+    '每行一条“值 = 组”：声明中含有该值的用户属于该组，其他用户不属于。',
+  'The claim that lists the groups of a user; empty for none.': '列出用户所属组的声明；留空表示不使用。',
+  'Number of archives that are packed concurrently.': '同时打包的压缩文件数。',
+  'Serve the Model Context Protocol at /mcp, for tokens that include it.':
+    '在 /mcp 提供模型上下文协议，供包含该权限的令牌使用。',
+  'structure:FolderName:\n  [FileName:][FileSize:][Modified:]Url':
+    '结构：文件夹名:\n  [文件名:][文件大小:][修改时间:]网址',
 }

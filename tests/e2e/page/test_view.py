@@ -22,6 +22,9 @@ See [the code](code.py), [below](#far-below) and <https://example.org/>.
 |---|---|
 | 1 | 2 |
 
+- [x] done
+- [ ] open
+
 ![own](red.png) ![remote](http://127.0.0.1:9/pixel.png)
 
 ## Far below
@@ -116,6 +119,9 @@ def test_markdown_is_laid_out_and_remote_pictures_wait(page: Any, shots: Path, e
     shoot(page, shots, "markdown")
     assert find_violations(page, AXE) == []
     assert not any(":9/" in url for url in requested_urls)
+    boxes = page.get_by_role("checkbox")
+    tasks = {box.get_attribute("aria-label"): box.is_checked() for box in boxes.all()}
+    assert tasks == {"done": True, "open": False}
     page.get_by_role("link", name="below").click()
     assert page.url.endswith("/notes.md")
     page.get_by_role("button", name="Show the pictures").click()

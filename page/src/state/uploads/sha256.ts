@@ -18,11 +18,21 @@ function takeFraction(root: number): number {
 }
 
 /** The SHA-256 of a file of any size, hexadecimal. The digest of the browser needs all bytes in memory at once. */
-export async function sha256(file: Blob): Promise<string> {
+export function sha256(file: Blob): Promise<string> {
+  return sumStream(file.stream())
+}
+
+/** The SHA-256 of a stream, hexadecimal. `report` is told the bytes of each piece. */
+export async function sumStream(
+  stream: ReadableStream<Uint8Array>,
+  report: (bytes: number) => void = () => {},
+): Promise<string> {
   const sum = new Sha256()
-  const reader = file.stream().getReader()
+  const reader = stream.getReader()
   for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-    if (value) sum.add(value)
+    if (!value) continue
+    sum.add(value)
+    report(value.length)
   }
   return sum.finish()
 }

@@ -1,15 +1,6 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
-import {
-  bracketMatching,
-  foldGutter,
-  foldKeymap,
-  HighlightStyle,
-  indentOnInput,
-  LanguageDescription,
-  syntaxHighlighting,
-} from '@codemirror/language'
-import { languages } from '@codemirror/language-data'
+import { bracketMatching, foldGutter, foldKeymap, indentOnInput, syntaxHighlighting } from '@codemirror/language'
 import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search'
 import { Compartment, EditorState, type Extension } from '@codemirror/state'
 import {
@@ -21,23 +12,7 @@ import {
   keymap,
   lineNumbers,
 } from '@codemirror/view'
-import { tags } from '@lezer/highlight'
-
-/** The colours of code.css, which the editor inherits. */
-const COLOURS = HighlightStyle.define([
-  { tag: [tags.comment, tags.meta, tags.quote], color: 'var(--quiet)' },
-  { tag: [tags.keyword, tags.tagName, tags.heading, tags.deleted], color: 'var(--code-keyword)' },
-  { tag: [tags.string, tags.regexp, tags.inserted, tags.link, tags.url], color: 'var(--code-string)' },
-  { tag: [tags.number, tags.bool, tags.null, tags.atom, tags.typeName], color: 'var(--code-literal)' },
-  {
-    tag: [tags.function(tags.variableName), tags.definition(tags.variableName), tags.className],
-    color: 'var(--code-title)',
-  },
-  { tag: [tags.attributeName, tags.propertyName, tags.variableName], color: 'var(--code-attribute)' },
-  { tag: tags.heading, fontWeight: '700' },
-  { tag: tags.strong, fontWeight: '700' },
-  { tag: tags.emphasis, fontStyle: 'italic' },
-])
+import { COLOURS, loadLanguage } from './languages'
 
 const LOOK = EditorView.theme({
   '&': { blockSize: '100%', color: 'var(--text)', backgroundColor: 'var(--page)', fontSize: 'var(--text-sm)' },
@@ -92,12 +67,6 @@ export function openEditor(element: HTMLElement, options: EditorOptions): Editor
     (support) => support && view.dispatch({ effects: language.reconfigure(support) }),
   )
   return view
-}
-
-/** A text whose language cannot be loaded has no colours. */
-async function loadLanguage(name: string): Promise<Extension | null> {
-  const description = LanguageDescription.matchFilename(languages, name)
-  return description ? await description.load().catch(() => null) : null
 }
 
 function makeExtensions({ name, phrases, onchange }: EditorOptions): Extension {

@@ -13,6 +13,17 @@ const KINDS: Record<string, FieldKind> = {
   text: 'long',
 }
 const FIRST = 'mount_path' // of the options of all storages, the one that has to be said
+/** Options of drivers that few people change: they are folded. Required ones are shown in any case. */
+export const RARE_OPTIONS: ReadonlySet<string> = new Set(
+  (
+    'add_filename_to_disposition allowed_hosts custom_host cwd_list details_pass_through direct_upload_host ' +
+    'directory_size download_concurrency download_part_size enable_custom_host_presign enable_direct_upload ' +
+    'file_consistency_check force_path_style head_size host_key ignore_symlink_error list_object_version mkdir_perm ' +
+    'placeholder presign_endpoint provider_pass_through recycle_bin_path remove_bucket security_token session_token ' +
+    'sign_url_expire temp_url_hash_algorithm temp_url_key thumb_cache_folder thumb_concurrency ' +
+    'tls_insecure_skip_verify trash_max_size user_agent video_thumb_pos'
+  ).split(' '),
+)
 
 /** The fields of a storage's form in three groups. */
 export interface FormFields {
@@ -23,10 +34,11 @@ export interface FormFields {
 
 export function listFields(language: Language, { common, additional }: Template): FormFields {
   const describeOption = (option: Option) => describe(language, option)
+  const isRare = ({ name, required }: Option) => RARE_OPTIONS.has(name) && !required
   return {
     first: common.filter((item) => item.name === FIRST).map(describeOption),
-    driver: additional.map(describeOption),
-    more: common.filter((item) => item.name !== FIRST).map(describeOption),
+    driver: additional.filter((item) => !isRare(item)).map(describeOption),
+    more: [...additional.filter(isRare), ...common.filter((item) => item.name !== FIRST)].map(describeOption),
   }
 }
 
