@@ -19,6 +19,7 @@ SEED_VARIABLE = "MANGROVE_TEST_SEED"
 SAMPLE_SHARE = 0.1
 SERVERS = pytest.StashKey[dict[str, str]]()  # module → the first server that it starts
 SMOKE_FAMILIES = (suite.file_cases, suite.read_cases, suite.write_cases, suite.listing_cases, suite.change_cases)
+SECOND_SERVERS = ("tests/protocol/test_sftp_servers.py",)  # of a protocol; the first one has the smoke families
 PRODUCTS = (  # files, and tests with many parameters
     "tests/contract/attacks/test_escapes.py",
     "tests/contract/attacks/test_fields.py",
@@ -38,21 +39,38 @@ PRODUCTS = (  # files, and tests with many parameters
     "tests/unit/tasks/test_renames.py::test_killed_at_any_call_nothing_is_lost_and_the_next_run_ends_it",
 )
 REST = (  # files and folders that `make test` leaves out
-    "tests/contract/test_answers.py",
-    "tests/contract/test_calls.py",
-    "tests/contract/test_many_executions.py",
-    "tests/contract/test_rights.py",
-    "tests/contract/test_upgrade.py",
-    "tests/contract/test_walkthroughs.py",
+    "tests/contract/api/dav/test_dav_limits.py",
+    "tests/contract/api/dav/test_dav_quotas.py",
+    "tests/contract/api/search/test_search_corrections.py",
+    "tests/contract/api/search/test_search_rights.py",
+    "tests/contract/api/search/test_search_shares_processes.py",
+    "tests/contract/api/test_metrics.py",
+    "tests/contract/api/test_offline_download_work.py",
+    "tests/contract/api/test_shared_races.py",
+    "tests/contract/api/test_slow_verbs.py",
     "tests/contract/attacks/",
     "tests/contract/client/test_fsspec.py",
     "tests/contract/drivers/test_nested.py",
     "tests/contract/drivers/test_nested_policies.py",
+    "tests/contract/test_answers.py",
+    "tests/contract/test_bucket_events.py",
+    "tests/contract/test_calls.py",
+    "tests/contract/test_distribution.py",
+    "tests/contract/test_events.py",
+    "tests/contract/test_function_url.py",
+    "tests/contract/test_key_secrets.py",
+    "tests/contract/test_many_executions.py",
+    "tests/contract/test_request_keys_in_cloud.py",
+    "tests/contract/test_rights.py",
+    "tests/contract/test_upgrade.py",
+    "tests/contract/test_walkthroughs.py",
     "tests/crash/",
     "tests/e2e/",
     "tests/protocol/",
     "tests/soak/",
     "tests/unit/search/test_changes_random.py",
+    "tests/unit/standalone/test_preload.py",
+    "tests/unit/standalone/test_upgrade.py",
 )
 REST_EXCEPTIONS = (  # of those, files that it runs
     "tests/contract/attacks/test_lockout.py",
@@ -99,7 +117,7 @@ def _is_smoke(item: pytest.Item, path: str) -> bool:
     """Return True for cases of the smoke families, on the first server that a module starts."""
     parameters = _get_parameters(item)
     function = suite.CASES[str(parameters.pop("case"))].function
-    if function.__module__ not in {family.__name__ for family in SMOKE_FAMILIES}:
+    if path in SECOND_SERVERS or function.__module__ not in {family.__name__ for family in SMOKE_FAMILIES}:
         return False
     if path.startswith("tests/contract/"):
         return True  # its servers start in milliseconds
