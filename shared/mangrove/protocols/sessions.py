@@ -16,8 +16,9 @@ from functools import partial
 
 from mangrove import configuration
 from mangrove.configuration import users
+from mangrove.core import runtime
 from mangrove.core.problems import AccessDenied, RecordNotFound, SecondFactorRequired, Unauthorized
-from mangrove.core.telemetry import log_event
+from mangrove.core.telemetry import AccessLog, log_event
 from mangrove.identity import accounts
 from mangrove.identity import app_passwords as tokens
 from mangrove.identity.passwords import run_in_turn
@@ -115,7 +116,8 @@ class ProtocolSession:
         """Write one line of the access log. `began`: seconds of the performance counter."""
         outcome = {"problem": problem} if problem else {}
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
-        log_event("request", method=verb, path=path, **self.describe(), **outcome, ms=milliseconds)
+        line = {"method": verb, "path": path, **self.describe(), **outcome, "ms": milliseconds}
+        runtime.get(AccessLog).log(line, is_detail=False)
 
     def describe(self) -> dict[str, str]:
         """Return the user, the client's address and the protocol, for a line of the log."""

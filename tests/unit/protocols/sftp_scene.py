@@ -12,6 +12,8 @@ import asyncssh
 from asyncssh.constants import FXP_LINK
 from asyncssh.packet import String, UInt32, UInt64
 
+from mangrove.core.problems import NotSupported
+from mangrove.drivers.base import StagedFile
 from mangrove.identity import keys
 from mangrove.identity.rights import Right
 from mangrove.protocols.sftp.protocol import CHECK_FILE_NAME
@@ -170,3 +172,8 @@ async def attempt(verb: Verb, client: Client, path: bytes) -> Any:
     except asyncssh.SFTPError as error:
         assert "internal error" not in str(error), (path, error)
         return None
+
+
+async def open_nothing() -> StagedFile:
+    """Answer as a storage without nameless files."""
+    raise NotSupported

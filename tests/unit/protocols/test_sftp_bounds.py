@@ -29,7 +29,7 @@ from mangrove.protocols.sftp.writing import Spool
 from mangrove.records.store.base import Connections
 from mangrove.records.store.keys import Keyring
 from tests.servers import ssh
-from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene
+from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene, open_nothing
 from tests.unit.tree.environment import TreeEnv
 
 MAX_GAP_BYTES = Settings({}).sftp_max_gap_mb
@@ -242,12 +242,12 @@ def test_temporary_files_are_bounded_for_a_user_and_by_free_space(
     async def work() -> None:
         budget = SftpBudget(None)
         await configuration.get()
-        own = [Spool(ConnectionHandles(budget, 1), None) for _ in range(5)]
+        own = [Spool(ConnectionHandles(budget, 1), open_nothing) for _ in range(5)]
         size = writing.MAX_SPOOLED_BYTES_PER_FILE
         assert not await own[0].reserve(size + 1)
         count = configuration.cached().settings.sftp_max_temporary_mb_per_user // size
         assert [await spool.reserve(size) for spool in own] == [True] * count + [False]
-        other = Spool(ConnectionHandles(budget, 2), None)
+        other = Spool(ConnectionHandles(budget, 2), open_nothing)
         assert await other.reserve(1)
         monkeypatch.setattr(handles, "SPOOL_RESERVE_BYTES", 1 << 60)
         assert not await other.reserve(size)
@@ -264,7 +264,7 @@ def test_temporary_files_are_bounded_for_a_user_and_by_free_space(
 async def reserve_for_both(budget: SftpBudget) -> list[bool]:
     """Ask for 16 MiB for a user, and 8 MiB for another one beside them."""
     await configuration.get()
-    spools = [Spool(ConnectionHandles(budget, user_id), None) for user_id in (1, 2)]
+    spools = [Spool(ConnectionHandles(budget, user_id), open_nothing) for user_id in (1, 2)]
     answers = [await spool.reserve(size << 20) for spool, size in zip(spools, (16, 8), strict=True)]
     for spool in spools:
         await spool.close()

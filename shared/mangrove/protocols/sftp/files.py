@@ -19,7 +19,7 @@ from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import ProtocolSession
 from mangrove.protocols.sftp.handles import ConnectionHandles, HandleAccess, OpenedFile, OpenedFolder, explain
-from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
+from mangrove.protocols.sftp.writing import Old, Spool, WrittenFile
 from mangrove.tree import access as accesses
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
@@ -241,7 +241,8 @@ class TreeServer(SFTPServer):
         handle = HandleAccess(access, await access.locate(""), Right.WRITE, partial(self._at, path, Right.WRITE))
         chosen, storage_path = await uploads.prepare(access, not is_exclusive)
         old = None if entry is None or flags & FXF_TRUNC else Old(storage_path, entry)
-        file = WrittenFile(handle, chosen, old, not is_exclusive, await open_spool(storage_path, self._handles))
+        spool = Spool(self._handles, partial(storage_path.driver.open_staged, storage_path.path))
+        file = WrittenFile(handle, chosen, old, not is_exclusive, spool)
         file.is_appending = bool(flags & FXF_APPEND)
         return file
 

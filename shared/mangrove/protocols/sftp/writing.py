@@ -1,7 +1,7 @@
 """A file open for writing: it appears complete when it is closed, or not at all.
 
-It is written and read in any order in a nameless file: of its storage if that has such files (`open_staged`), else in a
-temporary file of up to MAX_SPOOLED_BYTES_PER_FILE, or fewer if there is no room.
+It is written and read in any order: up to a block in memory, more in a nameless file of its storage if that has such
+files (`open_staged`), else in a temporary file of up to MAX_SPOOLED_BYTES_PER_FILE, or fewer if there is no room.
 
 A larger file is sent to its storage while it is received, and from then on has to arrive in order. As POSIX requires,
 the old content of a file stays until it is overwritten; it is read as far as it is needed.
@@ -13,7 +13,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,24 +63,35 @@ class _TemporaryFile:
 
 
 class Spool:
-    """The bytes so far, gathered to blocks: one is written while the next one is received.
+    """The bytes so far. Up to BLOCK bytes are in memory; more are gathered to blocks, one of which is written to a file
+    while the next one is received.
 
-    `staged`: the nameless file of the storage, None for a temporary one. After a failed write, nothing more is written.
+    `open_staged` returns a nameless file of the storage or raises NotSupported: then it is a temporary one. After a
+    failed write, nothing more is written.
     """
 
-    def __init__(self, handles: ConnectionHandles, staged: StagedFile | None) -> None:
-        self.staged = staged
+    def __init__(self, handles: ConnectionHandles, open_staged: Callable[[], Awaitable[StagedFile]]) -> None:
+        self.staged: StagedFile | None = None  # the file, if it is one of the storage
         self._handles = handles
+        self._open_staged = open_staged
         self._reserved = 0  # bytes of the temporary file that are counted
-        self._file: StagedFile = _TemporaryFile(handles.budget.folder) if staged is None else staged
+        self._file: StagedFile | None = None  # None while all bytes are in memory
         self._writing: asyncio.Task[None] | None = None
         self._failure: Problem | OSError | None = None
         self._pending = bytearray()
         self._offset = 0  # offset of the pending bytes
         self.size = 0
 
+    @property
+    def can_extend(self) -> bool:
+        """True if `truncate` adds zeros without writing them."""
+        return self._file is None or self.staged is not None
+
     async def reserve(self, size: int) -> bool:
         """Reserve room for a file of `size` bytes. Return False if it has to go to the storage instead."""
+        if self._file is None and size <= BLOCK:
+            return True
+        await self._open_file()
         if self.staged is not None or size <= self._reserved:
             return True
         if size > MAX_SPOOLED_BYTES_PER_FILE:
@@ -91,35 +102,57 @@ class Spool:
             self._reserved += growth
         return is_reserved
 
+    async def _open_file(self) -> StagedFile:
+        if self._file is None:
+            try:
+                self._file = self.staged = await self._open_staged()
+            except NotSupported:
+                self._file = _TemporaryFile(self._handles.budget.folder)
+        return self._file
+
     async def write(self, offset: int, content: bytes) -> None:
-        """Write bytes; a gap before them is filled with zeros."""
-        if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
-            await self._start_writing()
-            self._offset = offset
-        self._pending += content
-        self.size = max(self.size, offset + len(content))
+        """Write bytes; a gap before them is filled with zeros. Room for them is reserved before."""
+        stop = offset + len(content)
+        if self._file is None and stop <= BLOCK:
+            self._pending.extend(bytes(max(0, offset - len(self._pending))))
+            self._pending[offset:stop] = content
+        else:
+            if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
+                await self._start_writing()
+                self._offset = offset
+            self._pending += content
+        self.size = max(self.size, stop)
 
     async def read(self, offset: int, size: int) -> bytes:
         """Return bytes from `offset`. Fewer than `size` are returned only at the end."""
+        if self._file is None:
+            return bytes(self._pending[offset : offset + size])
         await self.flush()
         return await self._file.read(offset, size)
 
     async def truncate(self, size: int) -> None:
         """Truncate the file to `size`, or extend it with zeros."""
-        await self.flush()
-        await self._file.truncate(size)
+        if self._file is None and size <= BLOCK:
+            del self._pending[size:]
+            self._pending.extend(bytes(size - len(self._pending)))
+        else:
+            file = await self._open_file()
+            await self.flush()
+            await file.truncate(size)
         self.size = size
 
     async def flush(self) -> None:
-        """Write all pending bytes to the file."""
-        await self._start_writing()
-        await self._wait()
+        """Write all pending bytes to the file, if there is one."""
+        if self._file is not None:
+            await self._start_writing()
+            await self._wait()
 
     async def _start_writing(self) -> None:
         await self._wait()
         if self._pending:
+            file = await self._open_file()
             content, self._pending = bytes(self._pending), bytearray()
-            self._writing = asyncio.create_task(self._file.write(self._offset, content))
+            self._writing = asyncio.create_task(file.write(self._offset, content))
             self._offset += len(content)
 
     async def _wait(self) -> None:
@@ -139,20 +172,11 @@ class Spool:
         writing, self._writing = self._writing, None
         if writing is not None:
             await asyncio.gather(writing, return_exceptions=True)  # a failure is not reported any more
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         reserved, self._reserved = self._reserved, 0
         if reserved:
             self._handles.budget.release_spool(self._handles.user_id, reserved)
-
-
-async def open_spool(storage_path: StoragePath, handles: ConnectionHandles) -> Spool:
-    """Return a buffer for the bytes of a new file."""
-    staged: StagedFile | None = None
-    try:
-        staged = await storage_path.driver.open_staged(storage_path.path)
-    except NotSupported:
-        pass
-    return Spool(handles, staged)
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:
@@ -257,7 +281,9 @@ class WrittenFile:
             await self._copy_old(self._written, end)
         gap = stop - self._written
         await self._check_gap(stop, gap)
-        if gap > 0 and self._spool.staged is not None:
+        if gap > 0:
+            await self._make_room(stop)
+        if gap > 0 and self._sending is None and self._spool.can_extend:
             await self._spool.truncate(stop)
         while (gap := stop - self._written) > 0:
             await self._append(bytes(min(gap, BLOCK)))
