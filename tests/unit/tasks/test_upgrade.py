@@ -10,7 +10,11 @@ import pytest
 from mangrove.core import deadlines, runtime
 from mangrove.core.problems import UnreadableTask
 from mangrove.identity.rights import Right
+from mangrove.records.store.base import get_connection
+from mangrove.records.store.encryption import DecryptionError, EncryptedAttribute
+from mangrove.records.store.upgrade import upgrade_tasks
 from mangrove.records.tasks.model import Task, TaskRecord, make_task
+from mangrove.records.tasks.ordering import TaskStatus
 from mangrove.tasks import submit, upgrade
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.leases import HeldTasks
@@ -141,3 +145,55 @@ def test_upgrade_task_empty_folder_removal_is_done(task_env: TaskEnv, disk: Disk
     task_env.run(task_env.read(task))
     assert task_env.view(task) == SUCCEEDED
     assert not (disk.root / "e").exists() and (disk.root / "d").is_dir()
+
+
+OLD_NAMES = {"owner_key": "shelf", "shard_key": "spread", "view": "shown", "attempt": "turn"}
+
+
+def read_item(task: Task) -> dict[str, Any]:
+    """Return a record as the engine has it."""
+    client, table = get_connection(TaskRecord).client, TaskRecord.Meta.table_name
+    item: dict[str, Any] = client.get_item(TableName=table, Key={"id": {"S": task.id}}, ConsistentRead=True)["Item"]
+    return item
+
+
+def write_old_item(task: Task, *, is_broken: bool = False) -> None:
+    """Store a record with the names of 0.3.0. Its specification cannot be decrypted if `is_broken`."""
+    item, kind, key = read_item(task), TaskRecord.get_kind(), TaskRecord.get_key_name()
+    old = {OLD_NAMES.get(name, name): value for name, value in item.items() if name != "spec"}
+    for name in ("shelf", "spread"):
+        old[name] = {"S": old[name]["S"].replace("#removed", "#gone")}
+    facts = EncryptedAttribute(attr_name="facts", bound_to=TaskRecord.spec.bound_to)
+    plaintext = TaskRecord.spec.decrypt(kind, key, item)
+    old["facts"] = {"B": b"broken"} if is_broken else facts.encrypt(kind, key, old | {"facts": plaintext})
+    get_connection(TaskRecord).client.put_item(TableName=TaskRecord.Meta.table_name, Item=old)
+
+
+def test_upgrade_tasks_gives_each_record_its_present_form(task_env: TaskEnv) -> None:
+    """One of them is removed, and its worker has to clean up: it is in no list."""
+    requests = [queue.TaskRequest(name, TransferSpec(target_dir="/c", name=name, overwrite=True)) for name in "ab"]
+    tasks = queue.enqueue_many("move", task_env.user, requests)
+    record = TaskRecord.get(tasks[0].id)
+    record.owner_key, record.shard_key = (
+        key.replace(TaskStatus.UNDONE, TaskStatus.REMOVED) for key in (record.owner_key, record.shard_key)
+    )
+    record.save()
+    before = [(task_env.read(task), read_item(task).keys()) for task in tasks]
+    assert [task.removed for task, _ in before] == [True, False]
+    for task in tasks:
+        write_old_item(task)
+    upgrade_tasks(upgrade.upgrade_task)
+    assert [(task_env.read(task), read_item(task).keys()) for task in tasks] == before
+
+
+def test_upgrade_tasks_leaves_a_specification_that_is_broken(task_env: TaskEnv) -> None:
+    requests = [queue.TaskRequest(name, TransferSpec(target_dir="/c", name=name, overwrite=True)) for name in "ab"]
+    broken, other = queue.enqueue_many("move", task_env.user, requests)
+    before = task_env.read(other)
+    write_old_item(broken, is_broken=True)
+    write_old_item(other)
+    upgrade_tasks(upgrade.upgrade_task)
+    assert task_env.read(other) == before
+    assert bytes(read_item(broken)["spec"]["B"]) == b"broken"
+    with pytest.raises(DecryptionError):
+        task_env.read(broken)
