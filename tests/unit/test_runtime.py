@@ -119,6 +119,34 @@ def test_cache_by_weight_holds_no_more_than_its_weight() -> None:
     assert cache.get(7) == bytes(10)
 
 
+def test_cache_remove_all_removes_what_matches() -> None:
+    cache: BoundedCache[str, bytes] = BoundedCache(6, len)
+    for key, value in (("a", b"xx"), ("b", b"yy"), ("c", b"xx")):
+        cache.put(key, value)
+    cache.remove_all(lambda value: value == b"xx")
+    assert [cache.get(key) for key in "abc"] == [None, b"yy", None]
+    cache.put("d", b"zzzz")  # the weight of the removed ones is free again
+    assert len(cache) == 2
+
+
+def test_cache_used_by_several_threads_keeps_its_bound() -> None:
+    cache: BoundedCache[int, int] = BoundedCache(8)
+
+    def use(start: int) -> None:
+        for number in range(5_000):
+            key = (start + number) % 16
+            cache.put(key, number)
+            cache.get((key + 7) % 16)
+            cache.remove((key + 3) % 16)
+
+    with ThreadPoolExecutor(4) as threads:
+        for result in [threads.submit(use, start) for start in range(4)]:
+            result.result()
+    for key in range(16):
+        cache.put(key, key)
+    assert len(cache) == 8
+
+
 def test_cache_of_a_kind_belongs_to_the_runtime() -> None:
     with runtime.use(Runtime()):
         WORDS.open().put("a", "b")

@@ -105,39 +105,53 @@ Kept = type[Any] | CacheKind[Any, Any]
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Values by key; the least recently used values are removed."""
+    """Values by key; the least recently used values are removed. It is safe to use from any thread."""
 
     def __init__(self, max_weight: int, weigh: Callable[[Value], int] | None = None) -> None:
         self._max_weight = max_weight
         self._weigh = weigh
         self._weight = 0
         self._values: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, key: Key) -> Value | None:
         """Return the value of a key, None if there is none."""
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-        return value
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
 
     def put(self, key: Key, value: Value) -> None:
         """Add a value, or replace the value of the key."""
-        self.remove(key)
-        self._values[key] = value
-        self._weight += self._measure(value)
-        while self._weight > self._max_weight:
-            self._weight -= self._measure(self._values.popitem(last=False)[1])
+        with self._lock:
+            self._remove(key)
+            self._values[key] = value
+            self._weight += self._measure(value)
+            while self._weight > self._max_weight:
+                self._weight -= self._measure(self._values.popitem(last=False)[1])
 
     def remove(self, key: Key) -> None:
         """Remove the value of a key, if there is one."""
-        value = self._values.pop(key, None)
-        if value is not None:
-            self._weight -= self._measure(value)
+        with self._lock:
+            self._remove(key)
+
+    def remove_all(self, matches: Callable[[Value], bool]) -> None:
+        """Remove the values that match."""
+        with self._lock:
+            for key in [key for key, value in self._values.items() if matches(value)]:
+                self._remove(key)
 
     def clear(self) -> None:
         """Remove all values."""
-        self._values.clear()
-        self._weight = 0
+        with self._lock:
+            self._values.clear()
+            self._weight = 0
+
+    def _remove(self, key: Key) -> None:
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._weight -= self._measure(value)
 
     def _measure(self, value: Value) -> int:
         return 1 if self._weigh is None else self._weigh(value)

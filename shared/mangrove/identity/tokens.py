@@ -6,17 +6,16 @@ import asyncio
 import secrets
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import open_sessions, sessions
 from mangrove.records.store import versions
@@ -26,7 +25,6 @@ from mangrove.records.users import User
 ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"
 MAX_CLOCK_SKEW_SECONDS = 300  # tolerated clock difference between the issuer of a token and this process
-MAX_VERIFIED_TOKENS = 4096  # in the memory of a process
 USE_INTERVAL_SECONDS = 60  # minimum between two records of the last use
 FindUser = Callable[[str], Awaitable[User | None]]
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
@@ -57,35 +55,12 @@ class VerifiedToken:
         return self.checked > 0 and (seconds is None or time.monotonic() - self.checked < seconds)
 
 
-class VerifiedTokens:
-    """The tokens that this process has verified, by their text, the oldest first."""
-
-    def __init__(self) -> None:
-        self._tokens: OrderedDict[str, VerifiedToken] = OrderedDict()
-
-    def get(self, text: str) -> VerifiedToken:
-        """Return the token of a text, from memory or verified now. Raise Unauthorized."""
-        return self._tokens.get(text) or _verify(text)
-
-    def add(self, text: str, token: VerifiedToken) -> None:
-        """Add a token; the oldest of more than MAX_VERIFIED_TOKENS is removed."""
-        self._tokens[text] = token
-        if len(self._tokens) > MAX_VERIFIED_TOKENS:
-            self._tokens.popitem(last=False)
-
-    def remove(self, text: str) -> None:
-        """Remove a token."""
-        self._tokens.pop(text, None)
-
-    def remove_session(self, jti: str) -> None:
-        """Remove all texts of a session: Base64 allows several spellings of a token."""
-        for text, token in list(self._tokens.items()):
-            if token.jti == jti:
-                self.remove(text)
+VERIFIED_TOKENS: CacheKind[str, VerifiedToken] = CacheKind("verified tokens", 4096)  # by their text
 
 
-def _verified_tokens() -> VerifiedTokens:
-    return runtime.get(VerifiedTokens)
+def _find_token(text: str) -> VerifiedToken:
+    """Return the token of a text, from memory or verified now. Raise Unauthorized."""
+    return VERIFIED_TOKENS.open().get(text) or _verify(text)
 
 
 def read_header(headers: Mapping[str, str]) -> str:
@@ -112,13 +87,11 @@ def issue(user: User) -> str:
 
 async def user_of(text: str, find: FindUser) -> User:
     """Return the user of a token; `find` finds users by name. Raise Unauthorized with the message that clients know."""
-    tokens = _verified_tokens()
-    token = tokens.get(text)
+    token = _find_token(text)
     if not token.is_recent():
-        tokens.add(text, token)  # before the look-up, so that a logout meanwhile removes it
-        token.change_count = change_counters().read(Topic.SESSIONS)
+        _begin_look_up(text, token)
         if await asyncio.to_thread(sessions.is_revoked, token.jti):
-            tokens.remove(text)
+            VERIFIED_TOKENS.open().remove(text)
             raise Unauthorized("token is invalidated")
         token.checked = time.monotonic()
     _check_times(token)
@@ -137,19 +110,23 @@ async def user_of(text: str, find: FindUser) -> User:
 def read_version(text: str) -> int:
     """Return the version of the configuration. If the revocation of the token has to be looked up, the same call does
     it."""
-    tokens = _verified_tokens()
     try:
-        token = tokens.get(text)
+        token = _find_token(text)
     except Unauthorized:
         return versions.get_version()
     if token.is_recent():
         return versions.get_version()
-    tokens.add(text, token)  # before the look-up, so that a logout meanwhile removes it
-    token.change_count = change_counters().read(Topic.SESSIONS)
+    _begin_look_up(text, token)
     version, is_revoked = sessions.read_with_version(token.jti)
     if not is_revoked:  # else `user_of` looks it up again and raises
         token.checked = time.monotonic()
     return version
+
+
+def _begin_look_up(text: str, token: VerifiedToken) -> None:
+    """Cache a token before its revocation is looked up, so that a logout meanwhile removes it."""
+    VERIFIED_TOKENS.open().put(text, token)
+    token.change_count = change_counters().read(Topic.SESSIONS)
 
 
 def _verify(text: str) -> VerifiedToken:
@@ -229,7 +206,7 @@ def revoke_session(jti: str, expires: int) -> None:
     """Revoke the token of a session, which would expire at that time."""
     sessions.revoke(jti, expires)
     change_counters().bump(Topic.SESSIONS)
-    _verified_tokens().remove_session(jti)
+    VERIFIED_TOKENS.open().remove_all(lambda token: token.jti == jti)  # Base64 allows several spellings of a token
 
 
 def find_due_use(text: str) -> str | None:
@@ -237,7 +214,7 @@ def find_due_use(text: str) -> str | None:
 
     A process records it at most once in USE_INTERVAL_SECONDS.
     """
-    token, now = _verified_tokens().get(text), time.time()
+    token, now = _find_token(text), time.time()
     if now - token.used < USE_INTERVAL_SECONDS:
         return None
     token.used = now

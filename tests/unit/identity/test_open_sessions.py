@@ -30,9 +30,10 @@ def open_session(user: User, device: str = "curl/8", address: str = "192.0.2.1")
 
 def make_older(token: str, seconds: int) -> str:
     """Move the last use of the session into the past, in its record and in this process. Return its id."""
-    verified = tokens._verified_tokens().get(token)
+    verified = tokens.VERIFIED_TOKENS.open().get(token) or tokens.find_session(token)
+    assert verified is not None
     verified.used -= seconds
-    tokens._verified_tokens().add(token, verified)
+    tokens.VERIFIED_TOKENS.open().put(token, verified)
     session = open_sessions.find(verified.jti)
     assert session is not None
     open_sessions.add(replace(session, last_used=session.last_used - seconds))

@@ -18,7 +18,7 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Unauthorized
 from mangrove.identity import tokens
-from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
+from mangrove.identity.tokens import VERIFIED_TOKENS, VerifiedToken
 from mangrove.records import sessions, settings
 from mangrove.records.store.base import count_calls
 from mangrove.records.store.keys import Key, keyring
@@ -32,13 +32,12 @@ ANN = builders.user(username="ann", pwd_ts=5)
 
 IN_A_FUNCTION = """
 import sys
-from mangrove.core import runtime
 from mangrove.identity import tokens
 from mangrove.records.store.keys import Keyring
 from tests.unit.tree import builders
 
 issued = tokens.issue(builders.user(username="ann", pwd_ts=5))
-assert runtime.get(tokens.VerifiedTokens).get(issued).username == "ann"
+assert tokens.find_session(issued).username == "ann"
 assert not [name for name in sys.modules if name.startswith(tokens.PUBLIC_KEYS)]
 import cryptography.x509, asyncssh
 """
@@ -178,18 +177,9 @@ def test_a_session_that_was_ended_is_refused_whoever_looked_first() -> None:
     assert refusal(token) == "token is invalidated"
 
 
-def test_the_memory_of_tokens_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_VERIFIED_TOKENS", 3)
-    known = VerifiedTokens()
-    texts = [tokens.issue(ANN) for _ in range(4)]
-    remembered = [VerifiedToken("ann", 5, 0, 0, str(number), 0) for number in range(4)]
-    for text, token in zip(texts, remembered, strict=True):
-        known.add(text, token)
-    assert [known.get(text) is token for text, token in zip(texts, remembered, strict=True)] == [
-        False,
-        True,
-        True,
-        True,
-    ]
-    known.remove_session("2")
-    assert known.get(texts[2]) is not remembered[2]
+def test_revoke_of_a_session_removes_all_spellings_of_its_token() -> None:
+    ended, other = (VerifiedToken("ann", 5, 0, 0, jti, 0) for jti in ("ended", "other"))
+    for text, token in (("a", ended), ("b", ended), ("c", other)):
+        VERIFIED_TOKENS.open().put(text, token)
+    tokens.revoke_session("ended", int(time.time()) + 60)
+    assert [VERIFIED_TOKENS.open().get(text) for text in "abc"] == [None, None, other]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import change_counters
 from mangrove.records import webdav_locks, webdav_properties
 from mangrove.records.store import empty_partitions
@@ -91,9 +92,11 @@ def test_engine_that_others_may_use_is_always_read() -> None:
 
 
 def test_knowledge_of_many_partitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(empty_partitions, "MAX_PARTITIONS", 2)
-    for number in (1, 2, 3, 1):
+    monkeypatch.setattr(empty_partitions, "SEEN_PARTITIONS", CacheKind("two seen partitions", 2))
+    for number, calls in ((1, 1), (2, 1), (1, 0), (3, 1), (2, 1)):
+        before = count_calls()
         assert Partition(LockRecord, f"files#{number}").is_empty()
+        assert count_calls() - before == calls
 
 
 def test_properties_of_a_storage_without_any_cost_one_call() -> None:

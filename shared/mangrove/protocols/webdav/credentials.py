@@ -1,6 +1,6 @@
 """Sign-in of each request by HTTP Basic. Credentials that were accepted are cached for a while, to spare the slow hash.
 
-The cache has a keyed hash, under a key of this process, of the source, the name and the password. A cached session ends
+The cache has a keyed hash of the source, the name and the password. A cached session ends
 under the same conditions as any other: the account is disabled, gets another password or loses a right, or the
 application password is removed.
 
@@ -13,15 +13,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections import OrderedDict
-from secrets import token_bytes
 from typing import NamedTuple
 
 from mangrove import configuration
 from mangrove.configuration import users
-from mangrove.core import runtime
 from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired, Unauthorized
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event
 from mangrove.identity.app_passwords import is_app_password
@@ -30,11 +28,11 @@ from mangrove.identity.scopes import TokenProtocol
 from mangrove.protocols.sessions import Credential, ProtocolAccess, ProtocolSession, sign_in_with_password
 from mangrove.protocols.webdav.headers import ClientCredentials
 from mangrove.records.credentials import app_passwords
+from mangrove.records.store.keys import Key, keyring
 from mangrove.tree import callers
 
 WEBDAV = ProtocolAccess("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE, TokenProtocol.WEBDAV)
 CACHE_SECONDS = 300.0
-MAX_CACHED_SESSIONS = 4096
 
 
 class _CachedSession(NamedTuple):
@@ -45,44 +43,41 @@ class _CachedSession(NamedTuple):
     generation: int
 
 
-class CredentialCache:
-    """The sessions of this process's last sign-ins, by the hash of their credentials."""
+ACCEPTED: CacheKind[bytes, _CachedSession] = CacheKind("accepted credentials", 4096)  # by their hash
 
-    def __init__(self) -> None:
-        self._key = token_bytes(32)
-        self._sessions: OrderedDict[bytes, _CachedSession] = OrderedDict()
 
-    def _digest(self, credentials: ClientCredentials, source: str) -> bytes:
-        parts = [part.encode() for part in (source, credentials.username, credentials.password)]
-        return hmac.digest(self._key, b"".join(len(part).to_bytes(4) + part for part in parts), "sha256")
+def _digest(credentials: ClientCredentials, source: str) -> bytes:
+    parts = [part.encode() for part in (source, credentials.username, credentials.password)]
+    text = b"".join(len(part).to_bytes(4) + part for part in parts)
+    return hmac.digest(keyring().derive(Key.INTEGRITY, "accepted credentials"), text, "sha256")
 
-    async def find(self, credentials: ClientCredentials, source: str) -> ProtocolSession | None:
-        """Return the session of these credentials from that source, None if it has ended."""
-        digest = self._digest(credentials, source)
-        cached = self._sessions.get(digest)
-        if cached is None:
-            return None
-        is_over = cached.generation != _read_generation(credentials.username, source) or time.monotonic() > cached.end
-        try:
-            await cached.session.find_caller()
-        except Unauthorized:
-            is_over = True
-        if is_over:
-            self._sessions.pop(digest, None)
-            return None
-        return cached.session
 
-    def add(self, credentials: ClientCredentials, source: str, session: ProtocolSession) -> None:
-        """Cache the session of these credentials."""
-        generation = _read_generation(credentials.username, source)
-        end = time.monotonic() + CACHE_SECONDS
-        self._sessions[self._digest(credentials, source)] = _CachedSession(session, end, generation)
-        if len(self._sessions) > MAX_CACHED_SESSIONS:
-            self._sessions.popitem(last=False)
+async def _find_session(credentials: ClientCredentials, source: str) -> ProtocolSession | None:
+    """Return the cached session of these credentials from that source, None if there is none or it has ended."""
+    digest = _digest(credentials, source)
+    cached = ACCEPTED.open().get(digest)
+    if cached is None:
+        return None
+    is_over = cached.generation != _read_generation(credentials.username, source) or time.monotonic() > cached.end
+    try:
+        await cached.session.find_caller()
+    except Unauthorized:
+        is_over = True
+    if is_over:
+        ACCEPTED.open().remove(digest)
+        return None
+    return cached.session
 
-    def forget(self, username: str, source: str) -> None:
-        """Drop the sessions of that name and source."""
-        change_counters().bump(Topic.REFUSALS, (username, find_client(source)))
+
+def _cache_session(credentials: ClientCredentials, source: str, session: ProtocolSession) -> None:
+    generation = _read_generation(credentials.username, source)
+    end = time.monotonic() + CACHE_SECONDS
+    ACCEPTED.open().put(_digest(credentials, source), _CachedSession(session, end, generation))
+
+
+def _forget_sessions(username: str, source: str) -> None:
+    """Drop the cached sessions of that name and source."""
+    change_counters().bump(Topic.REFUSALS, (username, find_client(source)))
 
 
 def _read_generation(username: str, source: str) -> int:
@@ -97,16 +92,16 @@ async def sign_in(credentials: ClientCredentials, source: str) -> ProtocolSessio
         guest = await WEBDAV.find_guest(credentials.username)
         if guest is not None:
             return WEBDAV.open_session(guest, source)
-        session = await runtime.get(CredentialCache).find(credentials, source)
+        session = await _find_session(credentials, source)
         if session is None:
             session = await sign_in_with_password(credentials.username, credentials.password, WEBDAV, source)
-            runtime.get(CredentialCache).add(credentials, source, session)
+            _cache_session(credentials, source, session)
             session.log_start()
             if session.credential is not None:
                 await asyncio.to_thread(session.credential.note_use)
         return session
     except Problem as problem:
-        runtime.get(CredentialCache).forget(credentials.username, source)
+        _forget_sessions(credentials.username, source)
         reason = type(problem).__name__
         log_event("sign-in refused", protocol=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
         if isinstance(problem, SecondFactorRequired):

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mangrove.core import runtime
 from mangrove.core.platform import platform
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store.base import Record, translate_errors
 
 MAX_AGE_SECONDS = 60.0  # of the knowledge that a partition has records, since a removal is not announced
-MAX_PARTITIONS = 10_000
 
 
 class Partition(NamedTuple):
@@ -28,11 +27,23 @@ class Partition(NamedTuple):
 
     def is_empty(self) -> bool:
         """Return True if no record is in it; False if it may have records."""
-        return platform().has_own_engine and runtime.get(KnownPartitions).is_empty(self)
+        return platform().has_own_engine and self._look().is_empty
+
+    def _look(self) -> _Look:
+        """Return the last look of this process if it still holds, otherwise look now."""
+        announcements, now = change_counters().read(*self.topic), time.monotonic()
+        look = SEEN_PARTITIONS.open().get(self)
+        if look is None or not look.holds(announcements, now):
+            look = _Look(announcements, self.read_empty(), now)
+            SEEN_PARTITIONS.open().put(self, look)
+        return look
 
     def is_known_empty(self) -> bool:
         """Return True if `is_empty` does without a call."""
-        return platform().has_own_engine and runtime.get(KnownPartitions).is_known_empty(self)
+        look = SEEN_PARTITIONS.open().get(self)
+        if not platform().has_own_engine or look is None or not look.is_empty:
+            return False
+        return look.holds(change_counters().read(*self.topic), time.monotonic())
 
     @property
     def topic(self) -> tuple[Topic, str]:
@@ -74,26 +85,4 @@ class _Look(NamedTuple):
         return is_recent and announcements == self.announcements
 
 
-class KnownPartitions:
-    """The partitions that this process has looked at."""
-
-    def __init__(self) -> None:
-        self._looks: dict[Partition, _Look] = {}
-
-    def is_empty(self, partition: Partition) -> bool:
-        """Return True if a partition has no record. It is read unless what was seen last still holds."""
-        announcements, now = change_counters().read(*partition.topic), time.monotonic()
-        look = self._looks.get(partition)
-        if look is None or not look.holds(announcements, now):
-            look = _Look(announcements, partition.read_empty(), now)
-            if len(self._looks) >= MAX_PARTITIONS:
-                self._looks.clear()
-            self._looks[partition] = look
-        return look.is_empty
-
-    def is_known_empty(self, partition: Partition) -> bool:
-        """Return True if what was seen last, that a partition has no record, still holds."""
-        look = self._looks.get(partition)
-        if look is None or not look.is_empty:
-            return False
-        return look.holds(change_counters().read(*partition.topic), time.monotonic())
+SEEN_PARTITIONS: CacheKind[Partition, _Look] = CacheKind("seen partitions", 10_000)
