@@ -37,7 +37,7 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_empty_environment_means_the_cloud() -> None:
     assert config() == DEFAULTS
-    assert config().platform == "cloud"
+    assert config().platform_name == "cloud"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_variable_sets_its_field(
 ) -> None:
     monkeypatch.setenv(f"MANGROVE_{name}", text)
     assert getattr(config(), field) == value
-    assert config().platform == ("cloud" if config().data is None else "standalone")
+    assert config().platform_name == ("cloud" if config().data is None else "standalone")
 
 
 def test_the_environment_is_read_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mangrove.core import runtime
+
+if TYPE_CHECKING:
+    from mangrove.core.platform import Platform
 
 
 def _variable(name: str, default: str, parse: Callable[[str], Any] = str) -> Any:
@@ -66,7 +71,7 @@ def _parse_switch(text: str) -> bool:
     return text == "on"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for `platform`
 class Config:
     """The configuration of a process."""
 
@@ -124,9 +129,15 @@ class Config:
             raise ValueError(f"MANGROVE_DOWNLOAD_DOMAIN needs {' and '.join(missing)}")
 
     @property
-    def platform(self) -> str:
+    def platform_name(self) -> str:
         """The name of the package that implements the platform: "standalone" for a process with a data directory."""
         return "standalone" if self.data is not None and not self.is_function else "cloud"
+
+    @cached_property
+    def platform(self) -> Platform:
+        """The platform that this configuration describes."""
+        made: Platform = import_module(f"mangrove.{self.platform_name}.platform").make_platform(self)
+        return made
 
 
 def config() -> Config:

@@ -6,12 +6,10 @@ where it runs; each reads a value of the platform or calls a method of it.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
+from mangrove.core.config import config
 from mangrove.core.figures import MachineFigures
 
 
@@ -130,22 +128,6 @@ class Platform(Protocol):
         ...
 
 
-class CurrentPlatform:
-    """The platform of the present configuration."""
-
-    def __init__(self) -> None:
-        self._config: Config | None = None
-        self._platform: Platform | None = None
-
-    def find(self) -> Platform:
-        """Return the platform; made again after the configuration was replaced."""
-        present = config()
-        if self._platform is None or self._config is not present:
-            self._config = present
-            self._platform = import_module(f"mangrove.{present.platform}.platform").make_platform(present)
-        return self._platform
-
-
 def platform() -> Platform:
-    """Return the platform of this process."""
-    return runtime.get(CurrentPlatform).find()
+    """Return the platform of this process, which its configuration determines."""
+    return config().platform
