@@ -17,7 +17,7 @@ from typing import Any
 from deployment.checks.project import Project, Violation, get_last_word, list_targets
 
 RUNTIME = "mangrove.core.runtime"  # the module of the runtime
-MAX_SLOTS = 26
+MAX_SLOTS = 25
 CONTAINERS = (list, dict, set, bytearray, deque)
 MUTABLE = (
     weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet, type(threading.Lock()),

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from mangrove.core import runtime
-from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.names import decode_name
 from mangrove.search.segments import SegmentStore
 
@@ -24,7 +24,7 @@ async def read_index(storage_id: int) -> Names | None:
     if segments is None:
         return None
     files = [list(map(str, segments.names)), list(map(str, segments.folders))]
-    rows = await runtime.get(Database).run(_ROWS, files, seconds=60)
+    rows = await search_index().database.run(_ROWS, files, seconds=60)
     paths = [f"{decode_name(path).rstrip('/')}/{decode_name(name)}" for path, name, _, _ in rows]
     assert not [path for path, count in Counter(paths).items() if count > 1]
     assert segments.manifest.count == len(rows)

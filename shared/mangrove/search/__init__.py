@@ -13,6 +13,7 @@
     hits.py        the hits of a search, and the interface that decides which of them a caller may see
     columns.py     entries as columns of the index
     tables.py      the tables of the database: small indexes as a whole, and the changes of all others
+    index.py       the database and the tables of this process
     delta.py       changes as statements on the tables; compaction uses the same statements
     visibility.py  the folders with matches that the caller may see, and the visible names in them
     find.py        the operation: all of these together

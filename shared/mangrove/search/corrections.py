@@ -14,7 +14,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from mangrove import configuration
-from mangrove.core import runtime
 from mangrove.core.chunked import run_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
@@ -23,11 +22,11 @@ from mangrove.drivers.base import Entry
 from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
 from mangrove.search.calls import Rows
 from mangrove.search.columns import make_columns
-from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.scope import IndexScope, find_child, is_indexed
 from mangrove.search.statements import ALL, SegmentsPart, TablesPart
-from mangrove.search.tables import IndexTables, SearchedStorage
+from mangrove.search.tables import SearchedStorage
 from mangrove.search.words import unite
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
@@ -113,14 +112,14 @@ async def _correct(observed: _Observed) -> None:
 async def _select_names(observed: _Observed) -> Rows | None:
     """Return the content of a folder as a search finds it; None if its index is being built as a whole."""
     mount, path = observed.storage_path.mount, observed.storage_path.path
-    opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, (path,))])
+    opened = await search_index().tables.open([SearchedStorage(mount.storage.id, mount.path, (path,))])
     if opened.missing or opened.partial:
         return None
     (place,) = opened.places
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     rows = unite(part.select(ALL) for part in parts)
     text = f"SELECT name, is_dir, size, modified FROM ({rows.text}) WHERE path = ? LIMIT {2 * MAX_COMPARED_ENTRIES}"
-    return await runtime.get(Database).run(text, (*rows.parameters, encode_name(path)))
+    return await search_index().database.run(text, (*rows.parameters, encode_name(path)))
 
 
 def _compare(rows: Rows, observed: _Observed) -> Generator[None, None, list[IndexChange]]:

@@ -16,13 +16,13 @@ from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
 from mangrove.search.area import SearchArea, find_area
 from mangrove.search.calls import DamagedSegment, TablesLost
-from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.statements import SegmentsPart, TablesPart
-from mangrove.search.tables import VIRTUAL, IndexTables, SearchedStorage
+from mangrove.search.tables import VIRTUAL, SearchedStorage
 from mangrove.search.words import SqlCondition, unite
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import WORKING, Mount
@@ -74,12 +74,12 @@ async def _find(
     area: SearchArea, searched: Sequence[SearchedStorage], filters: Filters, start: int, count: int
 ) -> HitPage:
     """Return the hits. Raise DamagedSegment, SearchTooSlow, or TablesLost if the database ended meanwhile."""
-    database = runtime.get(Database)
-    generation = database.generation
-    opened = await runtime.get(IndexTables).open(searched)
+    index = search_index()
+    generation = index.database.generation
+    opened = await index.tables.open(searched)
     places = [*await _find_virtual(area, opened.places), *opened.places]
     hits, total = await query.run(places, filters, area.evaluator, start, count)
-    if database.generation != generation:
+    if index.database.generation != generation:
         raise TablesLost
     is_partial = bool(opened.missing or opened.partial)
     return HitPage([area.show(hit) for hit in hits], total, opened.behind, opened.missing, is_partial)
@@ -153,7 +153,7 @@ async def _find_virtual(area: SearchArea, places: Sequence[SearchSource]) -> lis
         source = await _find_virtual_folders(next(iter(area.folders.values())), places)
         sources.append(replace(source, roots=tuple(area.folders)))
     if area.names:
-        tables = runtime.get(IndexTables)
+        tables = search_index().tables
         sources.append(tables.get_virtual(area.names) or await tables.set_virtual(area.names, area.names))
     return sources
 
@@ -163,7 +163,7 @@ async def _find_virtual_folders(access: PathAccess, places: Sequence[SearchSourc
 
     A folder that leads to a mount and that a storage has is in the index of that storage.
     """
-    table, scope, tables = access.table, IndexScope.make(access.settings), runtime.get(IndexTables)
+    table, scope, tables = access.table, IndexScope.make(access.settings), search_index().tables
     by_mount = {place.mount: place for place in places}
     inside: defaultdict[TreePath, list[tuple[TreePath, str]]] = defaultdict(list)
     for folder, name, _ in table.virtual_folders:
@@ -193,5 +193,5 @@ async def _find_known(place: SearchSource, names: Sequence[str]) -> set[tuple[st
     parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
     named = SqlCondition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
     rows = unite(part.select(named) for part in parts)
-    known_rows = await runtime.get(Database).run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
+    known_rows = await search_index().database.run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
     return {(decode_name(parent), decode_name(name)) for parent, name in known_rows}

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from mangrove.core import runtime
 from mangrove.records.index_changes import IndexChange
 from mangrove.search.calls import TABLES, Statement
-from mangrove.search.database import Database
 from mangrove.search.delta import apply_changes
+from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
 from mangrove.search.statements import find_unhidden
@@ -97,7 +96,7 @@ async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[
     if not paths or not segments.folders:
         return set()
     stored = {encode_name(path): path for path in paths}
-    known_paths = await runtime.get(Database).run(
+    known_paths = await search_index().database.run(
         "select path from read_parquet(?) where path in (select unnest(?::varchar[]))",
         [_list_paths(segments.folders), list(stored)],
         seconds=KNOWN_SECONDS,
@@ -194,7 +193,7 @@ class _Fold:
         if len(walked) > MAX_SMALL_FILES or has_shifts:
             copies.append(self._plan_copy("folders", *self._shift(_NEW_FOLDERS, walked)))
         if copies:
-            await runtime.get(Database).write(copies)
+            await search_index().database.write(copies)
         names = self._take_files("names") or names
         folders = self._take_files("folders") or folders
         return self._describe(names, folders, {*names, *folders} - {*chunks, *walked})
@@ -212,7 +211,7 @@ class _Fold:
             (_COUNT_LEFT, [folders, folders]),
             (_COUNT, [_list_paths(base.names)]),
         ]
-        *_, [(self._first_id, left)], counts = await runtime.get(Database).write(statements)
+        *_, [(self._first_id, left)], counts = await search_index().database.write(statements)
         self._folder_count += left
         self._choose(base, {path: (count, gone) for path, count, gone in counts})
 
@@ -231,7 +230,7 @@ class _Fold:
             rows.insert(0, (_LEFT_ROWS, [_list_paths(self._touched), self._gone]))
         left = (_LEFT_FOLDERS, [_list_paths(base.folders), self._gone])
         new = self._shift(_NEW_FOLDERS, self._fresh.folders)
-        await runtime.get(Database).write([self._plan_copy("names", *rows), self._plan_copy("folders", left, *new)])
+        await search_index().database.write([self._plan_copy("names", *rows), self._plan_copy("folders", left, *new)])
         names, folders = self._take_files("names"), self._take_files("folders")
         return self._describe([*self._untouched, *names], folders, {*names, *folders})
 
@@ -272,7 +271,7 @@ async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequen
     files, names = _list_paths(base.folders), _list_paths(base.names)
     folders_file, names_file = folder / f"{name}-changed-folders.parquet", folder / f"{name}-changed-names.parquet"
     unhidden = find_unhidden(CHANGES_BASE)
-    *_, [(folder_count,)], _, _, [(count,)] = await runtime.get(Database).write(
+    *_, [(folder_count,)], _, _, [(count,)] = await search_index().database.write(
         [
             (TABLES, []),
             *apply_changes(CHANGES_BASE, files, changes),

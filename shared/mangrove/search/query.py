@@ -15,17 +15,16 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mangrove.core import runtime
 from mangrove.core.chunked import run_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
-from mangrove.search.database import Database
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
 from mangrove.search.hits import HidableRows
 from mangrove.search.hits import Hit as Hit
 from mangrove.search.hits import Visibility as Visibility
 from mangrove.search.hits import VisibilityEvaluator as VisibilityEvaluator
+from mangrove.search.index import search_index
 from mangrove.search.names import decode_name
 from mangrove.search.statements import (
     ALL,
@@ -130,7 +129,7 @@ class _Search:
     """The statements of one search, which end together at `end` (of `time.monotonic`)."""
 
     def __init__(self, places: Sequence[SearchSource], filters: Filters, end: float) -> None:
-        self._database = runtime.get(Database)
+        self._database = search_index().database
         self.filters = filters
         self._end = end
         self._hidable = ALL

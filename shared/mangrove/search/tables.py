@@ -96,14 +96,15 @@ class OpenedIndex:
 class IndexTables:
     """The indexes that this process has opened, and the changes since."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._states: dict[int, _TableState] = {}
         self._changes: dict[int, dict[str, IndexChange]] = {}  # changes that the segments do not have, by number
         self._outdated: set[int] = set()
         self._recent: set[str] = set()  # numbers that were read and may be read again
         self._read_at = 0.0  # seconds since the epoch
         self._written = -1  # the value of the counter of writes at that time
-        self._database = -1
+        self._generation = -1  # of the database
         self._next_base = 1
         self._small_count = 0
         self._retired: list[tuple[float, int]] = []
@@ -144,9 +145,9 @@ class IndexTables:
 
     def _notice_loss(self) -> None:
         """Start again if the database was replaced."""
-        generation = runtime.get(Database).generation
-        if generation != self._database:
-            self._database = generation
+        generation = self._database.generation
+        if generation != self._generation:
+            self._generation = generation
             self._states.clear()
             self._retired.clear()
             self._small_count = 0
@@ -212,7 +213,7 @@ class IndexTables:
                 self._small_count += count
                 small[state.base] = segments
             else:
-                ((state.stride,),) = await runtime.get(Database).run(_FIND_STRIDE, [list(map(str, segments.folders))])
+                ((state.stride,),) = await self._database.run(_FIND_STRIDE, [list(map(str, segments.folders))])
             self._drop_merged(id, segments)
         if small:
             await self._change(_load_small(small))
@@ -267,7 +268,7 @@ class IndexTables:
         state.last = max(state.last, changes[-1].number)
 
     async def _change(self, statements: Sequence[Statement]) -> None:
-        await runtime.get(Database).change(statements, seconds=APPLY_SECONDS)
+        await self._database.change(statements, seconds=APPLY_SECONDS)
 
     async def _drop_retired(self) -> None:
         limit = time.monotonic() - RETIRE_SECONDS

@@ -15,11 +15,10 @@ from typing import Any
 
 import orjson
 
-from mangrove.core import runtime
 from mangrove.drivers.base import Entry
 from mangrove.search.calls import Statement
 from mangrove.search.columns import make_columns
-from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
 
 ENTRIES_PER_LINE = 512  # entries per line
@@ -128,7 +127,7 @@ class FolderWriter:
 async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
     """Write the files and return them."""
     planned = [writer.plan_copy() for writer in writers]
-    await runtime.get(Database).write([statement for statement, _ in planned])
+    await search_index().database.write([statement for statement, _ in planned])
     for writer in writers:
         writer.close()
     return [path for _, path in planned]

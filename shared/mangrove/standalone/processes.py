@@ -31,6 +31,7 @@ from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, 
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.search import process as index_process
 from mangrove.search.database import Database
+from mangrove.search.index import SearchIndex
 from mangrove.standalone.figures import name_index_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.namespace import make_start
@@ -179,7 +180,7 @@ class Processes:
         with runtime.use(runtime.current().keep(*self._shared)):
             platform().process_count = self._leader.process_count
             runtime.put(SharedMemory, self._share_memory(index))
-            runtime.put(Database, Database(runner=index_process.ProcessRunner(self._index_path)))
+            runtime.put(SearchIndex, SearchIndex(Database(runner=index_process.ProcessRunner(self._index_path))))
             self._serve(self._leader)
 
     def _run_index(self) -> None:

@@ -18,6 +18,7 @@ from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.search.database import Database
 from mangrove.search.folding import Folded
+from mangrove.search.index import SearchIndex, search_index
 from mangrove.search.names import decode_name
 from mangrove.search.segments import IndexManifest, Segments, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
@@ -40,7 +41,7 @@ def use_index(folder: Path, **settings: str) -> Iterator[SegmentStore]:
     store = make_local_store(folder)
     made = Database(folder)
     runtime.put(SegmentStore, store)
-    runtime.put(Database, made)
+    runtime.put(SearchIndex, SearchIndex(made))
     snapshots = SnapshotStore()
     snapshots.snapshot = Snapshot(0, (), {}, Settings(settings))
     runtime.put(SnapshotStore, snapshots)
@@ -99,7 +100,7 @@ async def open_present(store: SegmentStore, storage_id: int = 1) -> Segments:
 
 async def read_rows(segments: Segments) -> list[Row]:
     """All rows, sorted; every row has its folder."""
-    rows = await runtime.get(Database).run(
+    rows = await search_index().database.run(
         "select path, coalesce(name, names.folded), is_dir, size, modified from read_parquet(?) as names"
         " left join read_parquet(?) as folders on folder = id",
         [list(map(str, segments.names)), list(map(str, segments.folders))],

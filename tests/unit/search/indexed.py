@@ -14,6 +14,7 @@ import duckdb
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.search.database import Database
+from mangrove.search.index import SearchIndex
 from mangrove.search.names import encode_name, make_legible
 from mangrove.search.query import Filters, Hit, SearchSource
 from mangrove.search.segments import IndexManifest, Segments
@@ -92,7 +93,7 @@ class Index:
     def __init__(self, folder: Path, storages: Sequence[Storage]) -> None:
         self.storages = storages
         self.database = NotingDatabase(folder)
-        runtime.put(Database, self.database)
+        runtime.put(SearchIndex, SearchIndex(self.database))
         self._folder = folder
         self._segments = {stored.id: self._write(stored) if stored.indexed else None for stored in storages}
         asyncio.run(self.database.change([stored for storage in storages for stored in _lay_over(storage)], seconds=30))

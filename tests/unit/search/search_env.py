@@ -13,8 +13,8 @@ from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import list_all
 from mangrove.records import index_changes
 from mangrove.search import words
-from mangrove.search.database import Database
 from mangrove.search.find import HitPage, find
+from mangrove.search.index import search_index
 from mangrove.search.query import Filters
 from mangrove.search.segments import IndexManifest, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
@@ -34,7 +34,7 @@ class SearchEnv:
         tree.set(search_index="database", auto_update_index="true")
 
     def close(self) -> None:
-        runtime.get(Database).close()
+        search_index().database.close()
 
     def index(self, *mount_paths: str) -> None:
         """Write the index of these storages, by default of all, as the machine does without concurrent changes."""

@@ -18,6 +18,7 @@ from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import find
+from mangrove.search.index import SearchIndex
 from mangrove.search.query import Filters
 from mangrove.search.threads import ThreadRunner
 from mangrove.tree.listing.listing import Listings
@@ -95,7 +96,7 @@ def test_many_changes_one_after_the_other_are_all_seen(env: SearchEnv) -> None:
 
 def test_a_database_that_was_lost_is_filled_again(env: SearchEnv) -> None:
     runner = ThreadRunner()
-    runtime.put(Database, Database(runner=runner))
+    runtime.put(SearchIndex, SearchIndex(Database(runner=runner)))
     put(env, "/disk/two/blue.txt")
     assert env.find("blue") == ["/disk/two/blue.txt"]
     runner.replace()

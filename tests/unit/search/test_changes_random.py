@@ -20,9 +20,8 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import index_changes
 from mangrove.search import folding, tables
-from mangrove.search.database import Database
+from mangrove.search.index import SearchIndex
 from mangrove.search.segments import IndexManifest, SegmentStore
-from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, strict_operations, transfers, uploads
 from mangrove.tree.operations.change_log import ChangeLog
@@ -40,22 +39,20 @@ STEPS = 40
 class Process:
     """The state of one process."""
 
-    tables: IndexTables
-    database: Database
+    index: SearchIndex
     journal: ChangeLog
 
     def enter(self) -> None:
-        runtime.put(IndexTables, self.tables)
-        runtime.put(Database, self.database)
+        runtime.put(SearchIndex, self.index)
         runtime.put(ChangeLog, self.journal)
 
 
 @pytest.fixture
 def processes(searched: SearchEnv) -> Iterator[list[Process]]:
-    made = [Process(IndexTables(), Database(), ChangeLog()) for _ in range(2)]
+    made = [Process(SearchIndex(), ChangeLog()) for _ in range(2)]
     yield made
     for process in made:
-        process.database.close()
+        process.index.database.close()
 
 
 class World:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
 from mangrove.core.problems import SearchTooSlow
 from mangrove.search.calls import DamagedSegment, InvalidStatement
 from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.threads import ThreadRunner
 from tests.unit.search.index_files import file, use_index, write_names
 
@@ -27,7 +27,7 @@ COUNT = "select count(*) from read_parquet(?)"
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     with use_index(tmp_path / "it's an [index]*"):
-        yield runtime.get(Database)
+        yield search_index().database
 
 
 def test_parameters_are_no_text_of_the_statement(database: Database) -> None:

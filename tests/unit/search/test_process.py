@@ -20,6 +20,7 @@ from mangrove.search import words
 from mangrove.search.calls import DamagedSegment, InvalidStatement, TablesLost
 from mangrove.search.database import Database
 from mangrove.search.find import find
+from mangrove.search.index import SearchIndex
 from mangrove.search.process import ProcessRunner
 from mangrove.search.query import Filters
 from tests.unit.search.index_files import file, use_index, write_names
@@ -191,7 +192,7 @@ def test_a_search_starts_again_when_the_process_ends(searched: SearchEnv) -> Non
     folder = platform().index_folder
     folder.mkdir()
     process = IndexProcess(folder)
-    runtime.put(Database, Database(runner=ProcessRunner(process.path)))
+    runtime.put(SearchIndex, SearchIndex(Database(runner=ProcessRunner(process.path))))
     processes = [process.start()]
     searched.index()
     access = searched.tree.access("/")

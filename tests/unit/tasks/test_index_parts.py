@@ -11,7 +11,7 @@ from mangrove.core.problems import StorageForbidden, Unreachable
 from mangrove.records import storages
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
-from mangrove.search.database import Database
+from mangrove.search.index import search_index
 from mangrove.search.segments import SegmentStore
 from mangrove.tasks.core import sharing
 from mangrove.tasks.core.workers import make_handler
@@ -80,7 +80,7 @@ def test_the_index_is_the_tree_and_its_ids_have_no_gaps(storage: Storage) -> Non
     segments = storage.env.do(runtime.get(SegmentStore).open(storage.id))
     assert segments is not None
     files = [str(file) for file in segments.folders]
-    ids = storage.env.do(runtime.get(Database).run("select id from read_parquet(?) order by id", [files]))
+    ids = storage.env.do(search_index().database.run("select id from read_parquet(?) order by id", [files]))
     assert [id for (id,) in ids] == list(range(1 + 3 + 9 + 27))
     storage.disk.put("a/new/file", b"new")
     storage.env.do(indexing.update(["/"]))
