@@ -14,7 +14,6 @@ from uuid import uuid4
 import pytest
 
 from tests import servers
-from tests.crash import harness
 from tests.crash.backends import Bucket, Disk, fact
 from tests.crash.harness import World
 
@@ -22,13 +21,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cancel")]  # one world
 
 LARGE = 200 << 20  # bytes; enough to be met under way
 CANCEL_SECONDS = 20.0
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with servers.moto_s3() as endpoint:
-        with harness.world(tmp_path_factory.mktemp("cancel"), endpoint) as world:
-            yield world
 
 
 @pytest.fixture

@@ -144,12 +144,6 @@ _labels = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with servers.moto_s3() as endpoint, harness.world(tmp_path_factory.mktemp("checkpoints"), endpoint) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
 def aria2(world: World) -> Iterator[None]:
     if not shutil.which("aria2c"):
         pytest.skip("there is no aria2c here")

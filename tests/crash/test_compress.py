@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -13,7 +12,6 @@ import httpx
 import pytest
 
 from mangrove.core import checkpoints
-from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
 from tests.crash.jobs import Job, make_model
@@ -36,12 +34,6 @@ class CompressJob(Job):
     def check_done(self) -> None:
         assert self.here() == self.held
         assert set(self.target.tree(self.target_dir)) == {"", self.arrives}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with servers.moto_s3() as endpoint, harness.world(tmp_path_factory.mktemp("compress"), endpoint) as world:
-        yield world
 
 
 def read(content: bytes, name: str) -> dict[str, bytes]:

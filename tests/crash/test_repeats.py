@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -13,8 +12,7 @@ from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 
 from mangrove.tasks.core.file_copy import IN_FLIGHT_BYTES
-from tests import servers
-from tests.crash import harness, trees
+from tests.crash import trees
 from tests.crash.harness import World
 from tests.crash.jobs import make_incoming, make_transfer
 from tests.support.origin import Request
@@ -24,12 +22,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("repeats")]  # one world
 SIZE = 120 << 20  # bytes
 KILLS = (20, 55)  # percent of it that the task has told of by then
 READ_AHEAD = 8 << 20  # bytes that buffers between two processes may hold
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with servers.moto_s3() as endpoint, harness.world(tmp_path_factory.mktemp("repeats"), endpoint) as world:
-        yield world
 
 
 def kill_midway(world: World, kind: str) -> list[int]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
 
-from tests import servers
-from tests.crash import harness
 from tests.crash.backends import Fact, fact
 from tests.crash.harness import World
 from tests.support.service import Client
@@ -24,12 +21,6 @@ FILES = 24
 LARGE = 10 << 20  # bytes; stored in parts
 WRITERS = 4
 STORAGE_PAIRS = [("files", "second"), ("files", "bucket"), ("bucket", "second")]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with servers.moto_s3() as endpoint, harness.world(tmp_path_factory.mktemp("rewrites"), endpoint) as world:
-        yield world
 
 
 def make_body(rng: Random, name: str, version: int) -> bytes:

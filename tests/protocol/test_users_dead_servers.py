@@ -20,9 +20,8 @@ from tests.contract.api import fixtures
 from tests.contract.api.task_client import wait_until
 from tests.protocol import places
 from tests.protocol.places import Kind, Options, Served
-from tests.protocol.relays import Relay, relay
 from tests.servers import dav
-from tests.servers.relay import relay as relay_server
+from tests.servers.relay import Relay, relay
 from tests.support.proc import list_descendants
 from tests.support.service import Client, Service
 
@@ -138,12 +137,12 @@ def test_a_server_that_never_answers_slows_nobody_and_is_used_when_it_does(
         made: list[Relay] = []
 
         def put_before(port: int) -> int:
-            made.append(stack.enter_context(relay(port)))
+            made.append(stack.enter_context(relay(port, is_silent=True)))
             return made[0].port
 
         mount = stack.enter_context(mount_unanswered(admin, kind, replace_port(options, put_before)))
         check_dead(service, mount, options[kind.secret])
-        made[0].forward()
+        made[0].restart()
         wait_until_back(admin, mount)
         fixtures.fill(admin, mount, "after")
         assert admin.bytes(f"{mount}/after").content == b"after"
@@ -174,7 +173,7 @@ def test_status_of_a_storage_follows_its_server(admin: Client) -> None:
         rows = admin.get("/api/admin/storage/list")["data"]["content"]
         return str(next(row["status"] for row in rows if row["mount_path"] == path))
 
-    with dav.wsgidav() as server, relay_server(int(server.address.rpartition(":")[2])) as way:
+    with dav.wsgidav() as server, relay(int(server.address.rpartition(":")[2])) as way:
         options = server.make_options(server.make_folder()) | {"address": f"http://127.0.0.1:{way.port}"}
         with fixtures.mount(admin, "WebDav", addition=options) as path:
             admin.ok("/api/fs/list", path=path, refresh=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer
 from tests.contract.api.download_client import make_signature, read_key
+from tests.servers.relay import Relay, relay
 from tests.support.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
@@ -260,41 +259,6 @@ def test_damage_in_a_member_ends_its_answer_and_nothing_else(service: Service, a
     assert fetch(admin, path, "fine").content == b"x"
 
 
-class Relay:
-    """Passes connections on to a port of this machine and counts the bytes that come back."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        self.received = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection(("127.0.0.1", self._target))
-            threading.Thread(target=self._pass, args=(near, far, False), daemon=True).start()
-            threading.Thread(target=self._pass, args=(far, near, True), daemon=True).start()
-
-    def _pass(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
-        try:
-            while block := source.recv(1 << 16):
-                self.received += len(block) if counted else 0
-                target.sendall(block)
-        except OSError:
-            pass
-        finally:
-            source.close()
-            target.close()
-
-    def close(self) -> None:
-        self._listener.close()
-
-
 SIZE = 10 << 30
 
 
@@ -314,21 +278,18 @@ def serve_far_archive(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
             archive.start_dir = archive.fp.seek(SIZE, 1)
             archive.filelist.append(huge)
             archive.writestr("letters/small.txt", b"small")
-        relay = Relay(int(endpoint.rpartition(":")[2]))
-        try:
-            yield f"http://127.0.0.1:{relay.port}", bucket, relay
-        finally:
-            relay.close()
+        with relay(int(endpoint.rpartition(":")[2])) as way:
+            yield f"http://127.0.0.1:{way.port}", bucket, way
 
 
 def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin: Client, tmp_path: Path) -> None:
-    with serve_far_archive(tmp_path) as (endpoint, bucket, relay):
+    with serve_far_archive(tmp_path) as (endpoint, bucket, way):
         with fixtures.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as mount:
             path = f"{mount}/x.zip"
-            before = relay.received
+            before = way.received_bytes
             meta = admin.ok("/api/fs/archive/meta", path=path)
             assert shape(meta["content"]) == {"letters": {"small.txt": 5}, "huge.bin": SIZE}
             rows = admin.ok("/api/fs/archive/list", path=path, inner_path="/letters")["content"]
             assert [row["name"] for row in rows] == ["small.txt"]
             assert fetch(admin, path, "letters/small.txt").content == b"small"
-            assert 0 < relay.received - before < 500_000
+            assert 0 < way.received_bytes - before < 500_000

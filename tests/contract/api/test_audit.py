@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.contract.api import fixtures
-from tests.contract.api.accounts import NOT_ADMIN, People, Person, get_data, get_refusal, stranger
+from tests.contract.api.accounts import People, get_data, get_refusal, stranger
 from tests.support.service import Client, Service
 
 
@@ -47,10 +47,6 @@ def test_lockout_is_not_recorded(service: Service, admin: Client, accounts: Peop
     for _ in range(8):
         client.post("/api/auth/login", username=person.name, password="not the password")
     assert len(list_actions(admin, username=person.name, action="sign_in_refused")) == 5
-
-
-def test_audit_is_for_administrators(someone: Person) -> None:
-    assert get_refusal(someone.client.post("/api/admin/audit/list")) == NOT_ADMIN
 
 
 def test_audit_of_no_days_records_nothing(service: Service, admin: Client, accounts: People) -> None:

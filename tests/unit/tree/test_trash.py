@@ -315,6 +315,21 @@ def test_write_that_fails_after_the_replacement_keeps_the_old_file(tree: TreeEnv
     assert (root / "a.txt").read_text() == "new"
 
 
+def test_file_that_cannot_be_looked_up_is_not_replaced(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It might have to be kept."""
+    root = mount(tree, "a.txt")
+    driver = tree.run(tree.run(mounts.ready()).mounts[0].get_driver())
+    assert isinstance(driver, TrashDriver)
+
+    async def lose_connection(path: TreePath) -> None:
+        raise Unreachable
+
+    monkeypatch.setattr(driver.driver, "stat", lose_connection)
+    with pytest.raises(Unreachable):
+        tree.run(driver.write(TreePath("/a.txt"), stream(b"new"), Upload(3, time.time())))
+    assert (root / "a.txt").read_text() == "a.txt"
+
+
 @pytest.mark.parametrize(("limit", "names"), [(0, {"a.txt", "b.txt"}), (1, set())])
 def test_full_storage_deletes_the_oldest_of_a_trash_with_a_limit(
     tree: TreeEnv, limit: int, names: set[str]
