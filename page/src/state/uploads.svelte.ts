@@ -1,7 +1,7 @@
 import { asProblem } from '../api/problem'
 import { isReachable, whenReachable } from './reachable'
 import type { Stores } from './stores'
-import { countBatch, findFault, isReadable, send, sendBatch } from './uploads/send'
+import { countBatch, findFault, isReadable, readBatch, send, sendBatch } from './uploads/send'
 import { Speed } from './uploads/speed'
 import { StoringFollower } from './uploads/storing'
 import { Telling } from './uploads/telling'
@@ -39,6 +39,7 @@ export class UploadQueue {
   #asking: Upload[] = []
   #running = new Set<Upload>()
   #requests = 0 // that carry the running ones
+  #reading: Promise<unknown> = Promise.resolve() // of batches, one after the other: the first is sent while others are read
   #telling: Telling
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
@@ -163,8 +164,8 @@ export class UploadQueue {
     if (!this.isActive) {
       globalThis.removeEventListener?.('beforeunload', warn)
       this.speed.clear()
-    }
-    this.#show()
+      this.#showNow()
+    } else this.#show()
   }
 
   /** The uploads that may run: more if all of them and the next are small. */
@@ -195,7 +196,9 @@ export class UploadQueue {
     for (const signal of signals) signal.addEventListener('abort', abort)
     this.#requests++
     let isWhole = false // what failed is the request, not single files
-    const failures = await sendBatch(this.stores, uploads, request.signal, (part) => {
+    const reading = this.#reading.then(() => readBatch(uploads))
+    this.#reading = reading
+    const failures = await sendBatch(this.stores, uploads, await reading, request.signal, (part) => {
       for (const upload of uploads) this.#advance(upload, Math.round(part * upload.size))
     }).catch((thrown): unknown[] => {
       isWhole = true
@@ -274,10 +277,13 @@ export class UploadQueue {
 
   /** Have what depends on the uploads read anew, not for each of them. */
   #show(): void {
-    this.#showing ??= setTimeout(() => {
-      this.#showing = undefined
-      this.#version++
-    }, SHOWN_EVERY)
+    this.#showing ??= setTimeout(() => this.#showNow(), SHOWN_EVERY)
+  }
+
+  #showNow(): void {
+    clearTimeout(this.#showing)
+    this.#showing = undefined
+    this.#version++
   }
 }
 

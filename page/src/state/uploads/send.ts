@@ -82,16 +82,20 @@ function goTogether(passwords: FolderPasswords, first: Upload, upload: Upload): 
   return isSameFolder && choice === first.choice && batch === first.batch
 }
 
+/** Read small files. Not as one Blob of all: to make it, Chromium asks the disk twice about each file, and waits. */
+export function readBatch(uploads: readonly Upload[]): Promise<ReadFile[]> {
+  return Promise.all(uploads.map(readFile))
+}
+
 /** Put small files where they belong in one request: for each null, or what was thrown for it alone. Throws Problem, or
  *  the signal's reason. `onprogress` is told the part of all bytes. */
 export async function sendBatch(
   { passwords }: UploadStores,
   uploads: readonly Upload[],
+  read: readonly ReadFile[],
   signal: AbortSignal,
   onprogress: (part: number) => void,
 ): Promise<unknown[]> {
-  // not as one Blob of all: to make it, Chromium asks the disk twice about each file, and waits
-  const read = await Promise.all(uploads.map(readFile))
   signal.throwIfAborted()
   const files = read.flatMap(({ file }) => file ?? [])
   const [first] = uploads
@@ -106,7 +110,7 @@ export async function sendBatch(
   return read.map(({ file, thrown }) => (file ? (problems.shift() ?? null) : thrown))
 }
 
-type ReadFile = { file: BatchFile; thrown: null } | { file: null; thrown: unknown }
+export type ReadFile = { file: BatchFile; thrown: null } | { file: null; thrown: unknown }
 
 async function readFile({ file, path }: Upload): Promise<ReadFile> {
   try {
