@@ -225,6 +225,18 @@ def test_no_connection_at_all_is_said_at_once() -> None:
     use(FakeServer(greeting=b"421 too many"), work)
 
 
+def test_lines_before_the_encryption_are_no_answers() -> None:
+    """Somebody between could have added them."""
+
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Unreachable, match="more lines than requested"):
+            await driver.stat(P("/x"))
+
+    server = FakeServer(replies={"AUTH": b"234 encrypt\r\n200 injected"})
+    use(server, work, explicit_tls=True)
+    assert server.log == ["AUTH TLS"]
+
+
 def test_a_root_that_is_not_there_is_said_at_the_start() -> None:
     async def work(driver: FTP) -> None:
         with pytest.raises(EntryNotFound):
