@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import select
+import socket
 import ssl
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPSConnection
@@ -60,7 +61,7 @@ class HttpConnections:
         while self._idle:
             with suppress(IndexError):
                 connection = self._idle.pop()
-                if not _is_dropped(connection):
+                if not is_dropped(connection.sock):
                     return connection
                 connection.close()
         connection = self._connect()
@@ -104,8 +105,8 @@ def _find_proxy(address: HttpAddress) -> SplitResult | None:
     return None if not url or proxy_bypass(address.host) else urlsplit(url if "://" in url else f"http://{url}")
 
 
-def _is_dropped(connection: HTTPConnection) -> bool:
+def is_dropped(connection: socket.socket) -> bool:
     """True if the server closed an idle connection: only then there is anything to read."""
     poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
+    poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

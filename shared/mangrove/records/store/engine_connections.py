@@ -6,12 +6,12 @@ The engine answers each request with a status line, headers and a body of Conten
 from __future__ import annotations
 
 import re
-import select
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from mangrove.core.http_connections import is_dropped
 from mangrove.records.store.endpoints import EngineEndpoint
 
 MAX_HEAD_BYTES = 16 << 10
@@ -65,18 +65,12 @@ class EngineConnections:
         while self._idle:
             with suppress(IndexError):
                 connection = self._idle.pop()
-                if not _is_readable(connection):  # an idle one has something to read only if it is closed
+                if not is_dropped(connection):
                     return connection
                 connection.close()
         connection = self._endpoint.connect(self._connect_seconds)
         connection.settimeout(self._read_seconds)
         return connection
-
-
-def _is_readable(connection: socket.socket) -> bool:
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _receive(connection: socket.socket) -> tuple[EngineAnswer, bool]:
