@@ -74,3 +74,15 @@ def test_search_finds_a_file_of_another_program(service: Service, admin: Client,
         wait_until(lambda: find("second"))
         (tmp_path / "second.txt").unlink()
         wait_until(lambda: not find("second"))
+
+
+def test_storage_that_is_mounted_elsewhere_is_watched_there(service: Service, admin: Client, tmp_path: Path) -> None:
+    with watched(service, admin, tmp_path) as mount:
+        storages = admin.get("/api/admin/storage/list")["data"]["content"]
+        storage = next(row for row in storages if row["mount_path"] == mount)
+        before = len(read_log(service))
+        admin.ok("/api/admin/storage/update", **storage | {"mount_path": f"{mount}-moved"})
+        wait_until(lambda: '"message":"disk is watched"' in read_log(service)[before:])
+        with follow(admin, f"{mount}-moved") as events:
+            (tmp_path / "a.txt").write_text("a")
+            assert events.wait_for("folder") == {"path": f"{mount}-moved"}

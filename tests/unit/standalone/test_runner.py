@@ -8,12 +8,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mangrove import configuration
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
@@ -129,6 +132,21 @@ def is_gone(task: Task) -> bool:
     except RecordNotFound:
         return True
     return False
+
+
+def test_tasks_start_while_the_settings_cannot_be_read(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason is, they start by the settings that were read last."""
+
+    async def fail() -> None:
+        raise DecryptionError
+
+    unread = SimpleNamespace(get=fail, is_fresh=lambda: False, cached=configuration.cached)
+    monkeypatch.setattr(runner, "configuration", unread)
+    start()
+    (task,) = copies(task_env, ends, 1)
+    wait(done(task_env, task))
 
 
 def test_concurrency_follows_setting_with_oldest_task_first(
