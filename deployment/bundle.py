@@ -11,24 +11,27 @@ import compileall
 import csv
 import hashlib
 import io
+import platform
 import py_compile
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployment.dataclass_code import store_dataclass_code
+from deployment.dataclass_code import REQUIREMENTS, install_libraries, store_dataclass_code
 from deployment.descriptions import trim_descriptions
 from deployment.omissions import omit
-from deployment.parameters import find_architecture
+from deployment.parameters import MACHINE_NAMES, find_architecture
 from deployment.roots import write_roots
 
 MB = 1_000_000
 POWERTOOLS = "aws_lambda_powertools"
+LAYERS = ("clouds", "search", "sign_in")  # with requirements of their own
 UNUSED = (  # folders of libraries
     "bin",
     "pydantic/v1",  # FastAPI looks it up for each class of models
@@ -229,14 +232,18 @@ def main(build: Path) -> int:
     package, *others = (build / name / "python" for name in [*common, *sorted(shared.difference(common))])
     sources = sorted(path for name in layers for path in (build / name).rglob("*.py"))
     tables = template["Globals"]["Function"]["Environment"]["Variables"]["MANGROVE_TABLES"]["Fn::Sub"]
-    if reason := store_dataclass_code(package, others, sources, tables):
-        print(reason)
+    architecture = find_architecture(build.rglob("*.so"))
+    is_native = architecture == MACHINE_NAMES.get(platform.machine())
+    requirements = [Path("shared", "requirements.txt"), *(REQUIREMENTS / name / "requirements.txt" for name in LAYERS)]
+    with nullcontext() if is_native else install_libraries(requirements) as libraries:
+        if reason := store_dataclass_code(package, others, sources, tables, libraries):
+            print(reason)
     for folder in folders:
         compile_sources(folder)
     rows = list(judge({folder.name: measure(folder) for folder in folders}, layers))
     print(show(rows))
     (build.parent / "release").write_text(find_release(folders))
-    (build.parent / "architecture").write_text(find_architecture(build.rglob("*.so")))
+    (build.parent / "architecture").write_text(architecture)
     return 1 if any(row.excess for row in rows) else 0
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+REQUIREMENTS = Path("requirements")
 FILE = Path("mangrove", "core", "dataclasses.marshal")  # in the folder of the layer
 RECORD = """
 import dataclasses, importlib.util, marshal, sys
@@ -39,15 +42,32 @@ with open(sys.argv[1], "wb") as file:
 """
 
 
-def store_dataclass_code(layer: Path, more_layers: Sequence[Path], functions: Sequence[Path], tables: str) -> str:
+@contextmanager
+def install_libraries(requirements: Sequence[Path]) -> Iterator[Path]:
+    """Install libraries for this processor into a temporary folder: those of the layers are for another one.
+
+    Without them the dataclasses of a build for another processor could not be imported. Their code is the same.
+    """
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    with TemporaryDirectory() as folder:
+        for file in requirements:
+            # S603: there is no shell, and the hashes of the libraries are in the file
+            subprocess.run([*command, "--require-hashes", "-r", file, "--target", folder], check=True)  # noqa: S603
+        yield Path(folder)
+
+
+def store_dataclass_code(
+    layer: Path, more_layers: Sequence[Path], functions: Sequence[Path], tables: str, libraries: Path | None = None
+) -> str:
     """Store the code of the dataclasses of all modules of the package and of the functions in the layer's folder.
 
-    Return the reason if that is impossible, else "": the libraries may be for another processor than this one.
+    `libraries`: the folder of those to use before the libraries in the layers. Return the reason if a library cannot be
+    imported, else "".
     """
     (layer / FILE).unlink(missing_ok=True)
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(map(str, [layer, *more_layers])),
+        "PYTHONPATH": os.pathsep.join(map(str, [*([libraries] if libraries else []), layer, *more_layers])),
         "PYTHONDONTWRITEBYTECODE": "1",
         "AWS_LAMBDA_FUNCTION_NAME": "build",
         "AWS_REGION": "us-east-1",

@@ -17,6 +17,7 @@ BUILD = Path(".aws-sam")
 RELEASE, ARCHITECTURE = "Release", "Architecture"
 RELEASE_LENGTH = 16
 MACHINES = {62: "x86_64", 183: "arm64"}  # e_machine of an ELF header → the name of the architecture at Lambda
+MACHINE_NAMES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}  # of this computer → the same
 ELF_MAGIC, MACHINE_OFFSET = b"\x7fELF", 18
 
 

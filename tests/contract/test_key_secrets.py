@@ -110,3 +110,22 @@ def test_an_older_stack_keeps_its_records_sessions_and_secrets(tmp_path: Path) -
         assert Person(cloud).gets("site/public_settings")["site_title"] == "Saved after a rollback"
         (storage,) = admin.gets("storages/list")["content"]
         assert json.loads(storage["addition"])["secret_access_key"] == "hush"
+
+
+WRITE_AS_A_NEWER_PROGRAM = """
+from mangrove.records.store import upgrade
+
+upgrade.SchemaVersion(upgrade.KEY, value=upgrade.VERSION + 1, program="9.9.9").save()
+"""
+
+
+def test_set_up_meets_newer_records_and_succeeds_with_an_alarm(tmp_path: Path) -> None:
+    """As while a deployment is rolled back: a failure would leave the stack in UPDATE_ROLLBACK_FAILED."""
+    with lambdas.deploy() as cloud:
+        assert cloud.run_setup()["Status"] == "SUCCESS"
+        run_as_before(cloud, tmp_path, WRITE_AS_A_NEWER_PROGRAM)
+        answer = cloud.run_setup(RequestType="Update", OldResourceProperties={"Schema": str(upgrade.VERSION + 1)})
+        assert answer["Status"] == "SUCCESS", answer
+        log = cloud.get_function_in("functions/workers/setup").read_log()
+        assert '"NewerRecords":[1.0]' in log.replace(" ", "")
+        assert "records are newer than the program" in log

@@ -101,8 +101,8 @@ def _run(event: dict[str, Any]) -> dict[str, str]:
     try:
         version = upgrade.read_version(known)
     except upgrade.NewerSchema as problem:
-        # A failure here while the stack is rolled back would leave it in UPDATE_ROLLBACK_FAILED. Requests are refused
-        # with the same reason, and the alarm on the metric informs the operator.
+        # A failure here while the stack is rolled back would leave it in UPDATE_ROLLBACK_FAILED. The alarm on the
+        # metric informs the operator: the functions do not check the version of the records.
         log_warning("records are newer than the program", reason=problem.message)
         emit({NEWER_RECORDS: 1})
         return attributes
