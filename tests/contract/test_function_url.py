@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
-from tests.contract.scenarios import LOCK, PATCH
+from tests.contract.webdav_scenarios import LOCK, PATCH
 from tests.support import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")

@@ -14,7 +14,15 @@ from mangrove.records.store.encryption import compute_mac
 from mangrove.records.store.keys import Key, keyring
 from mangrove.records.store.upgrade import UPGRADABLE, VERSION
 from mangrove.standalone import template
-from tests.contract import bucket_scenario, identity_scenarios, mcp_scenario, scenarios, task_scenarios, trash_scenario
+from tests.contract import (
+    bucket_scenario,
+    identity_scenarios,
+    mcp_scenario,
+    scenarios,
+    task_scenarios,
+    trash_scenario,
+    webdav_scenarios,
+)
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
 from tests.support import lambdas, recorder
@@ -38,7 +46,7 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.configuration(admin)
     scenarios.files(admin)
     trash_scenario.run(admin)
-    scenarios.webdav(admin)
+    webdav_scenarios.webdav(admin)
     identity_scenarios.run_all(admin)
     task_scenarios.run_all(admin)
     bucket_scenario.run(admin)

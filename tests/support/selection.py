@@ -24,6 +24,7 @@ PRODUCTS = (  # files, and tests with many parameters
     "tests/contract/attacks/test_escapes.py",
     "tests/contract/attacks/test_fields.py",
     "tests/contract/attacks/test_input.py",
+    "tests/contract/attacks/test_record_paths.py",
     "tests/contract/attacks/test_verbs.py",
     "tests/contract/attacks/test_disk_links.py",
     "tests/contract/test_machines.py::test_a_machine_runs_here_as_it_does_in_step_functions",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.standalone.docs import BUILT
-from tests.support.service import Service, run_service
+from tests.support.service import Client, Service, run_service
 
 CHROMIUM = shutil.which("chromium")
 AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -22,6 +22,7 @@ VIEWS = {"wide": (1280, 800), "phone": (390, 844)}
 DEFAULT_MODULES = (
     "test_journey",
     "test_changes",
+    "test_downloads",
     "test_uploads",
     "test_hostile",
     "test_first_load",
@@ -87,3 +88,17 @@ def page(request: pytest.FixtureRequest, browser: Any, service: Service, errors:
 def shots(request: pytest.FixtureRequest) -> Path:
     """The folder for screenshots: `--basetemp` keeps them where one wants to look at them."""
     return Path(request.getfixturevalue("tmp_path_factory").getbasetemp())
+
+
+@pytest.fixture
+def client(service: Service) -> Client:
+    return service.client()
+
+
+@pytest.fixture
+def folder(client: Client, request: pytest.FixtureRequest) -> str:
+    """A new folder of a test, with three files and two folders."""
+    path = f"/files/{request.node.name}"
+    for name in ("alpha.txt", "beta.txt", "gamma.png", "inner/deep/one.txt", "other/two.txt"):
+        assert client.put(f"{path}/{name}", name.encode())["code"] == 200
+    return path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.service import ADMIN_PASSWORD
+from tests.support.service import ADMIN_PASSWORD, Client
 
 
 def sign_in(page: Any, path: str = "/", password: str = ADMIN_PASSWORD) -> None:
@@ -27,6 +28,35 @@ def select_row(page: Any, name: str) -> None:
     page.get_by_role("grid").focus()
     page.keyboard.type(name)
     page.locator("[role=row][aria-selected=true]", has_text=name).wait_for()
+
+
+def open_folder(page: Any, folder: str) -> None:
+    """Sign in and open a folder that has `alpha.txt`."""
+    sign_in(page, f"/@{folder}")
+    page.get_by_role("row", name="alpha.txt").wait_for()
+
+
+def select_several(page: Any, *names: str) -> None:
+    """Select entries by their boxes."""
+    for name in names:
+        page.get_by_role("checkbox", name=f"Select {name}").click()
+    page.get_by_text(f"{len(names)} selected").wait_for()
+
+
+def choose(page: Any, item: str) -> None:
+    """Start an action on the selection, from the menu that keys open."""
+    page.get_by_role("grid").focus()
+    page.keyboard.press("Shift+F10")
+    page.get_by_role("menuitem", name=item, exact=True).click()
+    page.get_by_role("dialog").wait_for()
+
+
+def wait_for_names(client: Client, folder: str, names: list[str], seconds: float = 20) -> None:
+    """Wait until a task has put these names into a folder."""
+    end = time.monotonic() + seconds
+    while client.post("/api/fs/list", path=folder)["code"] != 200 or client.names(folder) != names:
+        assert time.monotonic() < end, names
+        time.sleep(0.1)
 
 
 def find_violations(page: Any, axe: Path) -> list[str]:

@@ -21,11 +21,6 @@ PASSWORD = "open sesame"
 
 
 @pytest.fixture
-def client(service: Service) -> Client:
-    return service.client()
-
-
-@pytest.fixture
 def folder(client: Client, request: pytest.FixtureRequest) -> str:
     """A new folder with files and a folder."""
     path = f"/files/{request.node.name}"

@@ -9,12 +9,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import find_violations, select_row, sign_in
-from tests.support.service import Client, Service
-
-
-@pytest.fixture
-def client(service: Service) -> Client:
-    return service.client()
+from tests.support.service import Client
 
 
 @pytest.fixture
