@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mangrove.configuration.declared.access import Ftp, Global, Ldap, Protocols, S3Server, Sso
+from mangrove.configuration.declared.access import Global, Ldap, Sso
+from mangrove.configuration.declared.protocols import Ftp, Protocols, S3Server
 from mangrove.configuration.declared.site import Preview, Site, Style
 from mangrove.configuration.declared.work import Index, Offline, Traffic
 from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag, Setting, SettingCategory, SettingGroup
