@@ -10,8 +10,10 @@ import asyncio
 import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from mangrove.core import runtime
+from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Topic, change_counters
@@ -179,16 +181,11 @@ class IndexTables:
         needed = [id for id in ids if id not in self._states or id in self._outdated]
         known = sorted(self._states.keys() & set(ids), key=lambda id: self._states[id].checked)
         chosen = list(dict.fromkeys([*needed, *known[:MAX_CHECKS_PER_SEARCH]]))
-        limit, store = asyncio.Semaphore(OPEN_CONCURRENCY), runtime.get(SegmentStore)
-
-        async def open_one(id: int) -> Segments | None:
-            async with limit:
-                return await store.open(id)
-
-        opened = dict(zip(chosen, await asyncio.gather(*map(open_one, chosen)), strict=True))
+        store = runtime.get(SegmentStore)
+        opened = await gather_bounded([partial(store.open, id) for id in chosen], OPEN_CONCURRENCY)
         now = time.monotonic()
         changed = {}
-        for id, segments in opened.items():
+        for id, segments in zip(chosen, opened, strict=True):
             state = self._states.get(id)
             if state is None or state.segments is not segments:
                 changed[id] = segments

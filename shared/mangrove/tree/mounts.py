@@ -36,7 +36,7 @@ from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
 from mangrove.tree.mount_table import MountTable
-from mangrove.tree.trash.wrapper import keep_removed
+from mangrove.tree.trash.moving import keep_removed
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options

@@ -113,7 +113,6 @@ async def _find_guest() -> User:
 
 
 Anyone = Annotated[None, Depends(Gate("anyone"))]
-Visitor = Annotated[Caller, Depends(Gate("visitor"))]
 Sharer = Annotated[Caller, Depends(Gate("member", accepts_tokens=False))]
 AccountOwner = Annotated[Caller, Depends(Gate("visitor", accepts_tokens=False))]
 Member = Annotated[Caller, Depends(Gate("member"))]
@@ -128,7 +127,6 @@ Mover = Annotated[Caller, Depends(Gate("visitor", Right.MOVE))]
 Copier = Annotated[Caller, Depends(Gate("visitor", Right.COPY))]
 Downloader = Annotated[Caller, Depends(Gate("visitor", Right.OFFLINE_DOWNLOAD))]
 Unpacker = Annotated[Caller, Depends(Gate("visitor", Right.DECOMPRESS))]
-ArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES))]
 Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 

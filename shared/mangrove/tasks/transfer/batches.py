@@ -3,13 +3,13 @@ the source of a move is removed."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.concurrency import gather_all
+from mangrove.core.concurrency import gather_all, gather_bounded
 from mangrove.core.problems import (
     AccessDenied,
     BadRequest,
@@ -229,9 +229,8 @@ async def _copy_directly(step: TransferStep, batch: list[ManifestEntry]) -> list
         results[index] = undecided if isinstance(problem, Unreachable) else problem
     if present:
         done = [index for index in chosen if results[index] is None]
-        limit = asyncio.Semaphore(LOOKUP_CONCURRENCY)
-        removals = (_remove_copied(step, batch[index].path, present[index], limit) for index in done)
-        for index, problem in zip(done, await gather_all(removals), strict=True):
+        removals = [partial(_remove_copied, step, batch[index].path, present[index]) for index in done]
+        for index, problem in zip(done, await gather_bounded(removals, LOOKUP_CONCURRENCY), strict=True):
             results[index] = problem
     return results
 
@@ -269,14 +268,12 @@ async def _find_versions(step: TransferStep, batch: list[ManifestEntry]) -> list
     """Return the present entry of each file of a batch, for the removal of the sources; None if it has changed since it
     was planned.
     """
-    limit = asyncio.Semaphore(LOOKUP_CONCURRENCY)
 
     async def find(row: ManifestEntry) -> Entry | None:
-        async with limit:
-            present = await files.find(step.route.source.child(row.path))
+        present = await files.find(step.route.source.child(row.path))
         return present if row.version.matches(present) else None
 
-    return await gather_all(map(find, batch))
+    return await gather_bounded([partial(find, row) for row in batch], LOOKUP_CONCURRENCY)
 
 
 def _make_request(step: TransferStep, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
@@ -287,19 +284,16 @@ def _make_request(step: TransferStep, path: str, version: Entry | ManifestEntry 
     )
 
 
-async def _remove_copied(
-    step: TransferStep, path: str, version: Entry | None, limit: asyncio.Semaphore
-) -> Problem | None:
+async def _remove_copied(step: TransferStep, path: str, version: Entry | None) -> Problem | None:
     """Remove the source of a file that the target has copied itself. Return the reason if it stays, otherwise None."""
     assert version is not None
-    async with limit:
-        try:
-            stored = await look_at_copy(step.route.find_target(path), version)
-        except Unreachable:
-            raise
-        except StorageProblem as problem:
-            return problem
-        return await _finish(step, path, Copied(version, stored))
+    try:
+        stored = await look_at_copy(step.route.find_target(path), version)
+    except Unreachable:
+        raise
+    except StorageProblem as problem:
+        return problem
+    return await _finish(step, path, Copied(version, stored))
 
 
 async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:

@@ -1,7 +1,8 @@
 """The trash of storages that cannot move a folder in one step: S3 without versioning, and clouds.
 
 Files are moved one after the other by copies at the server. A move that breaks off is continued by the next request or
-task step with the same paths: files that are moved already are no longer at the source.
+task step with the same paths: files that are moved already are no longer at the source. `keep_removed` chooses the
+trash of a storage.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime
 from mangrove.drivers.base import Capabilities, CopyRequest, Driver, Entry
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
-from mangrove.tree.trash.content import get_folder, get_path, settle
+from mangrove.tree.trash.content import get_folder, get_path, read_option, settle
 from mangrove.tree.trash.keeping import CopyResults, TrashDriver
 
 MOVE_CONCURRENCY = 8  # files
@@ -179,3 +180,14 @@ class BucketTrashDriver(MovingTrashDriver):
         if now >= self._asked_at + VERSIONING_SECONDS:
             self._is_versioned, self._asked_at = await self.driver.has_versions(), now
         return self._is_versioned
+
+
+def keep_removed(driver: Driver) -> Driver:
+    """Return a driver that keeps removed and replaced entries, or the driver itself without such options."""
+    capabilities = driver.capabilities
+    trash_days, versions = read_option(driver, "trash_days"), read_option(driver, "keep_versions")
+    if capabilities.set_aside and (trash_days > 0 or versions > 0):
+        return TrashDriver(driver)
+    if trash_days <= 0 or not can_move(capabilities):
+        return driver
+    return BucketTrashDriver(driver) if capabilities.versions else MovingTrashDriver(driver)

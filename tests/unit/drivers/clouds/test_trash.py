@@ -15,8 +15,7 @@ from mangrove.drivers.options import moving_trash_option
 from mangrove.records import trash
 from mangrove.records.trash import TrashKind
 from mangrove.tree.trash.content import get_path
-from mangrove.tree.trash.moving import MovingTrashDriver, move_content
-from mangrove.tree.trash.wrapper import keep_removed
+from mangrove.tree.trash.moving import MovingTrashDriver, keep_removed, move_content
 from tests.unit.drivers.clouds.test_drives import FolderDrive, FolderOptions
 
 P = TreePath
