@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from mangrove.core.platform import platform
-from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
+from mangrove.core.problems import BadRequest, NotSupported, Problem, ResourceNotFound
 from mangrove.drivers.base import Driver, DriverContext, Redirects
 
 
@@ -48,6 +48,7 @@ DRIVERS = {
     "WebDav": DriverModule("webdav.driver"),
     "YandexDisk": DriverModule("clouds.services"),
 }
+NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
 _INTERNAL = ("proxy_range", "check_status", "direct_lookup", "is_indexed")  # what a form does not show
 
 
@@ -72,6 +73,12 @@ def shows_others(name: str) -> bool:
 def needs_disk(name: str) -> bool:
     """True if storages of that driver are folders of this machine."""
     return name in DRIVERS and DRIVERS[name].needs_disk
+
+
+def check_disk(name: str) -> None:
+    """Raise NotSupported for a driver that needs a disk on a platform without one."""
+    if needs_disk(name) and not platform().allows_local_driver:
+        raise NotSupported(NO_DISK)
 
 
 def find_redirects(name: str, addition: str) -> Redirects | None:

@@ -61,7 +61,7 @@ def _validate(fields: dict[str, Any]) -> dict[str, Any]:
     Raise BadRequest for a value that is not a choice, or for a trash that the driver does not have; NotSupported for a
     driver that cannot work here.
     """
-    mounts.check_home(fields["driver"])
+    registry.check_disk(fields["driver"])
     registry.refuse_trash(fields["driver"], fields["addition"])
     for name, choices in _CHOICES.items():
         if fields[name] not in choices:

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
 from mangrove.core.problems import (
     EntryNotFound,
     NotMounted,
-    NotSupported,
     Problem,
     RecordNotFound,
     StorageUnavailable,
@@ -48,7 +46,6 @@ SPACE_SECONDS = 1.0
 STATUS_SECONDS = 5.0  # between two changes of a stored status, and between two attempts to reach a lost storage
 MAX_STATUS_SECONDS = 300.0  # the same after many attempts
 BALANCE = ".balance"
-NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +134,7 @@ class Mount:
             pass  # the records do not answer; the storage works nevertheless
 
     def _make_driver(self) -> Driver:
-        check_home(self.storage.driver)
+        registry.check_disk(self.storage.driver)
         kind, context = registry.load(self.storage.driver), _make_context(self)
         driver = kind(kind.Options.parse(self.storage.addition), context)
         observe(driver, self.note_use)
@@ -161,12 +158,6 @@ def _escape(text: str) -> str:
     from html import escape  # takes a millisecond, and most storages work
 
     return escape(text, quote=False)
-
-
-def check_home(driver: str) -> None:
-    """Raise NotSupported for a driver that cannot work on this platform."""
-    if registry.needs_disk(driver) and not platform().allows_local_driver:
-        raise NotSupported(NO_DISK)
 
 
 async def _start_driver(driver: Driver) -> tuple[str, bool]:

@@ -38,7 +38,7 @@ async def try_storage(driver: str, addition: str, path: TreePath, caller: str) -
 
     Raise a Problem with the reason if it does not start, or the folder cannot be listed.
     """
-    mounts.check_home(driver)
+    registry.check_disk(driver)
     trial = Trial(addition=addition)
     async with limits().large_requests.hold(caller):
         try:

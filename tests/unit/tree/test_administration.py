@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import BadRequest, NotSupported, Problem, RelativePath
+from mangrove.drivers import registry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Caller
 from mangrove.records import storages
@@ -54,7 +55,7 @@ def test_local_storage_in_cloud_is_refused_with_reason(tree: TreeEnv) -> None:
         tree.run(administration.update(Caller(tree.user), id, fields(tree.folder)))
     assert [storage.mount_path for storage in storages.all()] == ["/disk"]
     tree.run(administration.load_all())  # as after a backup of one machine was restored there
-    assert mounts.NO_DISK in administration.get(id).status
+    assert registry.NO_DISK in administration.get(id).status
     with pytest.raises(Problem, match="mount a bucket with S3 instead"):
         list_names(tree, "/disk")
     tree.run(administration.disable(Caller(tree.user), id))
