@@ -20,6 +20,7 @@ export class Tasks {
   problem = $state.raw<Problem | null>(null)
   isLoaded = $state(false)
   readonly speeds = new TaskSpeeds()
+  onUploadsEnded = () => {} // called when an event tells that uploads have ended
   #watched = new Map<TaskKind, Set<string>>() // kinds that are followed while the panel is closed, and for which folders
   #outdated = new Set<TaskKind>(TASK_KINDS) // kinds whose finished tasks are to be read anew
   #ended = new Set<string>() // tasks of which it was said
@@ -31,6 +32,7 @@ export class Tasks {
   constructor(private stores: Pick<Stores, 'events' | 'folderChanges' | 'language' | 'session' | 'toasts'>) {
     stores.events.onTasks = (kind, data) => {
       const rows = data.tasks.map((row) => read(kind, row))
+      if (kind === 'upload' && data.ended.length > 0) this.onUploadsEnded()
       void this.take(kind, rows, data.ended.length > 0)
     }
   }

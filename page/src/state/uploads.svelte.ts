@@ -44,13 +44,15 @@ export class UploadQueue {
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
     this.stores.drops.observe(upload)
-    this.#show()
+    if (this.isActive) this.#show()
+    else this.#showNow()
   })
   #reconnecting = new AbortController()
   #showing: ReturnType<typeof setTimeout> | undefined
 
   constructor(private stores: UploadQueueStores) {
     this.#telling = new Telling(stores)
+    stores.tasks.onUploadsEnded = () => this.#storing.hurry()
   }
 
   /** All of this user, in the order in which they came: read anew when something about them changed. */
