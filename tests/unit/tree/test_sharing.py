@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, EntryNotFound, TooMany
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import ADMIN, Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareLink
 from mangrove.tree.access import PathAccess
@@ -51,6 +51,14 @@ def test_visitor_has_no_right_of_the_owner_but_reading(tree: TreeEnv) -> None:
     assert rights == [Right.READ_ARCHIVES]
     tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
     assert not visit(tree).caller.has(Right.READ_ARCHIVES)
+
+
+def test_administrator_without_the_right_shares_and_gives_no_other_right(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "a.txt")
+    tree.change_user(0, role=ADMIN)
+    tree.run(administration.create(Caller(tree.user), ID, "", ShareFields(["/disk"]), 0))
+    caller = visit(tree, "a.txt").caller
+    assert [right for right in Right if right and caller.has(right)] == [Right.READ_ARCHIVES]
 
 
 def test_access_does_not_leave_the_shared_folder(tree: TreeEnv) -> None:
