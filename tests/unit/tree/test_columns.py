@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.drivers.base import Entry
+from mangrove.drivers.plain_entries import PlainEntries
 from mangrove.tree.listing.columns import MAX_SIZE, Columns, Selection
 
 PLAIN = [Entry("a", 1, 2.5, False), Entry("b", 0, 0.0, True)]
@@ -25,6 +26,19 @@ def test_entries_come_out_as_they_went_in(batches: list[list[Entry]]) -> None:
     everything = Selection(columns, range(len(columns)))
     assert list(everything) == expected
     assert everything[1:3] == expected[1:3]
+
+
+@pytest.mark.parametrize("before", [[], PLAIN, RICH], ids=["nothing", "plain", "rich"])
+def test_plain_entries_are_those_of_a_list(before: list[Entry]) -> None:
+    plain = PlainEntries(["c", "é"], [3, 0], [1.5, 2.5], b"\0\1")
+    entries = [Entry("c", 3, 1.5, False), Entry("é", 0, 2.5, True)]
+    assert [*plain] == entries and [*plain[1:]] == entries[1:] and plain[0] == entries[0] and len(plain) == 2
+    columns = Columns()
+    columns.extend(before)
+    columns.extend(plain)
+    columns.extend(PLAIN)
+    assert [columns[index] for index in range(len(columns))] == [*before, *entries, *PLAIN]
+    assert not columns.is_sorted
 
 
 def test_a_size_beyond_all_bounds_is_the_largest_one() -> None:

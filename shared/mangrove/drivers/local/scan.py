@@ -16,6 +16,7 @@ from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.rooted import OpenFolders, Root, is_same, is_unchanged, make_problem
 from mangrove.drivers.part_names import is_part
+from mangrove.drivers.plain_entries import PlainEntries
 from mangrove.drivers.threads import StorageThreads
 
 BATCH = 2000  # entries; some milliseconds of work
@@ -27,7 +28,8 @@ MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
 class FolderScan:
     """One reading of the folder `path`; its calls are made in `threads`, one after the other.
 
-    `make_entry` describes entries that are not plain files, and files too if `is_detailed`.
+    `make_entry` describes entries that are not plain files. Those from the first link on, or all if `is_detailed`, may
+    have more than a name, a size, a time and a kind.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class FolderScan:
             for name in names:
                 if name.startswith(quarantine.PREFIX):
                     quarantine.restore_left(handle, name)
-            self._names = [name for part in sort_chunked(names) for name in part if _is_shown(name, show_hidden)]
+            self._names = [name for part in sort_chunked(names) for name in _select_shown(part, show_hidden)]
             self._names.reverse()
             batch = self._read_batch(handle)
             if self._names:
@@ -65,16 +67,41 @@ class FolderScan:
         return self._read_batch(self._handle.number) if self._handle is not None else ()
 
     def _read_batch(self, handle: int) -> Sequence[Entry]:
-        entries: list[Entry] = []
-        names, is_detailed, read = self._names, self._is_detailed, os.stat
-        while names and len(entries) < BATCH:
+        batch = PlainEntries()
+        if not self._is_detailed:
+            self._read_plain(handle, batch)
+        return [*batch, *self._read_detailed(handle, BATCH - len(batch))] if self._is_detailed else batch
+
+    def _read_plain(self, handle: int, batch: PlainEntries) -> None:
+        """Add files and folders to a batch, up to the first link."""
+        names, read, is_file = self._names, os.stat, stat.S_ISREG
+        added, sizes, modified, dirs = batch.names, batch.sizes, batch.modified, batch.dirs
+        while names and len(added) < BATCH:
             name = names.pop()
             try:
                 status = read(name, dir_fd=handle, follow_symlinks=False)
-                if is_detailed or not stat.S_ISREG(status.st_mode):
-                    entries.append(self._describe(name, status))
+                if is_file(status.st_mode):
+                    added.append(name)
+                    sizes.append(status.st_size)
+                    modified.append(status.st_mtime)
+                    dirs.append(False)
+                elif stat.S_ISLNK(status.st_mode):
+                    names.append(name)
+                    self._is_detailed = True
+                    return
                 else:
-                    entries.append(Entry(name, status.st_size, status.st_mtime, False))
+                    entry = self._make_entry(name, status, self._path)
+                    batch.add(entry)
+            except (Problem, OSError):
+                continue  # removed meanwhile
+
+    def _read_detailed(self, handle: int, count: int) -> Sequence[Entry]:
+        entries: list[Entry] = []
+        names, read = self._names, os.stat
+        while names and len(entries) < count:
+            name = names.pop()
+            try:
+                entries.append(self._describe(name, read(name, dir_fd=handle, follow_symlinks=False)))
             except (Problem, OSError):
                 continue  # a link that leaves the root or leads nowhere, or removed meanwhile
         return entries
@@ -130,6 +157,14 @@ class FoldersScan:
             return FolderBatch(number, (), problem)
         self._open = scan if scan.has_more else None
         return FolderBatch(number, entries)
+
+
+def _select_shown(names: Sequence[str], show_hidden: bool) -> Sequence[str]:
+    """Return the names that are shown: at once if none of them needs a closer look, as is usual."""
+    joined = "/" + "/".join(names)
+    if joined.isascii() and "/." not in joined and "\\" not in joined:
+        return names
+    return [name for name in names if _is_shown(name, show_hidden)]
 
 
 def _is_shown(name: str, show_hidden: bool) -> bool:

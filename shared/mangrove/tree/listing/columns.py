@@ -18,6 +18,7 @@ import orjson
 
 from mangrove.core.chunked import CHUNK_ITEMS, sort_chunked
 from mangrove.drivers.base import Entry
+from mangrove.drivers.plain_entries import PlainEntries
 
 IS_DIR, HAS_THUMB, IS_LINK, HAS_NO_SIZE = 1, 2, 4, 8
 MAX_SIZE = (1 << 63) - 1
@@ -113,13 +114,12 @@ class Columns:
         """Append several entries."""
         if not entries:
             return
+        if isinstance(entries, PlainEntries):
+            self._extend_plain(entries)
+            return
         before = len(self)
         names, sizes, modified, dirs, created, hashes, thumbs, etags, origins, urls, links = zip(*entries, strict=True)
-        if self.is_sorted:
-            above = names if self._last is None else (self._last, *names)
-            self.is_sorted = all(map(lt, above, above[1:]))
-            self._last = names[-1]
-        self.names.extend_by_names(names)
+        self._extend_names(names)
         self.modified.extend(modified)
         self.flags += _make_flags(sizes, dirs, thumbs, links)
         self.has_thumbs = self.has_thumbs or any(thumbs)
@@ -129,6 +129,24 @@ class Columns:
             self.sizes.extend(min(size or 0, MAX_SIZE) for size in sizes[len(self.sizes) - before :])
         self._extend_created(before, created)
         self._extend_rest(before, hashes, etags, origins, urls)
+
+    def _extend_plain(self, entries: PlainEntries) -> None:
+        before, count = len(self), len(entries)
+        self._extend_names(entries.names)
+        self.modified.extend(entries.modified)
+        self.flags += entries.dirs
+        self.sizes.extend(entries.sizes)
+        if self._created is not None:
+            self._extend_created(before, [0.0] * count)
+        if self._rest is not None:
+            self._rest.extend([b""] * count)
+
+    def _extend_names(self, names: Sequence[str]) -> None:
+        if self.is_sorted:
+            above = names if self._last is None else [self._last, *names]
+            self.is_sorted = all(map(lt, above, above[1:]))
+            self._last = names[-1]
+        self.names.extend_by_names(names)
 
     def freeze(self) -> None:
         """Release unused memory. Nothing can be added afterwards."""
@@ -278,15 +296,20 @@ def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bo
     return ordered[::-1] if descending else ordered
 
 
-def make_keys(columns: Columns, make_some: Callable[[Sequence[str]], Sequence[bytes]]) -> Generator[None, None, Texts]:
-    """Make a key for each name, in steps; `make_some` makes those of several names."""
-    keys = Texts()
+def order_by_name_key(
+    columns: Columns, make_some: Callable[[Sequence[str]], Sequence[bytes]], descending: bool
+) -> Generator[None, None, Positions]:
+    """Sort all positions by a key of each name, in steps; `make_some` makes the keys of several names."""
+    keys, last, is_sorted = Texts(), b"", True
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
-        stop = min(start + CHUNK_ITEMS // 8, len(columns))
-        keys.extend(make_some(columns.list_names(start, stop)))
+        made = make_some(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
+        is_sorted = is_sorted and (not start or last < made[0]) and all(map(lt, made, made[1:]))
+        last = made[-1]
+        keys.extend(made)
         yield
-    keys.freeze()
-    return keys
+    if is_sorted:  # usual for storages that list by name
+        return range(len(columns))[::-1] if descending else range(len(columns))
+    return (yield from order_by_key(range(len(columns)), keys.__getitem__, descending))
 
 
 def put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:

@@ -18,8 +18,8 @@ from mangrove.tree.listing.columns import (
     Selection,
     encode_name,
     make_columns,
-    make_keys,
     order_by_key,
+    order_by_name_key,
     put_folders,
 )
 
@@ -68,8 +68,7 @@ def sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]
     """Sort the positions, in steps. The sort is stable."""
     positions: Positions = range(len(columns))
     if order.by == "name":
-        keys = yield from make_keys(columns, order.make_name_keys)
-        positions = yield from order_by_key(positions, keys.__getitem__, order.descending)
+        positions = yield from order_by_name_key(columns, order.make_name_keys, order.descending)
     elif order.by == "size":
         positions = yield from order_by_key(positions, columns.sizes.__getitem__, order.descending)
     elif order.by == "modified":
