@@ -72,6 +72,9 @@ REST = (  # files and folders that `make test` leaves out
     "tests/unit/search/test_changes_random.py",
     "tests/unit/standalone/test_preload.py",
     "tests/unit/standalone/test_upgrade.py",
+    "tests/unit/tasks/test_file_copy_parts.py",
+    "tests/unit/tasks/test_index_parts.py",
+    "tests/unit/tasks/test_lost_plans.py",
 )
 REST_EXCEPTIONS = (  # of those, files that it runs
     "tests/contract/attacks/test_lockout.py",

@@ -19,7 +19,7 @@ from tests.support.platforms import use_boot
 from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("small_parts")]
+pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 def find_lost(target: Side, checkpoint: str) -> list[str]:

@@ -22,9 +22,6 @@ from tests.support.indexes import read_disk, read_index
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_index import break_listing
 
-pytestmark = pytest.mark.long
-
-
 FOLDERS = [f"{first}/{second}/{third}" for first in "abc" for second in "xyz" for third in range(3)]
 
 

@@ -15,9 +15,6 @@ from mangrove.tasks.transfer import batches
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, Death
 
-pytestmark = pytest.mark.long
-
-
 PLAN_LOST = "the list of the entries to copy is lost; a retry makes it again"
 FILES = {f"tree/d{number % 3}/f{number}": b"%d" % number for number in range(20)}
 
