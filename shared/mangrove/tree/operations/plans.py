@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked
+from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath, check_existing_name, check_name
 from mangrove.core.problems import (
     AccessDenied,
@@ -14,6 +16,7 @@ from mangrove.core.problems import (
     NameConflict,
     NotAFolder,
     NotSupported,
+    OutOfTime,
     StorageForbidden,
     StorageProblem,
 )
@@ -21,7 +24,7 @@ from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import Lookups, look_up, look_up_many
+from mangrove.tree.listing.lookups import Lookups, find_entry, look_up, look_up_many
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.blind_uploads import choose_name
 from mangrove.tree.operations.free_names import list_free_names
@@ -95,11 +98,7 @@ class Plan:
     source: StoragePath
     target: StoragePath
     items: Sequence[TransferItem]
-
-    @property
-    def has_one_driver(self) -> bool:
-        """True if one driver has both ends."""
-        return self.source.driver is self.target.driver
+    needs_task: bool = False  # no driver can do it within the request
 
 
 def check_count(names: Sized) -> None:
@@ -110,8 +109,11 @@ def check_count(names: Sized) -> None:
         raise BadRequest(f"{len(names)} names in one request, at most {MAX_NAMES_PER_REQUEST} are taken")
 
 
-async def plan_transfer(request: TransferRequest) -> Plan:
-    """Check the rights, names, sources and targets of all entries of a move or copy."""
+async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Plan:
+    """Check the rights, names, sources and targets of all entries of a move or copy.
+
+    A merging copy has the entries that the targets lack, unless a task has to find them.
+    """
     source_dir, target_dir = request.source_dir, request.target_dir
     await _check_request(request)
     source = await source_dir.locate("src")
@@ -132,7 +134,13 @@ async def plan_transfer(request: TransferRequest) -> Plan:
         if (item := await checker.check(name, access)) is not None
     ]
     await check_target_folder(target)
-    return Plan(source, target, items)
+    plan = Plan(source, target, items, source.driver is not target.driver or not _has_operation(source, request.right))
+    return plan if plan.needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
+
+
+def _has_operation(source: StoragePath, right: Right) -> bool:
+    capabilities = source.driver.capabilities
+    return capabilities.move if right is Right.MOVE else capabilities.copy
 
 
 async def _check_request(request: TransferRequest) -> None:
@@ -210,6 +218,54 @@ class _ItemChecker:
         except NameConflict:
             raise NameConflict(f"file [{name}] exists") from None
         return self.request.target_dir.child(free_name)
+
+
+async def _plan_missing(request: TransferRequest, plan: Plan, budget: TimeBudget | None) -> Plan:
+    """Return the plan for the items that the targets lack.
+
+    A task has to compare if there is too much, or the time is up.
+    """
+    missing: list[TransferItem] = []
+    try:
+        with deadlines.limit((budget or unlimited()).get_seconds()):
+            async for item in iterate_chunked(plan.items):
+                missing += await _find_missing(plan, item, request.source_dir, request.target_dir)
+                if budget is not None and len(missing) > MAX_NAMES_PER_REQUEST:
+                    return replace(plan, needs_task=True)
+    except OutOfTime:
+        if budget is None:
+            raise
+        return replace(plan, needs_task=True)
+    return replace(plan, items=missing)
+
+
+async def _find_missing(
+    plan: Plan, item: TransferItem, source_dir: PathAccess, target_dir: PathAccess
+) -> list[TransferItem]:
+    """Return the item, or the parts of it that an existing target folder lacks. Existing files stay as they are.
+
+    Entries that the caller may not read are left out. Raise AccessDenied if a rule forbids writing.
+    """
+    source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
+    if not item.is_dir or await find_entry(plan.source.with_path(item.target)) is None:
+        source.require_export(changes=False)
+        if item.is_dir:
+            source.require_same_hide_rules(target)
+        return [item]
+    deadlines.check()
+    if not target.may_write():
+        raise AccessDenied
+    missing: list[TransferItem] = []
+    visibility = source.make_visibility_filter()
+    async for batch in plan.source.driver.list(item.path):
+        async for entry in iterate_chunked(batch):
+            if not visibility.passes(entry) or not source.child(entry.name).may_read():
+                continue
+            child = TransferItem(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
+            is_folder = entry.is_dir and not entry.is_link
+            if is_folder or await find_entry(plan.source.with_path(child.target)) is None:
+                missing += await _find_missing(plan, child, source, target)
+    return missing
 
 
 async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:

@@ -16,7 +16,6 @@ from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.patterns import InvalidPattern, Replacement
 from mangrove.core.problems import (
-    AccessDenied,
     BadRequest,
     EntryExists,
     NameConflict,
@@ -24,17 +23,15 @@ from mangrove.core.problems import (
     OutOfTime,
     StorageProblem,
 )
-from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import (
-    MAX_NAMES_PER_REQUEST,
     WORDS,
     OnConflict,
     Plan,
@@ -61,21 +58,11 @@ class Outcome:
 
 async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Sequence[TransferItem]:
     """Move or copy entries. Return those that need a task."""
-    plan = await plan_transfer(request)
-    if not plan.has_one_driver or not _has_operation(plan.source.driver, request.right):
+    plan = await plan_transfer(request, budget)
+    if plan.needs_task:
         return plan.items
-    if request.is_merging_copy:
-        missing = await _find_all_missing(request, plan, budget)
-        if missing is None:
-            return plan.items
-        plan = replace(plan, items=missing)
     is_durable = request.source_dir.settings.is_durable
     return (await _execute(plan, request.right, request.conflict, budget, is_durable=is_durable)).left
-
-
-def _has_operation(driver: Driver, right: Right) -> bool:
-    capabilities = driver.capabilities
-    return {Right.MOVE: capabilities.move, Right.COPY: capabilities.copy, Right.RENAME: capabilities.rename}[right]
 
 
 async def _execute(
@@ -117,56 +104,6 @@ async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable
             await driver.move(source.path, target.path, overwrite=item.overwrite)
         else:
             await driver.rename(source.path, target.path, overwrite=item.overwrite)
-
-
-async def _find_all_missing(
-    request: TransferRequest, plan: Plan, budget: TimeBudget | None
-) -> list[TransferItem] | None:
-    """Return the items that the targets lack.
-
-    Return None if a task has to compare: there is too much, or the time is up.
-    """
-    missing: list[TransferItem] = []
-    try:
-        with deadlines.limit((budget or unlimited()).get_seconds()):
-            async for item in iterate_chunked(plan.items):
-                missing += await _find_missing(plan, item, request.source_dir, request.target_dir)
-                if budget is not None and len(missing) > MAX_NAMES_PER_REQUEST:
-                    return None
-    except OutOfTime:
-        if budget is None:
-            raise
-        return None
-    return missing
-
-
-async def _find_missing(
-    plan: Plan, item: TransferItem, source_dir: PathAccess, target_dir: PathAccess
-) -> list[TransferItem]:
-    """Return the item, or the parts of it that an existing target folder lacks. Existing files stay as they are.
-
-    Entries that the caller may not read are left out. Raise AccessDenied if a rule forbids writing.
-    """
-    source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
-    if not item.is_dir or await find_entry(plan.source.with_path(item.target)) is None:
-        source.require_export(changes=False)
-        if item.is_dir:
-            source.require_same_hide_rules(target)
-        return [item]
-    deadlines.check()
-    if not target.may_write():
-        raise AccessDenied
-    missing: list[TransferItem] = []
-    visibility = source.make_visibility_filter()
-    async for batch in plan.source.driver.list(item.path):
-        async for entry in iterate_chunked(batch):
-            if not visibility.passes(entry) or not source.child(entry.name).may_read():
-                continue
-            child = TransferItem(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
-            is_folder = entry.is_dir and not entry.is_link
-            if is_folder or await find_entry(plan.source.with_path(child.target)) is None:
-                missing += await _find_missing(plan, child, source, target)
-    return missing
 
 
 async def rename(
