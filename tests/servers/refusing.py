@@ -27,6 +27,7 @@ class RefusingServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # as the services and the records engine
     server: RefusingServer
 
     def do_POST(self) -> None:
