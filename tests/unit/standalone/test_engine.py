@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlsplit
@@ -20,8 +20,8 @@ from mangrove.standalone.data_directory import DataDirectory, StartupError
 from mangrove.standalone.engine import Engine, HangDetector
 from mangrove.standalone.template import read_tables
 from tests.support.proc import list_children, read_if_there
+from tests.support.waiting import wait_until
 
-GENEROUS_SECONDS = 60.0
 KEYS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -92,13 +92,6 @@ def test_records_are_not_sent_to_a_proxy_that_is_meant_for_the_network(tmp_path:
             assert os.environ["no_proxy"].startswith("here.example,127.")
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + GENEROUS_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def find_child(data: Path) -> int | None:
     """The pid of the records engine on a data directory; others run in this process, too."""
     for pid in list_children(os.getpid()):
@@ -142,7 +135,7 @@ def test_dead_engine_restarts_with_same_data_and_address(running: Engine, tmp_pa
         before = find_child(tmp_path)
         assert before is not None
         os.kill(before, signal.SIGKILL)
-        wait_for(lambda pid=before: is_replaced(pid, tmp_path) and is_answering(running))  # type: ignore[misc]
+        wait_until(lambda pid=before: is_replaced(pid, tmp_path) and is_answering(running))  # type: ignore[misc]
         assert (running.endpoint, engine.list_tables(endpoint)) == (endpoint, tables)
 
 
@@ -154,7 +147,7 @@ def test_an_engine_that_hangs_is_ended_and_started_again(
     before = find_child(tmp_path)
     assert before is not None
     os.kill(before, signal.SIGSTOP)
-    wait_for(lambda: is_replaced(before, tmp_path) and is_answering(running))
+    wait_until(lambda: is_replaced(before, tmp_path) and is_answering(running))
 
 
 def test_an_engine_that_works_hard_and_does_not_answer_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,14 +169,14 @@ def test_failing_engine_is_retried_less_often_and_logged(
         child = find_child(tmp_path)
         assert child is not None
         os.kill(child, signal.SIGKILL)
-        wait_for(lambda: len(caplog.records) >= 5)
+        wait_until(lambda: len(caplog.records) >= 5)
     facts = [record.__dict__["facts"] for record in caplog.records]
     delays = [fact["seconds"] for fact in facts]
     assert delays == sorted(delays)
     assert delays[-1] >= 4 * engine.FIRST_DELAY
     assert facts[-1] == {"status": 1, "seconds": delays[-1], "reason": f"see {tmp_path / 'engine.log'}"}
     monkeypatch.delenv("DYNOXIDE_BIN")
-    wait_for(lambda: is_answering(running))
+    wait_until(lambda: is_answering(running))
 
 
 def test_an_engine_that_is_started_again_just_now_ends_with_the_others(running: Engine, tmp_path: Path) -> None:
@@ -203,5 +196,5 @@ def test_the_log_of_the_engine_does_not_grow_without_end(
     child = find_child(tmp_path)
     assert child is not None
     os.kill(child, signal.SIGKILL)
-    wait_for(lambda: is_replaced(child, tmp_path) and is_answering(running))
+    wait_until(lambda: is_replaced(child, tmp_path) and is_answering(running))
     assert log.stat().st_size < 1000

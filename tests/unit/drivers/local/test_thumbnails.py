@@ -125,26 +125,22 @@ def test_one_that_is_about_to_end_is_replaced(tmp_path: Path) -> None:
     pool.close()
 
 
-def test_one_that_somebody_ends_is_replaced(tmp_path: Path) -> None:
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
-    for _ in range(5):
+@pytest.mark.parametrize(("how", "count", "seconds"), [(signal.SIGTERM, 5, 5), (signal.SIGSTOP, 2, 1)])
+def test_one_that_is_ended_or_stands_still_is_replaced(
+    tmp_path: Path, how: signal.Signals, count: int, seconds: float
+) -> None:
+    """The disk or the machine stopped for a while, or somebody ended it: nothing is wrong with the picture."""
+    before, path, pool = (
+        list_children(),
+        write(tmp_path / "a.png", (600, 450)),
+        DecoderPool(1, 160, seconds, MAX_PIXELS),
+    )
+    for _ in range(count):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
         assert outcome is not None and outcome[0] is DecoderOutcome.MADE
         (child,) = list_children() - before
-        os.kill(child, signal.SIGTERM)
-    pool.close()
-
-
-def test_one_that_stands_still_is_replaced(tmp_path: Path) -> None:
-    """The disk or the machine stopped for a while: nothing is wrong with the picture."""
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MAX_PIXELS)
-    for _ in range(2):
-        with path.open("rb") as file:
-            outcome = asyncio.run(pool.decode(file))
-        assert outcome is not None and outcome[0] is DecoderOutcome.MADE
-        (child,) = list_children() - before
-        os.kill(child, signal.SIGSTOP)
+        os.kill(child, how)
     pool.close()
 
 
