@@ -149,6 +149,7 @@ def test_an_s3_storage_works_and_shows_no_secret(page: Any, admin: Client, tmp_p
         assert (secret.get_attribute("type"), secret.input_value()) == ("password", options["secret_access_key"])
         page.get_by_role("button", name="Show Secret access key").click()
         assert secret.get_attribute("type") == "text"
+        page.get_by_text("More options").click()
         page.get_by_label("User agent").fill("a test")
         page.get_by_role("button", name="Save").click()
         choose(page, "/s3", "Open the folder")
@@ -236,7 +237,7 @@ def test_the_secrets_of_every_driver_are_hidden(page: Any) -> None:
     for name in registry.list_names():
         page.get_by_role("radio", name=name, exact=True).check()
         page.get_by_role("group", name=name).wait_for()
-        hidden = page.locator("fieldset :is(input[type=password], textarea.masked)").count()
+        hidden = page.locator("form :is(input[type=password], textarea.masked)").count()
         assert hidden == len(registry.load(name).Options.list_secrets()), name
 
 

@@ -18,7 +18,7 @@ export const RARE_OPTIONS: ReadonlySet<string> = new Set(
   (
     'add_filename_to_disposition allowed_hosts custom_host cwd_list details_pass_through direct_upload_host ' +
     'directory_size download_concurrency download_part_size enable_custom_host_presign enable_direct_upload ' +
-    'file_consistency_check force_path_style head_size host_key ignore_symlink_error list_object_version mkdir_perm ' +
+    'file_consistency_check head_size host_key ignore_symlink_error list_object_version mkdir_perm ' +
     'placeholder presign_endpoint provider_pass_through recycle_bin_path remove_bucket security_token session_token ' +
     'sign_url_expire temp_url_hash_algorithm temp_url_key thumb_cache_folder thumb_concurrency ' +
     'tls_insecure_skip_verify trash_max_size user_agent video_thumb_pos'
