@@ -33,11 +33,13 @@ ATTEMPTS = 8  # unless the client has another number
 
 
 def replace_calls(client: Any, socket_path: str = "") -> None:
-    """Send the calls of a botocore client of DynamoDB directly. Its methods and pynamodb use `_make_api_call`.
+    """Send the calls of a botocore client of DynamoDB directly. Its methods and pynamodb use `_make_api_call`. Its
+    `close` also closes the connections of these calls.
 
     `socket_path`: see `EngineEndpoint`.
     """
-    client._make_api_call = DirectCalls(client, socket_path).call
+    calls = DirectCalls(client, socket_path)
+    client._make_api_call, client.close = calls.call, calls.close
 
 
 class DirectCalls:
@@ -46,6 +48,7 @@ class DirectCalls:
     def __init__(self, client: Any, socket_path: str) -> None:
         self._client = client
         self._call_with_botocore = client._make_api_call
+        self._close_botocore = client.close
         self._attempts = (client.meta.config.retries or {}).get("total_max_attempts", ATTEMPTS)
         self._url = client.meta.endpoint_url
         self._host = urlsplit(self._url).netloc
@@ -53,6 +56,11 @@ class DirectCalls:
         endpoint = EngineEndpoint(self._url, socket_path)
         self._connections = EngineConnections(endpoint, settings.connect_timeout, settings.read_timeout)
         self._signer = Signer("dynamodb", client.meta.region_name, self._get_credentials)
+
+    def close(self) -> None:
+        """Close the connections, which another process must not use."""
+        self._connections.close()
+        self._close_botocore()
 
     def _get_credentials(self) -> Credentials:
         frozen = self._client._request_signer._credentials.get_frozen_credentials()

@@ -40,8 +40,13 @@ class EngineConnections:
         self._idle: list[socket.socket] = []
 
     def __del__(self) -> None:
-        for connection in self._idle:
-            connection.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. The next request opens another."""
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
 
     def post(self, headers: Mapping[str, str], body: bytes) -> EngineAnswer:
         """Send a request and return its answer. Raise OSError if that fails."""
