@@ -110,13 +110,14 @@ def test_a_malformed_chunk_leaves_nothing_behind(service: Service, admin: Client
 
 def test_the_old_file_is_served_whole_until_the_new_one_is_there(service: Service, admin: Client, folder: str) -> None:
     admin.put(f"{folder}/f", b"old")
-    with open_upload(admin, f"{folder}/f", "Content-Length: 6") as connection:
-        connection.sendall(b"new")
+    new = b"new" * 100_000  # a small body waits in memory
+    with open_upload(admin, f"{folder}/f", f"Content-Length: {len(new)}") as connection:
+        connection.sendall(new[:-1])
         wait_until(lambda: bool(list_parts(service, folder)))
         assert admin.bytes(f"{folder}/f").content == b"old"
-        connection.sendall(b"est")
+        connection.sendall(new[-1:])
         assert read_answer(connection)["code"] == 200
-    assert admin.bytes(f"{folder}/f").content == b"newest"
+    assert admin.bytes(f"{folder}/f").content == new
 
 
 def test_of_two_uploads_at_once_one_is_stored_whole(service: Service, admin: Client, folder: str) -> None:

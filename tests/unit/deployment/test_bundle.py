@@ -15,6 +15,7 @@ import yaml
 
 from deployment import bundle, descriptions
 from deployment.bundle import BOUND, LARGE, MB, Size
+from mangrove.core.aws_calls import RECORDS, SECRETS
 from mangrove.standalone import template
 
 LIBRARY = {
@@ -100,7 +101,7 @@ def test_libraries_stay_as_they_are_where_nothing_can_strip_them(
 
 def find_services() -> set[str]:
     """The services of AWS that the code makes clients of."""
-    services = {"dynamodb"}  # by pynamodb
+    services = {"dynamodb"} | {service.name for service in (RECORDS, SECRETS)}  # by pynamodb, and by `ServiceClient`
     for root in ("shared", "functions"):
         for file in (template.ROOT / root).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):

@@ -17,7 +17,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.application import Application
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Body
-from mangrove.web.gates import Anyone, Gate, RequestFlavour, Visitor
+from mangrove.web.gates import AccountOwner, Anyone, Gate, RequestFlavour
 
 
 class ClosedGate(Gate):
@@ -70,7 +70,7 @@ def test_route_without_exactly_one_gate_answers_nothing(declared: str) -> None:
     async def none() -> Reply:
         return ok()
 
-    async def two(who: Anyone, other: Visitor) -> Reply:
+    async def two(who: Anyone, other: AccountOwner) -> Reply:
         return ok()
 
     api.get("/api/x")({"none": none, "two": two}[declared])
@@ -146,7 +146,7 @@ def test_the_document_names_gate_and_security() -> None:
     api = make_api()
 
     @api.get("/api/who")
-    async def who_am_i(who: Visitor) -> Reply:
+    async def who_am_i(who: AccountOwner) -> Reply:
         return ok()
 
     paths = api.build_document()["paths"]

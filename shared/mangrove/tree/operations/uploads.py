@@ -20,7 +20,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Driver, Entry, Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import find_recent
+from mangrove.tree.listing.lookups import find_entry, find_recent
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 from mangrove.tree.operations.blind_uploads import choose_path
@@ -40,7 +40,8 @@ async def write(
     match its hashes leaves no file, and an old file unchanged. Without `overwrite` nothing is replaced, even if a file
     appears meanwhile. The file survives a power cut if the setting `durability` requires it.
     """
-    access, storage_path = await prepare(access, overwrite)
+    access, storage_path = await allow(access)
+    await _make_way(access, storage_path, overwrite, await find_recent(storage_path))
     may_replace = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
     try:
@@ -59,14 +60,18 @@ def explain_failure(problem: StorageProblem, access: PathAccess, may_replace: bo
 async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
     """Return the path of an allowed upload. Its folder exists afterwards."""
     access, storage_path = await allow(access)
-    entry = await find_recent(storage_path)
+    await _make_way(access, storage_path, overwrite, await find_entry(storage_path))
+    return access, storage_path
+
+
+async def _make_way(access: PathAccess, storage_path: StoragePath, overwrite: bool, entry: Entry | None) -> None:
+    """Make the folder of a file if there is no entry at its path. Raise a Problem if the entry may not be replaced."""
     if entry is None:
         await make_folder(access.parent, storage_path.parent)
     elif not (overwrite and access.parent.may_replace(access)):
         raise NameConflict
     elif entry.is_dir:
         raise EntryExists
-    return access, storage_path
 
 
 async def allow(access: PathAccess) -> tuple[PathAccess, StoragePath]:
