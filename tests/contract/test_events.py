@@ -335,6 +335,8 @@ def test_receipt_of_a_drop_into_the_bucket_has_its_sha256(cloud: lambdas.Cloud) 
     cloud.run_executions()
     stored = cloud.client("s3").get_object(Bucket=cloud.refs["Files"], Key="dropped/sent.bin")["Body"].read()
     assert sha256(stored).hexdigest() == receipt["sha256"]
+    admin.gets("files/remove", dir="/files", names=["dropped"])  # the next test counts the files of the deployment
+    cloud.run_executions()
 
 
 def test_an_unknown_path_is_a_404_envelope(cloud: lambdas.Cloud) -> None:
