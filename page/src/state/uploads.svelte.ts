@@ -39,7 +39,6 @@ export class UploadQueue {
   #asking: Upload[] = []
   #running = new Set<Upload>()
   #requests = 0 // that carry the running ones
-  #reading: Promise<unknown> = Promise.resolve() // of batches, one after the other: the first is sent while others are read
   #telling: Telling
   #storing = new StoringFollower((upload) => {
     if (upload.state === 'done') this.#telling.add(upload)
@@ -198,9 +197,8 @@ export class UploadQueue {
     for (const signal of signals) signal.addEventListener('abort', abort)
     this.#requests++
     let isWhole = false // what failed is the request, not single files
-    const reading = this.#reading.then(() => readBatch(uploads))
-    this.#reading = reading
-    const failures = await sendBatch(this.stores, uploads, await reading, request.signal, (part) => {
+    const read = await readBatch(uploads)
+    const failures = await sendBatch(this.stores, uploads, read, request.signal, (part) => {
       for (const upload of uploads) this.#advance(upload, Math.round(part * upload.size))
     }).catch((thrown): unknown[] => {
       isWhole = true
