@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,7 +57,8 @@ class Job:
             return task_env.decompress(self.source.mount, self.target.mount, "a.zip")
         for name, body in TREE.items():
             self.source.put(name, body)
-        return getattr(task_env, self.verb)(self.source.mount, self.target.mount, "tree")  # type: ignore[no-any-return]
+        open_task: Callable[[str, str, str], Task] = getattr(task_env, self.verb)
+        return open_task(self.source.mount, self.target.mount, "tree")
 
     def list_source(self) -> dict[str, bytes]:
         return self.source.files()

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlsplit
@@ -135,7 +136,8 @@ def test_dead_engine_restarts_with_same_data_and_address(running: Engine, tmp_pa
         before = find_child(tmp_path)
         assert before is not None
         os.kill(before, signal.SIGKILL)
-        wait_until(lambda pid=before: is_replaced(pid, tmp_path) and is_answering(running))  # type: ignore[misc]
+        wait_until(partial(is_replaced, before, tmp_path))
+        wait_until(partial(is_answering, running))
         assert (running.endpoint, engine.list_tables(endpoint)) == (endpoint, tables)
 
 
