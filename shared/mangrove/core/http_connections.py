@@ -78,7 +78,8 @@ class HttpConnections:
             if self._proxy is not None:
                 connection.set_tunnel(address.host, address.port, self.proxy_headers)
         if connection.host.isascii():
-            connection.host = connection.host.encode()  # type: ignore[assignment]  # the codec of texts takes long to import
+            # Of a text, `socket` and `ssl` make bytes by the codec "idna", whose import takes milliseconds.
+            connection.host = connection.host.encode()  # type: ignore[assignment]  # bytes are accepted as well
         connection.connect()
         return connection
 
