@@ -10,9 +10,14 @@ from uuid import uuid4
 import pytest
 
 from mangrove.client import transfers
+from tests import servers
+from tests.contract.api import fixtures
 from tests.e2e.command_line import CommandLine, read_tree, run_alone
+from tests.servers.object_store import object_store
 from tests.support.service import ADMIN_PASSWORD, Client, Service, run_service
 from tests.support.waiting import wait_until
+
+REMOVAL_MILLISECONDS = 2100.0  # of one folder; at this pace twelve take longer than a request may
 
 
 @pytest.fixture
@@ -139,6 +144,21 @@ def test_entries_are_copied_moved_renamed_and_removed(shell: CommandLine, folder
     assert status == 1 and "--recursive" in line
     shell.ok("rm", "-r", f"{folder}/x", f"{folder}/[ab].txt")
     assert admin.names(folder) == ["copy of a.txt"]
+
+
+def test_folders_that_a_task_still_removes_are_named(shell: CommandLine, admin: Client) -> None:
+    names = [f"d{number:02}" for number in range(12)]
+    with object_store(POST=REMOVAL_MILLISECONDS) as endpoint:
+        bucket, store = servers.make_bucket(endpoint), servers.make_client("s3", endpoint)
+        for name in names:
+            store.put_object(Bucket=bucket, Key=f"{name}/file", Body=b"x")
+        with fixtures.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as path:
+            paths = [f"{path}/{name}" for name in names]
+            result = shell.json("rm", "-r", *paths)
+            assert result["unfinished"] and sorted(result["removed"] + result["unfinished"]) == paths
+            assert shell.ok("ls", path)
+            for task in admin.get("/api/task/move/undone")["data"]:
+                shell.ok("task", "cancel", task["id"])
 
 
 def test_patterns_match_within_a_name_unless_literal(shell: CommandLine, folder: str, admin: Client) -> None:
