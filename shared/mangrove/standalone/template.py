@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
+
+try:
+    from yaml import CSafeLoader as SafeLoader  # reads the template in a tenth of the time
+except ImportError:  # PyYAML without libyaml
+    from yaml import SafeLoader  # type: ignore[assignment]
 
 BUNDLE = Path(__file__).resolve().parents[1] / "bundle"  # of an installed package, see deployment/package.py
 ROOT = BUNDLE if BUNDLE.is_dir() else Path(__file__).resolve().parents[3]
@@ -20,11 +26,11 @@ GREEDY = "{proxy+}"
 DEFAULT = "$default"
 
 
-class TemplateLoader(yaml.SafeLoader):
+class TemplateLoader(SafeLoader):
     """A loader that reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
 
 
-def _construct_short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+def _construct_short_tag(loader: SafeConstructor, tag: str, node: yaml.Node) -> dict[str, Any]:
     key = tag if tag in ("Ref", "Condition") else f"Fn::{tag}"
     if isinstance(node, yaml.ScalarNode):
         return {key: loader.construct_scalar(node)}
