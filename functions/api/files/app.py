@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import orjson
 from starlette.responses import Response
 
 from mangrove.core.problems import AccessDenied, NotSupported
 from mangrove.identity.rights import Caller, Right
-from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
+from mangrove.tree.listing.orders import PageRequest
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import reading, visits
@@ -51,8 +49,8 @@ EventPath = Annotated[str, require_in_query("The folder to watch, below the call
 EventPassword = Annotated[str, Header(max_length=4096, description="The folder's password, if a rule sets one.")]
 
 
-def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> browse.PageRequest:
-    return browse.PageRequest(body.page, body.per_page, body.order_by, body.order_direction)
+def _make_page_request(body: models.ListReq | models.ArchiveListReq) -> PageRequest:
+    return PageRequest(body.page, body.per_page, body.order_by, body.order_direction)
 
 
 @api.read("/api/fs/list", data_model=models.Listing)
@@ -60,10 +58,9 @@ async def list_(
     who: ShareReader, body: models.ListReq, base_url: BaseUrl, share_session: ShareSession = ""
 ) -> Response:
     """List a page of a folder."""
+    page = _make_page_request(body)
     async with visits.open_path(who, body.path, body.password) as folder:
-        return stream(
-            await reading.list_folder(folder, _make_page_request(body), body.refresh, base_url, share_session)
-        )
+        return stream(await reading.list_folder(folder, page, body.refresh, base_url, share_session))
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)
@@ -154,34 +151,23 @@ async def _find_ends(
     return await access.at(who, body.src_dir, body.password), await access.at(who, body.dst_dir, body.password)
 
 
-async def _make_request(who: Caller, body: models.MoveCopyReq, right: Right) -> TransferRequest:
+async def _transfer(right: Right, who: Caller, body: models.MoveCopyReq, flavour: ApiFlavour) -> Reply:
+    source_dir, target_dir = await _find_ends(who, body)
     conflict = OnConflict(body.overwrite, body.skip_existing, body.merge, body.keep_both)
-    return TransferRequest(right, *await _find_ends(who, body), body.names, conflict)
+    tasks = await submit.transfer(TransferRequest(right, source_dir, target_dir, body.names, conflict))
+    return ok(await flavours.encode_transfer("Move" if right is Right.MOVE else "Copy", tasks, flavour))
 
 
 @api.post("/api/fs/move", data_model=models.Done | None, creates_tasks=True)
 async def move(who: Mover, body: models.MoveCopyReq, flavour: RequestFlavour) -> Reply:
     """Move entries into another folder, at once or as tasks."""
-    tasks = await submit.transfer(await _make_request(who, body, Right.MOVE))
-    return ok(await _encode_transfer("Move", tasks, flavour))
+    return await _transfer(Right.MOVE, who, body, flavour)
 
 
 @api.post("/api/fs/copy", data_model=models.Done | None, creates_tasks=True)
 async def copy(who: Copier, body: models.MoveCopyReq, flavour: RequestFlavour) -> Reply:
     """Copy entries into another folder, at once or as tasks."""
-    tasks = await submit.transfer(await _make_request(who, body, Right.COPY))
-    return ok(await _encode_transfer("Copy", tasks, flavour))
-
-
-async def _encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], flavour: ApiFlavour) -> orjson.Fragment:
-    """Encode the answer of a move or copy in a thread, and empty `tasks` there: releasing thousands takes time, too."""
-
-    def encode() -> orjson.Fragment:
-        answer = orjson.dumps(flavours.format_transfer(verb, tasks, flavour))
-        tasks.clear()
-        return orjson.Fragment(answer)
-
-    return await asyncio.to_thread(encode)
+    return await _transfer(Right.COPY, who, body, flavour)
 
 
 @api.post("/api/fs/recursive_move", data_model=models.Done | None, creates_tasks=True)

@@ -112,6 +112,13 @@ def _choose_cuts(runs: Sequence[Sequence[Item]], key: Any) -> list[tuple[Any, An
     return cuts
 
 
+class PendingRows:
+    """Rows of a long answer, which the writer of the answer encodes while it sends them."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self.pieces = pieces  # JSON objects, separated by commas; no piece is empty
+
+
 async def split_chunks(blocks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
     """Yield the bytes of a body in chunks of exactly `size`, the last one shorter."""
     waiting: list[bytes] = []

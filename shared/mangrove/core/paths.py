@@ -96,17 +96,17 @@ def map_characters(raw: str, mapping: Mapping[str, str]) -> str:
     return raw
 
 
-def check_name(raw: str) -> str:
-    """Return `raw` if it is a valid name for a new entry. Raise RelativePath for `""`, `.`, `..` or a separator, or
+def check_name(name: str) -> str:
+    """Return `name` if it is a valid name for a new entry. Raise RelativePath for `""`, `.`, `..` or a separator, or
     BadRequest."""
-    if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
+    if name in ("", ".", "..") or "/" in name or "\\" in name:
         raise RelativePath
-    if len(_encode(raw)) > MAX_NAME_BYTES:
+    if len(_encode(name)) > MAX_NAME_BYTES:
         raise BadRequest("name is too long")
-    refuse_trash_name(raw)
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
+    refuse_trash_name(name)
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise BadRequest("name has a control character")
-    return raw
+    return name
 
 
 def refuse_trash_name(name: str) -> None:
@@ -120,12 +120,12 @@ def is_trash_name(name: str) -> bool:
     return name.casefold().rstrip(". ") == TRASH
 
 
-def check_existing_name(raw: str) -> str:
-    """Return `raw` if it names an entry of a folder. Raise BadRequest for the folder itself, RelativePath for a path
+def check_existing_name(name: str) -> str:
+    """Return `name` if it names an entry of a folder. Raise BadRequest for the folder itself, RelativePath for a path
     that leaves it."""
-    if raw in ("", "."):
-        raise BadRequest(f"invalid file name [{raw}]")
-    if raw == ".." or "/" in raw or "\\" in raw:
+    if name in ("", "."):
+        raise BadRequest(f"invalid file name [{name}]")
+    if name == ".." or "/" in name or "\\" in name:
         raise RelativePath
-    TreePath(raw)
-    return raw
+    TreePath(name)
+    return name

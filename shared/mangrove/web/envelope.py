@@ -17,11 +17,11 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from mangrove.core.chunked import PendingRows
 from mangrove.core.http import make_retry_after
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.core.runtime import CacheKind
-from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.web.flavours import ApiFlavour
 
 MIN_COMPRESSED_BYTES = 1024  # a shorter answer is sent as it is

@@ -29,7 +29,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.tree.listing.browse import PageRequest
+from mangrove.tree.listing.orders import PageRequest
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import archives, links
 from mangrove.tree.operations.downloads import Download

@@ -13,8 +13,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import TooLarge, Unreachable
 from mangrove.tree.listing import entries, listing
-from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.listing import listings
+from mangrove.tree.listing.orders import PageRequest
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

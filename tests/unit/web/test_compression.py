@@ -15,11 +15,11 @@ from starlette.requests import Request
 
 from mangrove.cloud.platform import MAX_ANSWER_BYTES
 from mangrove.core import runtime
+from mangrove.core.chunked import PendingRows
 from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
 from mangrove.core.runtime import CacheKind
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES
-from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.web import envelope
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import accepts_gzip, ok, stream

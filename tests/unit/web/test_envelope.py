@@ -12,8 +12,8 @@ import orjson
 import pytest
 from starlette.responses import Response, StreamingResponse
 
+from mangrove.core.chunked import PendingRows
 from mangrove.core.problems import AccessDenied, TooMany
-from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.web.envelope import make_failure, ok, stream
 from mangrove.web.flavours import ApiFlavour
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import orjson
 
-from mangrove.core.chunked import run_chunked
+from mangrove.core.chunked import PendingRows, run_chunked
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
     AccessDenied,
@@ -24,48 +23,20 @@ from mangrove.core.problems import (
     TooLarge,
 )
 from mangrove.drivers.base import Entry, Link
-from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
-from mangrove.tree.listing.folder import CachedFolder, View, encode_in_thread
+from mangrove.tree.listing.folder import MAX_WHOLE_ROWS, CachedFolder, View, encode_in_thread, join_rows
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, listings
 from mangrove.tree.listing.lookups import look_up, look_up_with_related
-from mangrove.tree.listing.orders import SortOrder, cut_page
+from mangrove.tree.listing.orders import PageRequest, SortOrder, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
-from mangrove.tree.listing.pending_rows import PendingRows
 from mangrove.tree.listing.pictures import find_limit_at, mark_picture
-from mangrove.tree.listing.rows import MountFolders, encode_rows, join_rows
+from mangrove.tree.listing.rows import MountFolders, encode_rows
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import links
 
 Result = TypeVar("Result")
-
-MAX_WHOLE_ROWS = 4096  # of an answer that is encoded as a whole; a longer one is encoded while it is sent
-
-
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """The page of a listing that a client requests."""
-
-    page: int = 1  # from 1
-    per_page: int = 0  # 0 for everything
-    order_by: str = ""  # "" for the order of the storage
-    order_direction: str = ""
-    extract_folder: str = ""  # the position of folders; "" for that of the storage
-
-    def indices(self, total: int) -> tuple[int, int]:
-        """Return start and stop, within 0..total."""
-        if self.per_page <= 0:
-            return (0, total) if self.page <= 1 else (total, total)
-        start = min((max(self.page, 1) - 1) * self.per_page, total)
-        return start, min(start + self.per_page, total)
-
-    def find_order(self, storage: Storage | None) -> SortOrder | None:
-        """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
-        is_back = storage is not None and storage.extract_folder == "back"
-        folders = self.extract_folder or ("back" if is_back else "front")
-        return SortOrder(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
 
 
 async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
@@ -118,7 +89,7 @@ async def _get_merged_page(
     total = len(view.visible) + len(mount_folders)
     pieces = list(cut_page(*request.indices(total), mount_folders.positions))
     mount_rows = iter(await mount_folders.make_rows(access, [piece for piece in pieces if isinstance(piece, int)]))
-    content = await get_content(view, *(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))
+    content = await view.get_content(*(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))
     return content, total
 
 
@@ -148,23 +119,6 @@ async def _get_stored_page(
     mount_rows = await mount_folders.make_rows(access, range(len(names))[start:stop])
     encode = rows.make_encoder(access, rows.make_folder_signer(access), base)
     return join_rows(*mount_rows, await encode_in_thread(encode, part.entries)), part.total + len(names)
-
-
-async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
-    """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent."""
-    ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
-    if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
-        return PendingRows(_stream(view, pieces))
-    return join_rows(*[piece if isinstance(piece, bytes) else await view.get_rows(*piece) for piece in pieces])
-
-
-async def _stream(view: View, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        if not isinstance(piece, bytes):
-            async for encoded in view.stream_rows(*piece):
-                yield encoded
-        elif piece:
-            yield piece
 
 
 def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, Mount]:
@@ -305,7 +259,7 @@ async def _encode_related(access: PathAccess, entries: Selection | None) -> orjs
     visibility = parent.make_visibility_filter()
     related = await run_chunked(entries.select(lambda entry: entry.name != name and visibility.passes(entry)))
     view = View(related, rows.make_encoder(parent, rows.make_folder_signer(parent), None))
-    return await get_content(view, (0, len(related))) if len(related) else None
+    return await view.get_content((0, len(related))) if len(related) else None
 
 
 async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Entry, base: str, sign: str) -> str:
@@ -348,7 +302,7 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | PendingRows:
     mount_rows = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
     if entries is None:
         return join_rows(mount_rows)
-    return await get_content(View(entries, _encode_subfolders), (0, len(entries)), mount_rows)
+    return await View(entries, _encode_subfolders).get_content((0, len(entries)), mount_rows)
 
 
 def _remove_names(virtual: dict[str, Mount], names: Iterable[str]) -> None:

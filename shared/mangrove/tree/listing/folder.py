@@ -11,16 +11,19 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 
-from mangrove.core.chunked import run_chunked
+import orjson
+
+from mangrove.core.chunked import PendingRows, run_chunked
 from mangrove.core.concurrency import compute_pools
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
-from mangrove.tree.listing.orders import SortOrder, sort
+from mangrove.tree.listing.orders import SortOrder, sort_columns
 from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount
 
 ROWS_PER_CHUNK = 512  # encoded in one call
+MAX_WHOLE_ROWS = 4096  # of an answer that is encoded as a whole; a longer one is encoded while it is sent
 MAX_VIEWS = 8  # of a folder
 MAX_OTHER_ORDERS = 2  # of a folder in addition to that of its storage: four bytes per entry
 MAX_ROW_BYTES_PER_VIEW = 16 << 20
@@ -64,8 +67,28 @@ class View:
         for first in range(start, stop, ROWS_PER_CHUNK):
             yield await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
 
+    async def get_content(self, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
+        """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent."""
+        ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
+        if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
+            return PendingRows(self._stream(pieces))
+        return join_rows(*[piece if isinstance(piece, bytes) else await self.get_rows(*piece) for piece in pieces])
+
+    async def _stream(self, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
+        for piece in pieces:
+            if not isinstance(piece, bytes):
+                async for rows in self.stream_rows(*piece):
+                    yield rows
+            elif piece:
+                yield piece
+
     def _encode_range(self, start: int, stop: int) -> bytes:
         return self._encode(self.visible[start:stop])
+
+
+def join_rows(*pieces: bytes) -> orjson.Fragment:
+    """Join pieces of encoded rows to one JSON array, ready for an answer."""
+    return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
 
 
 async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
@@ -139,7 +162,7 @@ class CachedFolder:
             return self.entries
         if order not in self._other_orders:
             columns = self.entries.columns
-            self._other_orders[order] = Selection(columns, await run_chunked(sort(columns, order)))
+            self._other_orders[order] = await sort_columns(columns, order)
             if len(self._other_orders) > MAX_OTHER_ORDERS:
                 oldest, _ = self._other_orders.popitem(last=False)
                 for view_key in [view_key for view_key in self._views if view_key[0] == oldest]:
@@ -157,7 +180,7 @@ async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, e
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """Return the listing of all entries that were read."""
-    entries = Selection(columns, await run_chunked(sort(columns, SortOrder.of(mount.storage))))
+    entries = await sort_columns(columns, SortOrder.of(mount.storage))
     by_name = await run_chunked(entries.sort_by_name())
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)
 

@@ -1,4 +1,4 @@
-"""The orders in which a folder is listed: that of its storage, or the requested one."""
+"""The orders in which a folder is listed, that of its storage or the requested one, and the requested page."""
 
 from __future__ import annotations
 
@@ -64,8 +64,32 @@ class SortOrder:
         return keys if len(keys) == len(names) else list(map(self.make_name_key, names))
 
 
-def sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
-    """Sort the positions, in steps. The sort is stable."""
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The page of a listing that a client requests."""
+
+    page: int = 1  # from 1
+    per_page: int = 0  # 0 for everything
+    order_by: str = ""  # "" for the order of the storage
+    order_direction: str = ""
+    extract_folder: str = ""  # the position of folders; "" for that of the storage
+
+    def indices(self, total: int) -> tuple[int, int]:
+        """Return start and stop, within 0..total."""
+        if self.per_page <= 0:
+            return (0, total) if self.page <= 1 else (total, total)
+        start = min((max(self.page, 1) - 1) * self.per_page, total)
+        return start, min(start + self.per_page, total)
+
+    def find_order(self, storage: Storage | None) -> SortOrder | None:
+        """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
+        is_back = storage is not None and storage.extract_folder == "back"
+        folders = self.extract_folder or ("back" if is_back else "front")
+        return SortOrder(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
+
+
+def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
+    """Sort the positions, in steps."""
     positions: Positions = range(len(columns))
     if order.by == "name":
         positions = yield from order_by_name_key(columns, order.make_name_keys, order.descending)
@@ -78,10 +102,14 @@ def sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]
     return positions
 
 
+async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
+    """Sort all entries of the columns. The sort is stable."""
+    return Selection(columns, await run_chunked(_sort(columns, order)))
+
+
 async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
     """Sort entries."""
-    columns = await run_chunked(make_columns(entries))
-    return Selection(columns, await run_chunked(sort(columns, order)))
+    return await sort_columns(await run_chunked(make_columns(entries)), order)
 
 
 def find_folder_position(sorted_entries: Selection, order: SortOrder, folder: Entry) -> int:

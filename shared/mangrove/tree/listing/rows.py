@@ -68,11 +68,6 @@ def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return orjson.dumps(list(rows), option=_OPTIONS)[1:-1]
 
 
-def join_rows(*pieces: bytes) -> orjson.Fragment:
-    """Join pieces of encoded rows to one JSON array, ready for an answer."""
-    return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
-
-
 def make_signer(access: PathAccess) -> LinkSigner:
     """Return the signer of links for this caller."""
     return links.make_signer(access.settings, access.caller.user.id)

@@ -26,10 +26,9 @@ from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.browse import PageRequest, get_content
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
-from mangrove.tree.listing.orders import SortOrder, sort_entries
+from mangrove.tree.listing.orders import PageRequest, SortOrder, sort_entries
 from mangrove.tree.listing.rows import encode_rows, make_row
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import links
@@ -116,7 +115,7 @@ async def list_folder(
     ordered = await sort_entries(entries, request.find_order(storage) or SortOrder.of(storage))
     codes = access.settings.type_codes
     view = View(ordered, lambda entries: encode_rows(make_row(codes, entry) for entry in entries))
-    return {"content": await get_content(view, request.indices(len(ordered))), "total": len(ordered)}
+    return {"content": await view.get_content(request.indices(len(ordered))), "total": len(ordered)}
 
 
 class MemberStream:

@@ -145,12 +145,12 @@ def _has_operation(source: StoragePath, right: Right) -> bool:
 
 async def _check_request(request: TransferRequest) -> None:
     """Check everything that needs no storage."""
+    check_count(request.names)
     if request.target_name is not None:
         is_renamed = request.target_name != request.names[0]
         if request.right is Right.MOVE and is_renamed and not request.source_dir.has(Right.RENAME):
             raise AccessDenied
         check_name(request.target_name)
-    check_count(request.names)
     async for name in iterate_chunked(request.names):
         check_existing_name(name)
     if request.right is Right.MOVE:
@@ -268,16 +268,16 @@ async def _find_missing(
     return missing
 
 
-async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
+async def check_source(access: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
     """Return the entry to change.
 
     Raise EntryNotFound if it is missing or hidden, StorageForbidden if it is a mount or contains one. `lookups`: those
     of its folder, if there are any.
     """
-    if item.is_mount_or_ancestor():
+    if access.is_mount_or_ancestor():
         raise StorageForbidden
     try:
-        if item.is_hidden():
+        if access.is_hidden():
             raise EntryNotFound
         return await (look_up(storage_path) if lookups is None else lookups.find(storage_path.path.name))
     except EntryNotFound as problem:

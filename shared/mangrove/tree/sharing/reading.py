@@ -13,10 +13,9 @@ from mangrove.core.problems import AccessDenied, Problem, TooLarge
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse, rows
-from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
-from mangrove.tree.listing.orders import SortOrder, sort_entries
+from mangrove.tree.listing.orders import PageRequest, SortOrder, sort_entries
 from mangrove.tree.listing.pictures import mark_picture
 from mangrove.tree.listing.rows import make_row
 from mangrove.tree.sharing.shared_path import SharedPath
@@ -38,12 +37,13 @@ async def list_folder(
         return await browse.list_folder(access, request, refresh, base)
     if refresh:
         raise AccessDenied("Refresh without permission")
+    ordered = _use_order(request, share)
     if not share.shows_content:
         answer = await _list_sent(access, share, request, session)
     elif share.roots:
-        answer = await _list_roots(access, share, _use_order(request, share), base)
+        answer = await _list_roots(access, share, ordered, base)
     else:
-        answer = await _list_shared(access, request, _use_order(request, share), base)
+        answer = await _list_shared(access, request, ordered, base)
     return answer | {
         "readme": share.link.readme,
         "header": share.link.header,
@@ -105,7 +105,7 @@ async def _list_roots(access: PathAccess, share: SharedPath, request: PageReques
             make_row(settings.type_codes, entry, "", _make_thumb_url(settings, share, entry, base)) for entry in page
         )
 
-    content = await browse.get_content(View(ordered, encode), request.indices(len(ordered)))
+    content = await View(ordered, encode).get_content(request.indices(len(ordered)))
     return {"content": content, "total": len(ordered)}
 
 
