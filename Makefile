@@ -17,7 +17,7 @@ serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
 
 TEST_SET_UP = .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
-RUN_TESTS = .venv/bin/python -m tests.support.rerun
+RUN_TESTS = .venv/bin/python -m pytest -rs -n 3 --dist loadgroup --no-loadscope-reorder
 
 # Installs what it needs and says so, and at the end what it skipped and why. It leaves out what `make test-rest` runs
 # (see tests/support/selection.py) and the long tests. ARGS: your own choice, without workers: ARGS="--durations=50 tests/unit".

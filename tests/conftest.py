@@ -6,11 +6,11 @@ A service that a test starts is one process, unless MANGROVE_PROCESSES says how 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,8 +24,9 @@ from mangrove.records.store.base import Connections, connections
 from mangrove.records.store.encryption import RefusedRecords
 from mangrove.records.store.keys import Keyring
 from tests import servers
-from tests.support import driver_table, selection, service_models
+from tests.support import driver_table, selection, service_models, tls_contexts
 from tests.support import engine as engines
+from tests.support.scheduling import ModuleScheduling
 from tests.support.service import Client, Service, run_service
 from tests.support.task_env import TaskEnv
 from tests.support.task_env import task_env as open_task_env
@@ -33,8 +34,7 @@ from tests.support.task_env import task_env as open_task_env
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
 selection.get_seed()  # before the workers start
 service_models.share()
-LAST_FAILED = "cache/lastfailed"  # where pytest keeps them
-GROUP = re.compile(r"@[\w ]+$")  # that xdist writes behind the name of a test
+tls_contexts.share()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -55,16 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item._id = NodeId.parse(vars(item)["_nodeid"])
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Keep failures under their own names, without that of their group, so that they are found when they run once
-    more.
-    """
-    yield
-    cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
-    if cache is not None and "workerinput" not in vars(session.config):
-        failed: dict[str, bool] = cache.get(LAST_FAILED, {})
-        cache.set(LAST_FAILED, {GROUP.sub("", name): value for name, value in failed.items()})
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleScheduling:
+    return ModuleScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
