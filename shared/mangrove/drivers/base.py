@@ -137,6 +137,14 @@ class Driver(ABC):
         """
         return PageSource(self, path) if self.capabilities.list_page else None
 
+    def list_names(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        """List a folder as `list` does. Batches of `NamedEntries` lack sizes and times, for `read_details`."""
+        raise NotSupported
+
+    async def read_details(self, path: TreePath, names: Sequence[str]) -> Sequence[Entry | None]:
+        """Return the entries of a folder with these names, as `list` does; None for each one that it would not list."""
+        raise NotSupported
+
     def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
         """List many folders in one call, one after the other, each as `list` does."""
         raise NotSupported
@@ -233,10 +241,7 @@ class Driver(ABC):
         raise NotSupported
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        """Store part `number` (from 1), which starts at `offset`, and return a receipt.
-
-        A second call replaces the part.
-        """
+        """Store part `number` (from 1), which starts at `offset`. Return a receipt. A second call replaces the part."""
         raise NotSupported
 
     async def stream_part(
@@ -246,10 +251,7 @@ class Driver(ABC):
         raise NotSupported
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        """Assemble the file from its parts atomically, replacing a file there.
-
-        Raise EntryNotFound if the token is unknown.
-        """
+        """Assemble the file of its parts atomically, replacing one there. Raise EntryNotFound for an unknown token."""
         raise NotSupported
 
     async def abort(self, path: TreePath, token: str) -> None:
@@ -282,10 +284,7 @@ class Driver(ABC):
     # Changing the tree
 
     async def makedirs(self, path: TreePath) -> None:
-        """Make a folder and its missing parents. An existing folder is ignored.
-
-        Raise EntryExists if a file has one of the paths.
-        """
+        """Make a folder and its missing parents, as far as needed. Raise EntryExists if a file has one of the paths."""
         raise NotSupported
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:

@@ -39,6 +39,7 @@ class Capabilities:
     list_page: bool = False
     list_range: bool = False  # with `list_page`
     list_folders: bool = False
+    list_names: bool = False  # and read_details; with `direct_lookup`
     find_others: bool = False  # and find_sources: the storage shows other parts of the tree
     identify: bool = False
     get_space: bool = False

@@ -10,14 +10,15 @@ from mangrove.core.problems import EntryNotFound, Unreachable
 from mangrove.drivers.base import Driver, Entry
 
 Note = Callable[[Unreachable | None], None]
-OBSERVED = ("stat", "makedirs", "remove")  # and `list`; bodies may fail because of another storage
+OBSERVED = ("stat", "makedirs", "remove")  # and listings; bodies may fail because of another storage
 
 
 def observe(driver: Driver, note: Note) -> None:
     """Call `note` with each failure of the driver to reach its storage, and with None for each answer."""
     for name in OBSERVED:
         setattr(driver, name, _observe_call(driver, name, note))
-    setattr(driver, "list", _observe_list(driver.list, note))  # noqa: B010  # mypy takes no method for a variable
+    for name in ("list", "list_names"):
+        setattr(driver, name, _observe_list(getattr(driver, name), note))
 
 
 def _observe_call(driver: Driver, name: str, note: Note) -> Callable[..., Any]:

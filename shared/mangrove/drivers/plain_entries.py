@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import overload
 
 from mangrove.drivers.values import Entry
+
+
+class NamedEntries(Sequence[Entry]):
+    """Entries that have only a name and a kind: their sizes are None, their times 0.0."""
+
+    __slots__ = ("dirs", "names")
+
+    def __init__(self, names: Sequence[str], dirs: bytes) -> None:
+        self.names = names
+        self.dirs = dirs  # 1 for a folder
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(Entry, self.names, repeat(None), repeat(0.0), map(bool, self.dirs))
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> NamedEntries: ...
+    def __getitem__(self, index: int | slice) -> Entry | NamedEntries:
+        if isinstance(index, slice):
+            return NamedEntries(self.names[index], self.dirs[index])
+        return Entry(self.names[index], None, 0.0, bool(self.dirs[index]))
 
 
 class PlainEntries(Sequence[Entry]):

@@ -211,8 +211,8 @@ def _make_class(kind: type[Driver]) -> type[ShownNames]:
     body = {
         "__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config,
         "capabilities": replace(
-            kind.capabilities, list_page=False, list_range=False, list_folders=False, read_whole=False, copy_from=False,
-            versions=False, write_whole=False,
+            kind.capabilities, list_page=False, list_range=False, list_folders=False, list_names=False,
+            read_whole=False, copy_from=False, versions=False, write_whole=False,
         ),
     }  # fmt: skip
     return type(f"Shown{kind.__name__}", (ShownNames,), body)

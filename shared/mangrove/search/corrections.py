@@ -104,7 +104,10 @@ class Corrections:
 
 async def _correct(observed: _Observed) -> None:
     rows = await _select_names(observed)
-    changes = [] if rows is None else await run_chunked(_compare(rows, observed))
+    if rows is None:
+        return
+    await observed.folder.entries.read_details()
+    changes = await run_chunked(_compare(rows, observed))
     if changes and observed.folder.stamp.is_current():  # otherwise the service has changed it since
         await journal.note(*changes)
 

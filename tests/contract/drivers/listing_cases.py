@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder, NotSupported, StorageProblem
 from mangrove.drivers import base
@@ -77,6 +79,23 @@ async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, se
         assert entries_by_number[number] == await base.list_all(driver, paths[number])
     assert not entries_by_number[1] and not entries_by_number[4]
     assert [page async for batch in driver.list_folders([]) for page in batch] == []
+
+
+@needs("list_names", FILES, "makedirs")
+async def names_with_details_that_are_read_later_are_the_listing(driver: Any, server: Server) -> None:
+    await fill(driver, server, "/many", server.many)
+    await make_tree(driver, ["/many/folder", "/a/b"], ["/a/f"])
+    for folder in ("/many", "/a"):
+        entries = [entry async for batch in driver.list_names(P(folder)) for entry in batch]
+        listed = await base.list_all(driver, P(folder))
+        assert [(entry.name, entry.is_dir) for entry in entries] == [(entry.name, entry.is_dir) for entry in listed]
+        assert await driver.read_details(P(folder), [entry.name for entry in entries]) == listed
+        assert await driver.read_details(P(folder), ["nosuch"]) == [None]
+    for missing in ("/nosuch", "/a/f"):
+        kind = NotAFolder if missing == "/a/f" else EntryNotFound
+        await fails(driver.read_details(P(missing), ["f"]), kind)
+        with pytest.raises(kind):
+            assert [batch async for batch in driver.list_names(P(missing))] == []
 
 
 @needs(FILES, "makedirs")

@@ -61,7 +61,7 @@ class Local(Driver):
         write=True, write_whole=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True,
         move=True, copy=True, copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True,
         set_modified=True, sync=True, open_file=True, read_whole=True, make_thumbnail=True, list_folders=True,
-        identify=True, get_space=True, get_change_token=True,
+        list_names=True, identify=True, get_space=True, get_change_token=True,
     )  # fmt: skip
     options: LocalOptions
 
@@ -110,12 +110,14 @@ class Local(Driver):
         with self.root.open_folder(ROOT) as handle:
             return kernel.is_on_this_machine(handle)
 
-    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        scan = self.make_scan(path)
-        batch = await self._threads.run(scan.begin, self.options.show_hidden)
-        while batch:
-            yield batch
-            batch = await self._threads.run(scan.read_batch) if scan.has_more else ()
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self.make_scan(path).iterate_batches(self.options.show_hidden)
+
+    def list_names(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self.make_scan(path).iterate_batches(self.options.show_hidden, defers_details=True)
+
+    async def read_details(self, path: TreePath, names: Sequence[str]) -> Sequence[Entry | None]:
+        return await self._threads.run(self.make_scan(path).read_details, names)
 
     def make_scan(self, path: TreePath) -> FolderScan:
         """Return the scan of a folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from mangrove.core.chunked import sort_chunked
@@ -16,7 +16,7 @@ from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.rooted import OpenFolders, Root, is_same, is_unchanged, make_problem
 from mangrove.drivers.part_names import is_part
-from mangrove.drivers.plain_entries import PlainEntries
+from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 from mangrove.drivers.threads import StorageThreads
 
 BATCH = 2000  # entries; some milliseconds of work
@@ -42,31 +42,79 @@ class FolderScan:
         self._is_detailed = is_detailed
         self._names: list[str] = []  # the remaining ones, the next one at the end: each is released when it is taken
         self._handle: FileHandle | None = None
+        self._defers_details = False
+        self._links: set[str] = set()  # and the folders, if details are deferred
+        self._folders: set[str] = set()
 
     @property
     def has_more(self) -> bool:
         """True if there may be another batch."""
         return bool(self._names)
 
-    def begin(self, show_hidden: bool) -> Sequence[Entry]:
-        """The first entries; none in an empty folder."""
+    async def iterate_batches(
+        self, show_hidden: bool, *, defers_details: bool = False
+    ) -> AsyncIterator[Sequence[Entry]]:
+        """Yield the entries in batches; see `begin`."""
+        batch = await self._threads.run(self.begin, show_hidden, defers_details)
+        while batch:
+            yield batch
+            batch = await self._threads.run(self.read_batch) if self.has_more else ()
+
+    def begin(self, show_hidden: bool, defers_details: bool = False) -> Sequence[Entry]:
+        """The first entries; none in an empty folder.
+
+        With `defers_details`, batches without a link are NamedEntries if the folder has more than one batch.
+        """
         with self._root.open_folder(self._path) as handle:
-            names = os.listdir(handle)
+            defers_details = defers_details and not self._is_detailed
+            names = self._read_kinds(handle) if defers_details else os.listdir(handle)
             for name in names:
                 if name.startswith(quarantine.PREFIX):
                     quarantine.restore_left(handle, name)
             self._names = [name for part in sort_chunked(names) for name in _select_shown(part, show_hidden)]
             self._names.reverse()
+            self._defers_details = defers_details and len(self._names) > BATCH and _may_read_details(handle)
             batch = self._read_batch(handle)
             if self._names:
                 self._handle = FileHandle(os.dup(handle), self._threads)
         return batch
 
+    def _read_kinds(self, handle: int) -> list[str]:
+        """Return the names in the folder, and note which of them are folders and links."""
+        names: list[str] = []
+        with os.scandir(handle) as scanned:
+            for entry in scanned:
+                names.append(entry.name)
+                if not entry.is_file(follow_symlinks=False):
+                    self._note_kind(entry)
+        return names
+
+    def _note_kind(self, entry: os.DirEntry[str]) -> None:
+        if entry.is_symlink():
+            self._links.add(entry.name)
+        elif entry.is_dir(follow_symlinks=False):
+            self._folders.add(entry.name)
+
     def read_batch(self) -> Sequence[Entry]:
         """The next entries; none at the end."""
         return self._read_batch(self._handle.number) if self._handle is not None else ()
 
+    def read_details(self, names: Sequence[str]) -> list[Entry | None]:
+        """Return the entries with these names; None for each one that would not be listed."""
+        with self._root.open_folder(self._path) as handle:
+            return [self._read_entry(handle, name) for name in names]
+
+    def _take_names(self) -> NamedEntries:
+        """Take the entries before the first batch that has a link."""
+        names: list[str] = []
+        while self._names and self._links.isdisjoint(self._names[-BATCH:]):
+            names += self._names[: -BATCH - 1 : -1]
+            del self._names[-BATCH:]
+        return NamedEntries(names, bytes(map(self._folders.__contains__, names)))
+
     def _read_batch(self, handle: int) -> Sequence[Entry]:
+        if self._defers_details and (named := self._take_names()):
+            return named
         batch = PlainEntries()
         if not self._is_detailed:
             self._read_plain(handle, batch)
@@ -97,20 +145,22 @@ class FolderScan:
 
     def _read_detailed(self, handle: int, count: int) -> Sequence[Entry]:
         entries: list[Entry] = []
-        names, read = self._names, os.stat
-        while names and len(entries) < count:
-            name = names.pop()
-            try:
-                entries.append(self._describe(name, read(name, dir_fd=handle, follow_symlinks=False)))
-            except (Problem, OSError):
-                continue  # a link that leaves the root or leads nowhere, or removed meanwhile
+        while self._names and len(entries) < count:
+            entry = self._read_entry(handle, self._names.pop())
+            if entry is not None:
+                entries.append(entry)
         return entries
 
-    def _describe(self, name: str, status: os.stat_result) -> Entry:
-        if stat.S_ISLNK(status.st_mode):
-            target = self._root.stat(self._path / name)
-            return self._make_entry(name, target, self._path)._replace(is_link=True)
-        return self._make_entry(name, status, self._path)
+    def _read_entry(self, handle: int, name: str) -> Entry | None:
+        """Return an entry. Return None for a link that leaves the root or leads nowhere, or if it was removed."""
+        try:
+            status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                target = self._root.stat(self._path / name)
+                return self._make_entry(name, target, self._path)._replace(is_link=True)
+            return self._make_entry(name, status, self._path)
+        except (Problem, OSError):
+            return None
 
 
 class FoldersScan:
@@ -165,6 +215,10 @@ def _select_shown(names: Sequence[str], show_hidden: bool) -> Sequence[str]:
     if joined.isascii() and "/." not in joined and "\\" not in joined:
         return names
     return [name for name in names if _is_shown(name, show_hidden)]
+
+
+def _may_read_details(folder: int) -> bool:
+    return os.access(".", os.X_OK, dir_fd=folder, effective_ids=True)
 
 
 def _is_shown(name: str, show_hidden: bool) -> bool:

@@ -58,9 +58,7 @@ async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, b
         if isinstance(folder, PagedFolder):
             content, total = await _get_stored_page(access, folder, virtual, request, base)
         else:
-            order = request.find_order(storage_path.mount.storage)
-            view = await _get_view(access, folder, base, order)
-            content, total = await _get_merged_page(access, view, exclude_names(virtual, folder), request, order)
+            content, total = await _get_sorted_page(access, folder, virtual, request, base)
             listings().update_weight(folder)
     readme, header = access.decision.texts
     return {
@@ -76,6 +74,18 @@ async def list_folder(access: PathAccess, request: PageRequest, refresh: bool, b
 
 Page = tuple[orjson.Fragment | PendingRows, int]
 """Return the rows, and the total."""
+
+
+async def _get_sorted_page(
+    access: PathAccess, folder: CachedFolder, virtual: dict[str, Mount], request: PageRequest, base: str
+) -> Page:
+    """Return a page of a folder that is in memory as a whole."""
+    order = request.find_order(folder.mount.storage)
+    try:
+        view = await _get_view(access, folder, base, order)
+        return await _get_merged_page(access, view, exclude_names(virtual, folder), request, order)
+    except StorageProblem as problem:  # of the sizes and times of the rows
+        raise explain_folder_failure(access, problem) from problem
 
 
 async def _get_merged_page(
@@ -140,7 +150,14 @@ async def _open_folder(
 
 async def open_pages(access: PathAccess, has_virtual: bool) -> CachedFolder | PagedFolder | None:
     """Return the storage's listing, in pages if it supports them. Return None if there are only virtual folders."""
-    return await _use_storage(access, has_virtual, partial(listings().open, in_pages=True))
+    return await _use_storage(access, has_virtual, _open_pages)
+
+
+async def _open_pages(storage_path: StoragePath) -> CachedFolder | PagedFolder:
+    folder = await listings().open(storage_path, in_pages=True)
+    if isinstance(folder, CachedFolder):
+        await folder.entries.read_details()
+    return folder
 
 
 async def check_folder(access: PathAccess) -> None:
@@ -294,7 +311,9 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | PendingRows:
         folder = await listings().open(storage_path, in_pages=True)
         if isinstance(folder, CachedFolder):
             _remove_names(virtual, [name for name in virtual if folder.find(name) is not None])
-            return await run_chunked(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
+            folders = await run_chunked(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
+            await folders.read_details()
+            return folders
         columns = await collect_entries(_iterate_subfolders(storage_path, virtual, passes))
         return Selection(columns, range(len(columns)))
 

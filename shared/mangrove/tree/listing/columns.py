@@ -6,23 +6,26 @@ when they are freed. In columns they are a few blocks of memory.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
 from operator import lt
 from typing import Any, overload
 
 import orjson
 
+from mangrove.core import deadlines
 from mangrove.core.chunked import CHUNK_ITEMS, sort_chunked
 from mangrove.drivers.base import Entry
-from mangrove.drivers.plain_entries import PlainEntries
+from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 
-IS_DIR, HAS_THUMB, IS_LINK, HAS_NO_SIZE = 1, 2, 4, 8
+IS_DIR, HAS_THUMB, IS_LINK, HAS_NO_SIZE, LACKS_DETAILS, IS_GONE = 1, 2, 4, 8, 16, 32
 MAX_SIZE = (1 << 63) - 1
 Positions = Sequence[int]  # a range, or an array of them
+ReadDetails = Callable[[Sequence[str]], Awaitable[Sequence[Entry | None]]]
 
 
 def encode_name(name: str) -> bytes:
@@ -84,16 +87,18 @@ class Texts:
 class Columns:
     """Entries in the order in which they were added; `extend` appends up to CHUNK_ITEMS of them.
 
-    `is_sorted`: they are sorted by name, and no name occurs twice.
+    `is_sorted`: they are sorted by name, and no name occurs twice. `read`: reads the sizes and times of NamedEntries.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read: ReadDetails | None = None) -> None:
         self.names = Texts()
         self.sizes = array("q")
         self.modified = array("d")
         self.flags = bytearray()
         self.is_sorted = True
         self.has_thumbs = False
+        self.has_gone = False  # entries were removed before their details were read
+        self._read = read
         self._last: str | None = None
         self._created: array[float] | None = None
         self._rest: Texts | None = None  # attributes that few entries have: as JSON, or nothing
@@ -115,7 +120,13 @@ class Columns:
         if not entries:
             return
         if isinstance(entries, PlainEntries):
-            self._extend_plain(entries)
+            self._extend_plain(entries.names, entries.dirs, entries.sizes, entries.modified)
+            return
+        if isinstance(entries, NamedEntries):
+            unknown = bytes(8 * len(entries))
+            self._extend_plain(
+                entries.names, entries.dirs.translate(_UNREAD_FLAGS), array("q", unknown), array("d", unknown)
+            )
             return
         before = len(self)
         names, sizes, modified, dirs, created, hashes, thumbs, etags, origins, urls, links = zip(*entries, strict=True)
@@ -130,12 +141,14 @@ class Columns:
         self._extend_created(before, created)
         self._extend_rest(before, hashes, etags, origins, urls)
 
-    def _extend_plain(self, entries: PlainEntries) -> None:
-        before, count = len(self), len(entries)
-        self._extend_names(entries.names)
-        self.modified.extend(entries.modified)
-        self.flags += entries.dirs
-        self.sizes.extend(entries.sizes)
+    def _extend_plain(
+        self, names: Sequence[str], flags: bytes | bytearray, sizes: Sequence[int], modified: Sequence[float]
+    ) -> None:
+        before, count = len(self), len(names)
+        self._extend_names(names)
+        self.modified.extend(modified)
+        self.flags += flags
+        self.sizes.extend(sizes)
         if self._created is not None:
             self._extend_created(before, [0.0] * count)
         if self._rest is not None:
@@ -175,9 +188,38 @@ class Columns:
         names = self.names.cut(start, stop)
         return names if names is not None else [self.get_name(index) for index in range(start, stop)]
 
+    async def read_details(self, positions: Positions) -> None:
+        """Read the sizes and times that entries lack. Entries that were removed meanwhile are not shown from then on.
+
+        Raise StorageProblem.
+        """
+        if self._read is None:
+            return
+        for start in range(0, len(positions), CHUNK_ITEMS):
+            if start:
+                await asyncio.sleep(0)
+            deadlines.check()
+            unread = [at for at in positions[start : start + CHUNK_ITEMS] if self.flags[at] & LACKS_DETAILS]
+            details = await self._read([self.get_name(at) for at in unread]) if unread else ()
+            for at, entry in zip(unread, details, strict=True):
+                self._set_details(at, entry)
+
+    def _set_details(self, index: int, entry: Entry | None) -> None:
+        if not self.flags[index] & LACKS_DETAILS:
+            return  # another caller has read them: size and time are of the same moment
+        if entry is None:
+            self.flags[index], self.has_gone = IS_GONE, True
+            return
+        self.sizes[index], self.modified[index] = entry.size or 0, entry.modified
+        self.flags[index] = IS_DIR * entry.is_dir | IS_LINK * entry.is_link
+
+    def select_existing(self, positions: Positions) -> Iterable[int]:
+        """Return the positions without those of entries that were found to be gone."""
+        return [at for at in positions if not self.flags[at] & IS_GONE] if self.has_gone else positions
+
     def __getitem__(self, index: int) -> Entry:
         flags = self.flags[index]
-        size = None if flags & HAS_NO_SIZE else self.sizes[index]
+        size = None if flags & (HAS_NO_SIZE | LACKS_DETAILS) else self.sizes[index]
         entry = Entry(self.get_name(index), size, self.modified[index], bool(flags & IS_DIR))
         if flags & (HAS_THUMB | IS_LINK):
             entry = entry._replace(thumb=bool(flags & HAS_THUMB), is_link=bool(flags & IS_LINK))
@@ -188,6 +230,9 @@ class Columns:
             hashes, etag, provider, url = orjson.loads(rest)
             entry = entry._replace(hashes=hashes, etag=etag, provider=provider, url=url)
         return entry
+
+
+_UNREAD_FLAGS = bytes(flags | LACKS_DETAILS for flags in range(256))
 
 
 def make_columns(entries: Sequence[Entry]) -> Generator[None, None, Columns]:
@@ -232,17 +277,21 @@ class Selection(Sequence[Entry]):
     def __len__(self) -> int:
         return len(self.positions)
 
+    async def read_details(self, start: int = 0, stop: int | None = None) -> None:
+        """Read the sizes and times that these entries lack; see `Columns.read_details`."""
+        await self.columns.read_details(self.positions[start:stop])
+
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload
     def __getitem__(self, index: slice) -> list[Entry]: ...
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
         if isinstance(index, slice):
-            return [self.columns[position] for position in self.positions[index]]
+            return [self.columns[position] for position in self.columns.select_existing(self.positions[index])]
         return self.columns[self.positions[index]]
 
     def __iter__(self) -> Iterator[Entry]:
-        return map(self.columns.__getitem__, self.positions)
+        return map(self.columns.__getitem__, self.columns.select_existing(self.positions))
 
     def select(self, test: Callable[[Entry], bool]) -> Generator[None, None, Selection]:
         """Select the entries that pass, in steps."""
@@ -277,7 +326,11 @@ class Selection(Sequence[Entry]):
         encoded_name = encode_name(name)
         names = self.columns.names
         index = bisect_right(self.positions, encoded_name, key=names.__getitem__) - 1
-        if index < 0 or names[self.positions[index]] != encoded_name:
+        if (
+            index < 0
+            or names[self.positions[index]] != encoded_name
+            or self.columns.flags[self.positions[index]] & IS_GONE
+        ):
             return None
         return self[index]
 

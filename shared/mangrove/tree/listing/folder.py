@@ -65,11 +65,19 @@ class View:
         """Yield the rows from `start` to `stop` in chunks. They are not cached."""
         pool = compute_pools().batches
         for first in range(start, stop, ROWS_PER_CHUNK):
-            yield await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
+            rows = await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
+            if rows:
+                yield rows
 
     async def get_content(self, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
-        """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent."""
+        """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent.
+
+        Raise StorageProblem if sizes and times that rows lack cannot be read.
+        """
         ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
+        for start, stop in ranges:
+            if (start, stop) not in self._pages:
+                await self.visible.read_details(start, stop)
         if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
             return PendingRows(self._stream(pieces))
         return join_rows(*[piece if isinstance(piece, bytes) else await self.get_rows(*piece) for piece in pieces])

@@ -26,9 +26,9 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem, TooLarge
 from mangrove.core.shared_memory import metrics
 from mangrove.core.spans import open_span
-from mangrove.drivers.base import ROOT, Entry, PageSource
+from mangrove.drivers.base import ROOT, Driver, Entry, PageSource
 from mangrove.records.storages import Storage
-from mangrove.tree.listing.columns import Columns
+from mangrove.tree.listing.columns import Columns, ReadDetails
 from mangrove.tree.listing.folder import (
     CachedFolder,
     Stamp,
@@ -280,16 +280,25 @@ async def _read_folder(storage_path: StoragePath, max_entries: int | None) -> Ca
     began_at_ns = time.time_ns()
     token = await driver.get_change_token(storage_path.path) if driver.capabilities.get_change_token else None
     with open_span(f"list {driver.name}"):
-        columns = await collect_entries(driver.list(storage_path.path), max_entries)
+        columns = await _collect_names(driver, storage_path.path, max_entries)
     if token is not None and began_at_ns - token < RACY_NANOSECONDS:
         token = None
     max_age = min(MAX_TOKEN_SECONDS, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began_at)))
     return await make_folder(columns, storage_path.mount, token, max_age, stamp)
 
 
-async def collect_entries(batches: AsyncIterator[Sequence[Entry]], max_entries: int | None = None) -> Columns:
+async def _collect_names(driver: Driver, path: TreePath, max_entries: int | None) -> Columns:
+    """Return all entries of a folder. Sizes and times may be read later, when rows need them."""
+    if not driver.capabilities.list_names:
+        return await collect_entries(driver.list(path), max_entries)
+    return await collect_entries(driver.list_names(path), max_entries, partial(driver.read_details, path))
+
+
+async def collect_entries(
+    batches: AsyncIterator[Sequence[Entry]], max_entries: int | None = None, read: ReadDetails | None = None
+) -> Columns:
     """Return all entries of a listing. Raise TooLarge for more than `max_entries`."""
-    columns = Columns()
+    columns = Columns(read)
     async for batch in batches:
         deadlines.check()
         for start in range(0, len(batch), CHUNK_ITEMS):

@@ -218,9 +218,11 @@ async def _find_readable_folder(access: PathAccess) -> StoragePath | None:
 
 async def _find_by_prefix(folder: StoragePath, prefix: str) -> Selection | None:
     try:
-        return (await listings().get(folder)).find_by_prefix(prefix)
+        related = (await listings().get(folder)).find_by_prefix(prefix)
+        await related.read_details()
     except Problem:
         return None
+    return related
 
 
 async def _list_by_prefix(place: PageSource, prefix: str, name: str) -> tuple[Entry | None, Selection]:

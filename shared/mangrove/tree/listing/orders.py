@@ -103,7 +103,9 @@ def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions
 
 
 async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
-    """Sort all entries of the columns. The sort is stable."""
+    """Sort all entries of the columns. The sort is stable. Sizes or times that it needs and that lack are read."""
+    if order.by in ("size", "modified"):
+        await columns.read_details(range(len(columns)))
     return Selection(columns, await run_chunked(_sort(columns, order)))
 
 

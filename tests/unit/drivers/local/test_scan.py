@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from mangrove.drivers.base import Entry
 from mangrove.drivers.local import scan
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.scan import FolderScan
-from mangrove.drivers.plain_entries import PlainEntries
+from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 from mangrove.drivers.threads import StorageThreads
 
 FOLDER = TreePath("/")
@@ -63,3 +66,67 @@ def test_names_are_shown_whatever_their_neighbours(folder: Path, other: str) -> 
     (folder / other).touch()
     shown = {entry.name for batch in read_batches(folder, show_hidden=False) for entry in batch}
     assert shown == {"a", "b", "d", "e"} | ({other} if other == "é" else set())
+
+
+def read_names(folder: Path) -> tuple[FolderScan, list[Sequence[Entry]]]:
+    """The batches of a folder whose details are read later, and the scan."""
+
+    def make_entry(name: str, status: os.stat_result, _: TreePath) -> Entry:
+        return Entry(name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
+
+    folder_scan = FolderScan(Root(str(folder)), StorageThreads("scan"), FOLDER, make_entry, False)
+    batches = [folder_scan.begin(False, True)]
+    while folder_scan.has_more:
+        batches.append(folder_scan.read_batch())
+    return folder_scan, batches
+
+
+def test_large_folder_is_read_without_a_status(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BATCH", 2)
+    (folder / "c").mkdir()
+    read_status, names = os.stat, list[str]()
+
+    def note_name(name: str, **options: Any) -> os.stat_result:
+        names.append(name)
+        return read_status(name, **options)
+
+    monkeypatch.setattr(os, "stat", note_name)
+    folder_scan, (batch,) = read_names(folder)
+    assert isinstance(batch, NamedEntries) and names == []
+    assert [*batch] == [Entry(name, None, 0.0, name == "c") for name in "abcde"]
+    (folder / "d").unlink()
+    details = folder_scan.read_details(["a", "d", "c"])
+    assert names == ["a", "d", "c"]
+    assert [entry and (entry.name, entry.size, entry.is_dir) for entry in details][:2] == [("a", 3, False), None]
+    assert details[2] is not None and details[2].is_dir
+
+
+def test_batch_with_a_link_is_read_with_details(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BATCH", 2)
+    (folder / "c").symlink_to("a")
+    (folder / "f").symlink_to("nothing")
+    batches = read_names(folder)[1]
+    assert [[(entry.name, entry.size) for entry in batch] for batch in batches] == [
+        [("a", None), ("b", None)],
+        [("c", 3), ("d", 3)],
+        [("e", 3)],
+    ]
+    assert batches[1][0].is_link
+
+
+def test_folder_of_one_batch_is_read_with_details(folder: Path) -> None:
+    _, (batch,) = read_names(folder)
+    assert isinstance(batch, PlainEntries) and [entry.size for entry in batch] == [3] * 4
+
+
+def test_folder_that_may_not_be_entered_is_read_as_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BATCH", 2)
+    folder.chmod(0o400)
+    try:
+        _, batches = read_names(folder)
+    finally:
+        folder.chmod(0o700)
+    if os.geteuid() == 0:  # who may enter any folder
+        assert [len(batch) for batch in batches] == [4]
+    else:
+        assert [len(batch) for batch in batches] == [0]
