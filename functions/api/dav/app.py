@@ -204,18 +204,16 @@ async def unlock(who: Reader, request: Request, path: TreePathText) -> Response:
     return respond(await handlers.unlock(who, path, request.headers))
 
 
-async def answer_problem(request: Request, problem: Exception) -> Response:
+async def answer_problem(request: Request, problem: Problem) -> Response:
     """Answer a problem in the form of WebDAV."""
-    assert isinstance(problem, Problem)
     status = find_status(problem)
     more = CHALLENGE if status == 401 else {"allow": METHODS} if status == 405 else {}
     body = b"" if request.method == "HEAD" else render_problem(problem)
     return Response(body, status, {"content-type": XML, **more, **make_retry_after(problem.retry_after)})
 
 
-async def answer_http_error(request: Request, error: Exception) -> Response:
+async def answer_http_error(request: Request, error: HTTPException) -> Response:
     """Answer a request that the router refuses: an unknown method, or a body that ends too early."""
-    assert isinstance(error, HTTPException)
     if error.status_code in (404, 405):
         return await answer_problem(request, DavProblem(405, f"{request.method} is no verb of WebDAV"))
     return await answer_problem(request, BadRequest(str(error.detail)))

@@ -84,9 +84,8 @@ def _respond(answer: messages.RpcAnswer) -> Response:
     return Response(orjson.dumps(answer.message), answer.status, media_type="application/json")
 
 
-async def answer_problem(request: Request, problem: Exception) -> Response:
+async def answer_problem(request: Request, problem: Problem) -> Response:
     """Answer a request that the gate refuses, with the HTTP status of the problem."""
-    assert isinstance(problem, Problem)
     headers = make_retry_after(problem.retry_after) | (CHALLENGE if problem.code == 401 else {})
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": problem.message}}
     return Response(orjson.dumps(body), problem.code, headers, media_type="application/json")

@@ -171,7 +171,6 @@ def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
         options = S3Options.parse(mount.storage.addition)
     except Problem:
         return None
-    assert isinstance(options, S3Options)
     if parse_endpoint(options.endpoint) is not None or options.bucket != os.environ["MANGROVE_FILES_BUCKET"]:
         return None
     prefix = str(TreePath(options.root_folder_path) / path.below(mount.path)).strip("/")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.constructor import SafeConstructor
+from yaml.constructor import ConstructorError, SafeConstructor
 
 try:
     from yaml import CSafeLoader as SafeLoader  # reads the template in a tenth of the time
@@ -36,8 +36,9 @@ def _construct_short_tag(loader: SafeConstructor, tag: str, node: yaml.Node) -> 
         return {key: loader.construct_scalar(node)}
     if isinstance(node, yaml.SequenceNode):
         return {key: loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {key: loader.construct_mapping(node, deep=True)}
+    if isinstance(node, yaml.MappingNode):
+        return {key: loader.construct_mapping(node, deep=True)}
+    raise ConstructorError(None, None, f"the tag !{tag} has a value of an unknown kind", node.start_mark)
 
 
 TemplateLoader.add_multi_constructor("!", _construct_short_tag)

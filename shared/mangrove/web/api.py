@@ -265,11 +265,10 @@ def _read_body_from_query(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     return copy_endpoint(endpoint, f"{endpoint.__name__.rstrip('_')}_by_query", {"body": query})
 
 
-async def handle_invalid_request(request: Request, error: Exception) -> Response:
+async def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
     """Answer a request that does not match its models, with the reason why the body is unreadable, or a line per
     field.
     """
-    assert isinstance(error, RequestValidationError)
     if getattr(request.state, "is_share_visitor", False):  # it names no share link
         return await handle_problem(request, GuestDisabled())
     if isinstance(error.body, UnreadableBody):

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,9 +25,10 @@ from mangrove.core.problems import OutOfTime, Problem
 from mangrove.core.request_ids import HEADER, choose_request_id, get_request_id, use_request_id
 from mangrove.core.shared_memory import metrics
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
-from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
+from mangrove.web.failures import handle_http_error, handle_problem, make_unexpected
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
+Failure = TypeVar("Failure", bound=Exception)
 RawHeaders = Iterable[tuple[bytes, bytes]]
 LOGGED_STATE = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
 """Name in the state of a request, by its name in the log."""
@@ -109,7 +110,7 @@ class Application:
     def __init__(self, group: str = OTHER_VALUE) -> None:
         self.group = group
         self.default: Callable[[Request], Awaitable[Response]] = _refuse
-        self._handlers: dict[type[Exception], FailureHandler] = {}
+        self._handlers: dict[type[Exception], Callable[[Request, Any], Awaitable[Response]]] = {}
         self._routes: list[Route] = []
         self._exact: dict[str, dict[str, Route]] = {}
         self._patterns: list[Route] = []
@@ -138,7 +139,7 @@ class Application:
         for route in self._routes:
             route.prepare()
 
-    def set_handler(self, kind: type[Exception], handle: FailureHandler) -> None:
+    def set_handler(self, kind: type[Failure], handle: Callable[[Request, Failure], Awaitable[Response]]) -> None:
         """Answer exceptions of this class by `handle`, unless a subclass has its own handler."""
         self._handlers[kind] = handle
 
@@ -199,7 +200,7 @@ class Application:
             await answer(scope, receive, recorder.send)
             error.__traceback__ = None  # an instance that is raised repeatedly would collect frames of all requests
 
-    def _find_handler(self, kind: type[Exception]) -> FailureHandler | None:
+    def _find_handler(self, kind: type[Exception]) -> Callable[[Request, Any], Awaitable[Response]] | None:
         return next((self._handlers[base] for base in kind.__mro__ if base in self._handlers), None)
 
     async def _respond(self, request: Request) -> Response:

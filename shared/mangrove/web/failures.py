@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 
@@ -25,7 +25,6 @@ from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.web.envelope import make_failure
 from mangrove.web.flavours import ApiFlavour, find_flavour, format_message
 
-FailureHandler = Callable[[Request, Exception], Awaitable[Response]]
 MISSING = (EntryNotFound, ResourceNotFound, ShareNotFound, ShareEnded)  # a page about them has the status 404
 FILE_ROUTES = (
     "/d/",
@@ -51,18 +50,16 @@ PAGE_HEADERS = {  # a failure page runs no script, and no page may frame it
 VIEWPORT = '<meta name="viewport" content="width=device-width">'
 
 
-async def handle_problem(request: Request, problem: Exception) -> Response:
+async def handle_problem(request: Request, problem: Problem) -> Response:
     """Answer a Problem with an envelope below `/api/`, with a page elsewhere."""
-    assert isinstance(problem, Problem)
     flavour = await find_flavour(request)
     if request.scope["path"].startswith("/api/"):
         return make_failure(problem, mask_private(format_message(problem, flavour)), flavour)
     return make_failure_page(problem, request.method == "HEAD", flavour=flavour)
 
 
-async def handle_http_error(request: Request, error: Exception) -> Response:
+async def handle_http_error(request: Request, error: HTTPException) -> Response:
     """Answer a request without a route, and a body that ends too early."""
-    assert isinstance(error, HTTPException)
     if request.scope["path"].startswith(FILE_ROUTES) and request.method not in ("GET", "HEAD"):
         refusal = MethodNotAllowed(f"{request.method} is no way to read a file")
         return make_failure_page(refusal, request.method == "HEAD", {"allow": "GET, HEAD"})

@@ -81,7 +81,7 @@ def test_application_unknown_method_of_a_path_is_not_found() -> None:
 
 
 def test_application_uses_handler_of_the_nearest_class() -> None:
-    async def answer_denied(request: Request, problem: Exception) -> Response:
+    async def answer_denied(request: Request, problem: AccessDenied) -> Response:
         return PlainTextResponse(f"denied: {problem}", 451)
 
     app = make_application()

@@ -355,7 +355,8 @@ class Local(Driver):
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         source = source.unwrap()
-        assert isinstance(source, Local)
+        if not isinstance(source, Local):
+            raise NotSupported
         return str(await self._threads.run(self._copy_part, source.root, path, target, token, offset, length))
 
     def _copy_part(self, source: Root, path: TreePath, target: TreePath, part: str, offset: int, length: int) -> int:

@@ -260,7 +260,8 @@ class S3(VersionedBucket):
     ) -> str:
         """Store a part. The receipt names the version of the file: `finish` refuses parts of two versions."""
         source = source.unwrap()
-        assert isinstance(source, S3)
+        if not isinstance(source, S3):
+            raise NotSupported
         entry, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
         key = self.get_key(target)
         part = await copy.copy_part(self._objects, copy_source, entry.etag, key, token, number, offset, length)

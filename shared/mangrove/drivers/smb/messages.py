@@ -16,7 +16,7 @@ _ENTRY = struct.Struct("<II6qIII4xQ")  # FILE_ID_FULL_DIRECTORY_INFORMATION up t
 _ENTRY_NAME = 80  # offset of the name of an entry
 
 REFUSED_CONTROL = (0xC0000002, 0xC000000D)  # not implemented, invalid parameter
-END_OF_FILE, NO_MORE_FILES = 0xC0000011, 0x80000006
+END_OF_FILE = 0xC0000011
 DIRECTORY, REPARSE_POINT, READ_ONLY, NORMAL = 0x10, 0x400, 0x1, 0x80  # attributes
 MOUNT_POINT, SYMLINK = 0xA0000003, 0xA000000C  # tags of reparse points
 
@@ -41,7 +41,7 @@ class Sharing:
 class Disposition:
     """The effect of CREATE on a name that is free or taken."""
 
-    OPEN, CREATE, OPEN_IF = 1, 2, 3
+    OPEN, CREATE = 1, 2
 
 
 class CreateOptions:

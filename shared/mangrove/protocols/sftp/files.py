@@ -104,6 +104,12 @@ def _describe(file: WrittenFile) -> SFTPAttrs:
     return _make_attrs(Entry("", file.size, modified, False))
 
 
+def _require_file(file: object) -> OpenedFile | WrittenFile:
+    if not isinstance(file, OpenedFile | WrittenFile):
+        raise BadRequest("the handle is not of a file")
+    return file
+
+
 def _require_written(file: object) -> WrittenFile:
     if not isinstance(file, WrittenFile):
         raise BadRequest("the file is open for reading only")
@@ -149,8 +155,7 @@ class TreeServer(SFTPServer):
     async def fstat(self, file_obj: object) -> SFTPAttrs:
         if isinstance(file_obj, OpenedFile):
             return _make_attrs(file_obj.entry)
-        assert isinstance(file_obj, WrittenFile)
-        return _describe(file_obj)
+        return _describe(_require_written(file_obj))
 
     def scandir(self, path: bytes) -> OpenedFolder:
         """Return the names of a folder. The caller has to call `close_folder` afterwards."""
@@ -162,9 +167,9 @@ class TreeServer(SFTPServer):
         self._open.add(folder)
         return folder
 
-    async def close_folder(self, folder: OpenedFolder) -> None:
-        """Close the handle of a folder. A closed one is ignored."""
-        if folder in self._open:
+    async def close_folder(self, folder: AsyncIterator[SFTPName]) -> None:
+        """Close a folder that `scandir` has returned. A closed one is ignored."""
+        if isinstance(folder, OpenedFolder) and folder in self._open:
             self._open.discard(folder)
             self._handles.release()
             await folder.close()
@@ -248,23 +253,22 @@ class TreeServer(SFTPServer):
 
     @_logged("CLOSE")
     async def close(self, file_obj: object) -> None:
-        assert isinstance(file_obj, OpenedFile | WrittenFile)
-        is_write = isinstance(file_obj, WrittenFile)
-        if file_obj in self._open:
-            self._open.discard(file_obj)
-            self._handles.release(is_write=is_write)
-        if isinstance(file_obj, OpenedFile):
-            await file_obj.close()
+        file = _require_file(file_obj)
+        if file in self._open:
+            self._open.discard(file)
+            self._handles.release(is_write=isinstance(file, WrittenFile))
+        if isinstance(file, OpenedFile):
+            await file.close()
         elif self.is_ending:
-            await file_obj.discard()
+            await file.discard()
         else:
-            await file_obj.finish()
+            await file.finish()
 
     @_logged("")
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
-        assert isinstance(file_obj, OpenedFile | WrittenFile)
-        await file_obj.access.follow()
-        return await file_obj.read(offset, size)
+        file = _require_file(file_obj)
+        await file.access.follow()
+        return await file.read(offset, size)
 
     @_logged("")
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:

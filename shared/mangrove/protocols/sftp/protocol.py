@@ -20,7 +20,7 @@ from asyncssh.sftp import (
 
 from mangrove.protocols.sftp.files import TreeServer
 from mangrove.protocols.sftp.flow import ConnectionFlow
-from mangrove.protocols.sftp.handles import MAX_HANDLES_PER_CONNECTION, READ_BYTES, OpenedFolder
+from mangrove.protocols.sftp.handles import MAX_HANDLES_PER_CONNECTION, READ_BYTES
 
 WRITE_BYTES = 256 << 10  # of one packet
 MAX_PACKET_BYTES = WRITE_BYTES + 1024
@@ -94,9 +94,7 @@ class Handler(SFTPServerHandler):
         folders = dict(self._dir_handles)
         await super()._process_close(packet)
         for handle in folders.keys() - self._dir_handles.keys():
-            folder = folders[handle]
-            assert isinstance(folder, OpenedFolder)
-            await self._server.close_folder(folder)
+            await self._server.close_folder(folders[handle])
 
     async def _cleanup(self, exc: Exception | None) -> None:
         if self._server is not None:

@@ -140,8 +140,7 @@ class _Session(SSHServerStreamSession[bytes]):
 
     def session_started(self) -> None:
         assert self._chan is not None and self._conn is not None
-        server = self._init_sftp_server()
-        assert isinstance(server, TreeServer)
+        server: Any = self._init_sftp_server()  # `make_tree` makes it
         reader, writer = SSHReader(self, self._chan), SSHWriter(self, self._chan)
         handler = Handler(server, reader, writer, MIN_SFTP_VERSION, self._owner.get_flow())
         self._conn.create_task(handler.run(), reader.logger)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.attributes import Attribute, VersionAttribute
@@ -16,7 +16,7 @@ from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
 from pynamodb.constants import BINARY, STRING
 from pynamodb.exceptions import GetError, PynamoDBException
 from pynamodb.expressions.condition import Condition
-from pynamodb.models import Model
+from pynamodb.models import MetaProtocol, Model
 from pynamodb.transactions import TransactWrite
 
 from mangrove.core import runtime
@@ -146,8 +146,14 @@ def count_calls() -> int:
     return connections().calls
 
 
+class _RecordMeta(MetaProtocol, Protocol):
+    table_name: TableName
+
+
 class Record(Model):
     """The base of every model."""
+
+    Meta: _RecordMeta
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
@@ -164,9 +170,7 @@ class Record(Model):
     @classmethod
     def get_kind(cls) -> str:
         """Return the kind of the table, which is part of the context of encryption."""
-        name = cls.Meta.table_name
-        assert isinstance(name, TableName)
-        return name.kind
+        return cls.Meta.table_name.kind
 
     @classmethod
     def get_key_name(cls) -> str:

@@ -122,7 +122,7 @@ class MemberStream:
     """The bytes of one member of an archive. The caller has to close it."""
 
     def __init__(
-        self, stream: AsyncGenerator[Member | bytes, None], archive: Entry, member: Member, first: bytes
+        self, stream: AsyncGenerator[tuple[Member, bytes], None], archive: Entry, member: Member, first: bytes
     ) -> None:
         self.archive = archive  # as it was when it was opened
         self.member = member
@@ -136,9 +136,7 @@ class MemberStream:
         if self._first:
             block, self._first = self._first, b""
             return block
-        following = await anext(self._stream)
-        assert isinstance(following, bytes)
-        return following
+        return (await anext(self._stream))[1]
 
     async def aclose(self) -> None:
         """Close the archive."""
@@ -151,28 +149,28 @@ async def open_member(file: Download, inside: str, password: str, caller: str) -
         async with _limit_time():
             archive = await _stat_archive(file.storage_path)
             stream = _stream_member(file, archive, TreePath(inside)[1:], password, caller)
-            member = await anext(stream, None)
-            first = await anext(stream, b"")
+            head = await anext(stream, None)
+            body = await anext(stream, None)
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix("failed link") from None
-    if not isinstance(member, Member) or not isinstance(first, bytes):
+    if head is None:
         raise EntryNotFound(f"failed link: {EntryNotFound.text}")
-    return MemberStream(stream, archive, member, first)
+    return MemberStream(stream, archive, head[0], b"" if body is None else body[1])
 
 
 async def _stream_member(
     file: Download, entry: Entry, path: str, password: str, caller: str
-) -> AsyncGenerator[Member | bytes, None]:
-    """Yield the member, then its blocks; nothing if there is no such member."""
+) -> AsyncGenerator[tuple[Member, bytes], None]:
+    """Yield the member with an empty block, then with each of its blocks; nothing if there is no such member."""
     async with (
         limits().archive_members.hold(caller),
         _open(file.storage_path, entry, file.settings, password) as archive,
         aclosing(archive.iter_contents(lambda _, member: member.path == path)) as contents,
     ):
         async for _, member, blocks in contents:
-            yield member
+            yield member, b""
             async for block in blocks:
-                yield block
+                yield member, block
             return
 
 
