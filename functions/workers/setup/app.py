@@ -10,14 +10,14 @@ import ssl
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from functools import partial
-from http.client import HTTPConnection, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mangrove.core import aws
-from mangrove.core.aws_calls import RECORDS, SECRETS, ServiceClient
+from mangrove.core.aws_calls import RECORDS, SECRETS, ServerAddress, ServiceClient
+from mangrove.core.http_connections import make_connections
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import NEWER_RECORDS, emit, log_exception, log_warning
 
@@ -39,18 +39,16 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
 
 def _send(address: str, answer: dict[str, Any]) -> None:
-    """Send the answer. Raise OSError or HTTPException if it does not arrive."""
+    """Send the answer. Raise OSError if it does not arrive."""
     parts = urlsplit(address)
-    connection = HTTPConnection(parts.netloc, timeout=ANSWER_TIMEOUT)
-    if parts.scheme == "https":
-        connection = HTTPSConnection(parts.netloc, timeout=ANSWER_TIMEOUT, context=ssl.create_default_context())
+    server = ServerAddress(parts.scheme, parts.hostname or "", parts.port, parts.netloc)
+    context = ssl.create_default_context() if parts.scheme == "https" else None
+    connections = make_connections(server, context, ANSWER_TIMEOUT, ANSWER_TIMEOUT)
     target = parts._replace(scheme="", netloc="").geturl()
-    headers = {"content-type": ""}  # the address is signed for this
-    with closing(connection):
-        connection.request("PUT", target, json.dumps(answer).encode(), headers)
-        status = connection.getresponse().status
-    if status >= 300:
-        raise OSError(f"CloudFormation's address answers {status}")
+    headers = {"host": parts.netloc, "content-type": ""}  # the address is signed for this
+    with closing(connections.send("PUT", target, headers, json.dumps(answer).encode())) as response:
+        if response.status >= 300:
+            raise OSError(f"CloudFormation's address answers {response.status}")
 
 
 def _work(event: dict[str, Any], context: Any) -> tuple[str, dict[str, str]]:

@@ -13,8 +13,8 @@ import re
 import ssl
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 from mangrove.core import aws
 from mangrove.core.config import config
-from mangrove.core.http_connections import HttpConnections
+from mangrove.core.http_connections import HttpConnections, make_connections
 from mangrove.core.signatures import Credentials, Signer
 
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
@@ -35,6 +35,7 @@ UNSUPPORTED = (  # variables of the environment that change the server, its cert
     "AWS_USE_FIPS_ENDPOINT", "REQUESTS_CA_BUNDLE",
 )  # fmt: skip
 NOT_FOUND = "ResourceNotFoundException"
+MAX_ANSWER_BYTES = 64 << 20  # DynamoDB answers with at most 16 MB
 TRACE = "_X_AMZN_TRACE_ID"  # of the invocation, in the environment
 
 
@@ -108,8 +109,7 @@ class ServiceCalls:
         self._connections: HttpConnections | None = None
 
     def send(self, operation: str, body: bytes) -> ServiceAnswer:
-        """Return the answer, also that to a failed call. Raise OSError or HTTPException if there is none."""
-        connections = self._connect()
+        """Return the answer, also that to a failed call. Raise OSError if there is none."""
         headers = {
             "host": self.address.netloc,
             "content-type": self._service.content_type,
@@ -118,21 +118,8 @@ class ServiceCalls:
         signed = self._signer.sign("POST", self._path, {}, headers, hashlib.sha256(body).hexdigest())
         if trace := os.environ.get(TRACE):
             signed["x-amzn-trace-id"] = trace
-        if connections.target_prefix:
-            signed |= connections.proxy_headers
-        connection = connections.take()
-        try:
-            connection.request("POST", connections.target_prefix + self._path, body, signed)
-            response = connection.getresponse()
-            content = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close:
-            connection.close()
-        else:
-            connections.release(connection)
-        return ServiceAnswer(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
+        with closing(self._connect().send("POST", self._path, signed, body)) as answer:
+            return ServiceAnswer(answer.status, answer.headers, answer.read_all(MAX_ANSWER_BYTES))
 
     def _connect(self) -> HttpConnections:
         """Return the connections, made at the first call: trusted roots take milliseconds to read."""
@@ -141,7 +128,7 @@ class ServiceCalls:
                 is_encrypted = self.address.scheme == "https"
                 context = ssl.create_default_context(cafile=aws.find_roots()) if is_encrypted else None
                 seconds = (self._service.connect_seconds, self._service.read_seconds)
-                self._connections = HttpConnections(self.address, context, *seconds)
+                self._connections = make_connections(self.address, context, *seconds)
             return self._connections
 
 
@@ -172,7 +159,7 @@ class ServiceClient:
         assert self._calls is not None
         try:
             answer = self._calls.send(operation, body)
-        except (OSError, HTTPException):
+        except OSError:
             return None
         if answer.status == HTTPStatus.OK:
             result: dict[str, Any] = orjson.loads(answer.content)

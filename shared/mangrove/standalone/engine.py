@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.client import HTTPConnection, HTTPException
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from mangrove.core.http_connections import HttpConnections
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.endpoints import EngineEndpoint, use_socket
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, StartupError, check_space, prepare_records
@@ -30,6 +31,7 @@ PORT = 8000  # in an own namespace, where no other program takes it
 LOG_BYTES = 1 << 20  # limit of the engine's log at a restart
 POLL_INTERVAL_SECONDS = 0.1  # between two checks whether it has ended
 PROBE_SECONDS = 1.0  # between two probes of a running engine, and the limit of an answer
+MAX_PROBE_BYTES = 64 << 10
 HANG_SECONDS = 10.0  # without an answer and without work
 STABLE_SECONDS = 10.0  # an engine that ran for so long is restarted immediately
 FIRST_DELAY, LAST_DELAY = 0.1, 30.0  # delay before one that ran for a shorter time is restarted, in seconds
@@ -244,15 +246,12 @@ class HangDetector:
         return self._checked - self._alive > HANG_SECONDS
 
     def _is_answering(self) -> bool:
-        connection = HTTPConnection("localhost")
+        connections = HttpConnections(partial(self._endpoint.connect, PROBE_SECONDS), PROBE_SECONDS)
         try:
-            connection.sock = self._endpoint.connect(PROBE_SECONDS)
-            connection.request("GET", "/")
-            connection.getresponse().read()
-        except (OSError, HTTPException):
+            with closing(connections.send("GET", "/", {"host": "localhost"})) as answer:
+                answer.read_all(MAX_PROBE_BYTES)
+        except OSError:
             return False
-        finally:
-            connection.close()
         return True
 
 

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from mangrove.core import deadlines, runtime
+from mangrove.core.http_answers import HttpAnswer
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.clients import CONNECTIONS, ClientKey, Clients
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.operations import make_listing, make_presence_check, make_request, parse_answer
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.requests import BucketMoved, Request, Requests, S3Answer
+from mangrove.drivers.s3.requests import BucketMoved, Request, Requests
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 
 COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
@@ -174,7 +175,7 @@ class S3Client:
         client = await self.take_copy_client() if operation in COPYING else self.client
         return await self.run(_call_client, client, operation, {"Bucket": self.bucket, **arguments})
 
-    async def _send(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
+    async def _send(self, request: Request, parse: Callable[[str, HttpAnswer], Result]) -> Result:
         """Send a request and return its parsed answer. Follow a bucket to its region once."""
         try:
             return await self._send_once(request, parse)
@@ -185,7 +186,7 @@ class S3Client:
         except BucketMoved:
             raise StorageProblem("the bucket is in another region") from None
 
-    async def _send_once(self, request: Request, parse: Callable[[str, S3Answer], Result]) -> Result:
+    async def _send_once(self, request: Request, parse: Callable[[str, HttpAnswer], Result]) -> Result:
         requests = await self._take_copy_requests() if request.operation in COPYING else self._requests
         assert requests is not None
         return await self.run(_send, request, requests, parse)
@@ -232,5 +233,5 @@ def _call_client(client: Any, operation: str, parameters: Mapping[str, Any]) -> 
     return getattr(client, operation)(**parameters)
 
 
-def _send(request: Request, requests: Requests, parse: Callable[[str, S3Answer], Result]) -> Result:
+def _send(request: Request, requests: Requests, parse: Callable[[str, HttpAnswer], Result]) -> Result:
     return parse(request.operation, requests.send(request))

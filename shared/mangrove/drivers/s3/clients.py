@@ -12,7 +12,7 @@ from botocore.exceptions import NoCredentialsError
 
 from mangrove.core import aws, aws_calls, runtime
 from mangrove.core.aws import AwsSession
-from mangrove.core.http_connections import HttpConnections
+from mangrove.core.http_connections import make_connections
 from mangrove.core.platform import platform
 from mangrove.core.signatures import Credentials, Signer
 from mangrove.drivers.s3.options import S3Options
@@ -123,7 +123,7 @@ class Clients:
             if address.scheme == "https" and shared.context is None:
                 roots = aws.find_roots() if is_usual else session.find_certificates(key.region, key.endpoint)
                 shared.context = ssl.create_default_context(cafile=roots)
-            connections = HttpConnections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
+            connections = make_connections(address, shared.context, CONNECT_SECONDS, key.read_seconds)
             return Requests(address, Signer("s3", key.region, _get_provider(session, key)), connections, key.user_agent)
 
     def release(self, key: ClientKey) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
 from typing import Any
 
 from botocore.exceptions import (
@@ -72,7 +71,7 @@ def make_unusable(error: Exception) -> StorageProblem:
 
 
 _NO_ANSWER = (
-    TransportError, HTTPClientError, IncompleteReadError, ResponseStreamingError, HTTPException, OSError,
+    TransportError, HTTPClientError, IncompleteReadError, ResponseStreamingError, OSError,
 )  # fmt: skip
 
 

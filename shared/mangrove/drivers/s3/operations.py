@@ -9,8 +9,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from mangrove.core.http_answers import HttpAnswer
 from mangrove.core.signatures import UNSIGNED, encode_path
-from mangrove.drivers.s3.requests import Request, S3Answer, parse_texts
+from mangrove.drivers.s3.requests import Request, parse_texts
 
 MAX_EMPTY_BYTES = 4096  # of a body that should be empty: a connection is used again when its answer is read
 EMPTY_HASH = hashlib.sha256(b"").hexdigest()
@@ -90,16 +91,14 @@ def make_presence_check(prefix: str, is_second_version: bool) -> Request:
     return Request("list_objects", "GET", "", query, {}, b"", EMPTY_HASH)
 
 
-def parse_answer(operation: str, answer: S3Answer) -> dict[str, Any]:
+def parse_answer(operation: str, answer: HttpAnswer) -> dict[str, Any]:
     """Return the result of an operation. It has the open `answer` as the body of get_object, and is closed otherwise.
 
     Raise ValueError if size or time cannot be read.
     """
     try:
         result: dict[str, Any] = {
-            _RECEIVED_HEADERS[name]: value
-            for name, value in ((name.lower(), value) for name, value in answer.headers.items())
-            if name in _RECEIVED_HEADERS
+            _RECEIVED_HEADERS[name]: value for name, value in answer.headers.items() if name in _RECEIVED_HEADERS
         }
         if "content-length" in answer.headers:
             result["ContentLength"] = int(answer.headers["content-length"])
@@ -121,7 +120,7 @@ def parse_answer(operation: str, answer: S3Answer) -> dict[str, Any]:
     return result
 
 
-def _read_rest(answer: S3Answer) -> bytes:
+def _read_rest(answer: HttpAnswer) -> bytes:
     """Return the rest of the answer to a copy, before which the server sends spaces for as long as it copies."""
     rest = b""
     while block := answer.read(MAX_EMPTY_BYTES):

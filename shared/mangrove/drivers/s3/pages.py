@@ -7,10 +7,10 @@ from typing import NamedTuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
+from mangrove.core.http_answers import HttpAnswer
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.errors import make_problem
-from mangrove.drivers.s3.requests import S3Answer
 
 MAX_PAGE_BYTES = 32 << 20  # bytes of one page; 1,000 keys of the longest names are far smaller
 
@@ -26,7 +26,7 @@ class Page(NamedTuple):
     next_start: str
 
 
-def read_body(answer: S3Answer) -> bytes:
+def read_body(answer: HttpAnswer) -> bytes:
     """Return the body of a listing."""
     body = bytearray()
     try:

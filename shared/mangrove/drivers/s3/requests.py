@@ -11,14 +11,14 @@ import random
 import re
 import time
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
-from botocore.exceptions import ClientError, IncompleteReadError
+from botocore.exceptions import ClientError
 
 from mangrove.core.aws_calls import DOMAIN, is_usual_region
+from mangrove.core.http_answers import HttpAnswer
 from mangrove.core.http_connections import HttpConnections
 from mangrove.core.signatures import Signer, encode_path, encode_query
 
@@ -75,36 +75,6 @@ class BucketAddress(NamedTuple):
         return cls(parts.scheme, parts.hostname or "", parts.port, parts.netloc, parts.path.rstrip("/"))
 
 
-class S3Answer:
-    """A successful answer whose body may still be on its way. `close` must be called, in any thread."""
-
-    def __init__(self, connections: HttpConnections, connection: HTTPConnection, response: HTTPResponse) -> None:
-        self.headers = response.headers
-        self.status = response.status
-        self.attempts = 1
-        self._connections = connections
-        self._connection = connection
-        self._response = response
-        self._received = 0
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`; none at the end. Raise IncompleteReadError if the body is cut off."""
-        expected = self._response.length
-        block = self._response.read(size)
-        self._received += len(block)
-        if not block and expected:
-            raise IncompleteReadError(actual_bytes=self._received, expected_bytes=self._received + expected)
-        return block
-
-    def close(self) -> None:
-        """Return the connection if the body was read, and end it otherwise."""
-        if self._response.isclosed() and not self._response.will_close:
-            self._connections.release(self._connection)
-        else:
-            self._connection.close()
-        self._response.close()
-
-
 class Requests:
     """Sends signed requests to one bucket."""
 
@@ -113,26 +83,24 @@ class Requests:
         self._signer = signer
         self._connections = connections
         self._unsigned = {"user-agent": user_agent} if user_agent else {}
-        self._unsigned |= connections.proxy_headers if connections.target_prefix else {}
 
     @property
     def is_encrypted(self) -> bool:
         """True if the connections are protected by TLS."""
         return self._address.scheme == "https"
 
-    def send(self, request: Request) -> S3Answer:
+    def send(self, request: Request) -> HttpAnswer:
         """Send a request, again if the server does not answer or asks for it.
 
-        Raise ClientError for an error of the server, OSError or HTTPException if there is no answer, BucketMoved.
+        Raise ClientError for an error of the server, OSError if there is no answer, BucketMoved.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 answer = self._send_once(request)
-                answer.attempts = attempt
                 if answer.status < 300:
                     return answer
-                error = _read_error(request, answer)
-            except (OSError, HTTPException):
+                error = _read_error(request, answer, attempt)
+            except OSError:
                 if attempt == ATTEMPTS:
                     raise
             else:
@@ -150,28 +118,18 @@ class Requests:
     def _make_path(self, key: str) -> str:
         return f"{self._address.prefix}/{encode_path(key)}" if key else self._address.prefix or "/"
 
-    def _send_once(self, request: Request) -> S3Answer:
+    def _send_once(self, request: Request) -> HttpAnswer:
         address, path = self._address, self._make_path(request.key)
         headers = {"host": address.netloc, **request.headers}
         signed = self._signer.sign(request.method, path, request.query, headers, request.body_hash)
-        target = self._connections.target_prefix + path
-        target += f"?{encode_query(request.query)}" if request.query else ""
-        connection = self._connections.take()
-        try:
-            connection.putrequest(request.method, target, skip_host=True, skip_accept_encoding=True)
-            for name, value in {**signed, **self._unsigned, "content-length": str(len(request.body))}.items():
-                connection.putheader(name, value)
-            connection.endheaders(request.body or None)
-            return S3Answer(self._connections, connection, connection.getresponse())
-        except BaseException:
-            connection.close()
-            raise
+        target = f"{path}?{encode_query(request.query)}" if request.query else path
+        return self._connections.send(request.method, target, signed | self._unsigned, request.body)
 
     def close(self) -> None:
         self._connections.close()
 
 
-def _read_error(request: Request, answer: S3Answer) -> ClientError:
+def _read_error(request: Request, answer: HttpAnswer, attempt: int) -> ClientError:
     """Return the error in an answer, in the form of botocore. Raise BucketMoved if the request has to go elsewhere."""
     try:
         body = answer.read(MAX_ERROR_BYTES)
@@ -181,7 +139,7 @@ def _read_error(request: Request, answer: S3Answer) -> ClientError:
     code = code or str(answer.status)
     if answer.status in MOVED_STATUSES or code in MOVED_CODES:
         raise BucketMoved(answer.headers.get("x-amz-bucket-region", region))
-    metadata = {"HTTPStatusCode": answer.status, "RetryAttempts": answer.attempts - 1}
+    metadata = {"HTTPStatusCode": answer.status, "RetryAttempts": attempt - 1}
     return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, request.operation)
 
 

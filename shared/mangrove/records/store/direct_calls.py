@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import closing
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.exceptions import EndpointConnectionError
 
+from mangrove.core.aws_calls import MAX_ANSWER_BYTES
+from mangrove.core.http_connections import HttpConnections
 from mangrove.core.signatures import Credentials, Signer
 from mangrove.records.store.call_format import (
     FIRST_PAUSE_SECONDS,
@@ -25,7 +29,6 @@ from mangrove.records.store.call_format import (
     encode_arguments,
 )
 from mangrove.records.store.endpoints import EngineEndpoint
-from mangrove.records.store.engine_connections import EngineConnections
 
 TARGET = "DynamoDB_20120810"
 CONTENT_TYPE = "application/x-amz-json-1.0"
@@ -54,7 +57,7 @@ class DirectCalls:
         self._host = urlsplit(self._url).netloc
         settings = client.meta.config
         endpoint = EngineEndpoint(self._url, socket_path)
-        self._connections = EngineConnections(endpoint, settings.connect_timeout, settings.read_timeout)
+        self._connections = HttpConnections(partial(endpoint.connect, settings.connect_timeout), settings.read_timeout)
         self._signer = Signer("dynamodb", client.meta.region_name, self._get_credentials)
 
     def close(self) -> None:
@@ -90,11 +93,12 @@ class DirectCalls:
         headers = {"host": self._host, "content-type": CONTENT_TYPE, "x-amz-target": f"{TARGET}.{operation}"}
         signed = self._signer.sign("POST", "/", {}, headers, hashlib.sha256(body).hexdigest())
         try:
-            status, content = self._connections.post(signed, body)
+            with closing(self._connections.send("POST", "/", signed, body)) as answer:
+                content = answer.read_all(MAX_ANSWER_BYTES)
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
-        if status != HTTPStatus.OK:
-            raise self._make_error(operation, status, content)
+        if answer.status != HTTPStatus.OK:
+            raise self._make_error(operation, answer.status, content)
         return decode_answer(content)
 
     def _make_error(self, operation: str, status: int, content: bytes) -> Exception:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any
 from uuid import uuid4
 
@@ -77,7 +76,7 @@ class FunctionClient:
         """Return the answer, or the longest pause before another attempt. Raise ClientError."""
         try:
             answer = self._calls.send(operation, body)
-        except (OSError, HTTPException):
+        except OSError:
             return FIRST_PAUSE_SECONDS
         if answer.status == HTTPStatus.OK:
             return decode_answer(answer.content)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from mangrove.core.http_connections import HttpConnections
+from mangrove.core.http_connections import make_connections
 from mangrove.core.signatures import Credentials, Signer
 from mangrove.drivers.s3.operations import make_request, parse_answer
 from mangrove.drivers.s3.requests import BucketAddress, Requests
@@ -21,7 +21,7 @@ def send(url: str, operation: str, arguments: dict[str, Any], parsed_as: str = "
     requests = Requests(
         address,
         Signer("s3", "us-east-1", lambda: Credentials("x", "y", "")),
-        HttpConnections(address, None, 5, 5),
+        make_connections(address, None, 5, 5),
         "",
     )
     request = make_request(operation, arguments, is_encrypted=False)

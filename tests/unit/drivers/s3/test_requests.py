@@ -16,7 +16,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials as BotocoreCredentials
 
 from mangrove.core.aws import create_client
-from mangrove.core.http_connections import HttpConnections
+from mangrove.core.http_connections import make_connections
 from mangrove.core.problems import EntryNotFound, StorageProblem, Unreachable
 from mangrove.core.signatures import Credentials, Signer, encode_path, encode_query
 from mangrove.drivers.s3.driver import S3
@@ -70,7 +70,7 @@ def test_link_equals_that_of_botocore(endpoint: str | None, token: str | None, k
     client = create_client("s3", region=region, **options)
     address = find_address(client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "-"}), "-")
     signer = Signer("s3", region, lambda: Credentials("id", "secret", token or ""))
-    requests = Requests(address, signer, HttpConnections(address, None, 1, 1), "")
+    requests = Requests(address, signer, make_connections(address, None, 1, 1), "")
     parameters = {"Bucket": bucket, "Key": key, "ResponseContentDisposition": LINKS["response-content-disposition"]}
     for _ in range(3):  # unless a second ends between the two
         link = requests.sign_link(key, LINKS, 900)
