@@ -8,10 +8,11 @@ signature) are replaced by their names.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import http.client
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -259,7 +260,7 @@ async def call_example() -> list[tuple[str, str]]:
 
 
 def render(service: Service) -> str:
-    """The record: each answer once, below all the requests that get it."""
+    """The record: each set of headers once, and each answer once, below all the requests that get it."""
     sender = Sender(service)
     by_answer: dict[str, list[str]] = {}
     for case in list_cases():
@@ -268,13 +269,28 @@ def render(service: Service) -> str:
         runtime.put(Config, LOCAL)
         for name, answer in asyncio.run(call_example()):
             by_answer.setdefault(answer, []).append(name)
-    blocks = []
-    for answer, names in by_answer.items():
-        told = [line.rstrip() for line in answer.replace("\r", "\\r").split("\n")]
-        blocks.append(
-            "\n".join([*(f"< {line_name}" for line_name in names), *(f"  {line}".rstrip() for line in told), ""])
-        )
-    return "\n".join(blocks)
+    heads: dict[str, str] = {}
+    blocks = [
+        make_block([f"< {name}" for name in names], shorten_head(answer.replace("\r", "\\r"), heads))
+        for answer, names in by_answer.items()
+    ]
+    tables = [make_block([f"= {name}"], head.split("\n")) for name, head in sorted(heads.items())]
+    return "\n".join(tables + blocks)
+
+
+def shorten_head(answer: str, heads: dict[str, str]) -> list[str]:
+    """Return the lines of an answer. Its headers are put into `heads` and replaced by their name there."""
+    head, _, body = answer.partition("\n\n")
+    status, _, headers = head.partition("\n")
+    length = LENGTH.search(headers)
+    headers = LENGTH.sub("<length>", headers)
+    name = f"headers {hashlib.sha256(headers.encode()).hexdigest()[:6]}"
+    assert heads.setdefault(name, headers) == headers
+    return [f"{status}, {name}" + (f", {length[0]} bytes" if length else ""), *(body.split("\n") if body else ())]
+
+
+def make_block(names: Iterable[str], lines: Iterable[str]) -> str:
+    return "\n".join([*names, *(f"  {line}".rstrip() for line in lines), ""])
 
 
 def record() -> str:

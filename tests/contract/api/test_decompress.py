@@ -22,41 +22,30 @@ from tests.unit.archives.test_formats import seven
 NOON = 1_589_710_830.0  # the time of all members in `zipped`
 CREATED = {"id", "name", "state", "status", "progress", "error"}
 FIELDS = CREATED | {"creator", "creator_role", "start_time", "end_time", "total_bytes"}
-TAR = tarred(FILES)
-ARCHIVES_BY_EXTENSION = {
-    ".zip": zipped(FILES),
-    ".7z": seven(),
-    ".tar": TAR,
-    ".tar.gz": gzip.compress(TAR),
-    ".tgz": gzip.compress(TAR),
-    ".tar.bz2": bz2.compress(TAR),
-    ".tbz2": bz2.compress(TAR),
-    ".tar.xz": lzma.compress(TAR, preset=0),
-    ".txz": lzma.compress(TAR, preset=0),
-    ".tar.zst": zstd.compress(TAR),
-    ".tzst": zstd.compress(TAR),
-    ".gz": gzip.compress(b"single"),
-    ".bz2": bz2.compress(b"single"),
-    ".xz": lzma.compress(b"single"),
-    ".zst": zstd.compress(b"single"),
-}
 SINGLES = (".gz", ".bz2", ".xz", ".zst")
 
 
+def make_archives() -> dict[str, bytes]:
+    """Return an archive of each format by its extension."""
+    tar, single = tarred(FILES), b"single"
+    gz, bz, xz, zst = gzip.compress(tar), bz2.compress(tar), lzma.compress(tar, preset=0), zstd.compress(tar)
+    return {
+        ".zip": zipped(FILES), ".7z": seven(), ".tar": tar, ".tar.gz": gz, ".tgz": gz, ".tar.bz2": bz, ".tbz2": bz,
+        ".tar.xz": xz, ".txz": xz, ".tar.zst": zst, ".tzst": zst, ".gz": gzip.compress(single),
+        ".bz2": bz2.compress(single), ".xz": lzma.compress(single), ".zst": zstd.compress(single),
+    }  # fmt: skip
+
+
 def test_every_format_that_is_offered_is_unpacked_whole(owner: TaskClient, service: Service) -> None:
-    assert (
-        set(ARCHIVES_BY_EXTENSION)
-        == set(archives.EXTENSIONS)
-        == set(service.anonymous().get("/api/public/archive_extensions")["data"])
-    )
-    names = {extension: f"n{number}{extension}" for number, extension in enumerate(ARCHIVES_BY_EXTENSION)}
+    packed = make_archives()
+    offered = service.anonymous().get("/api/public/archive_extensions")["data"]
+    assert set(packed) == set(archives.EXTENSIONS) == set(offered)
+    names = {extension: f"n{number}{extension}" for number, extension in enumerate(packed)}
     for extension, name in names.items():
-        write_file(owner, name, ARCHIVES_BY_EXTENSION[extension])
+        write_file(owner, name, packed[extension])
     made = owner.unpack(*names.values(), put_into_new_dir=True)
-    assert [(row["state"], row["error"]) for row in owner.wait_for_all(KIND)] == [(2, "")] * len(ARCHIVES_BY_EXTENSION)
-    assert [(row["state"], row["error"]) for row in owner.wait_for_all(UPLOAD)] == [(2, "")] * len(
-        ARCHIVES_BY_EXTENSION
-    )
+    for kind in (KIND, UPLOAD):
+        assert [(row["state"], row["error"]) for row in owner.wait_for_all(kind)] == [(2, "")] * len(packed)
     for extension, name in names.items():
         base = name.removesuffix(extension)
         expected = {base: b"single"} if extension in SINGLES else FILES

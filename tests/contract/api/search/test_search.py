@@ -14,6 +14,8 @@ from tests.contract.api.search_client import build_index, find, search
 from tests.contract.api.task_client import wait_until
 from tests.support.service import Client
 
+pytestmark = pytest.mark.xdist_group("search")  # one service
+
 NAMES = (
     "plum.txt", "plum pie.TXT", "sour plum.md", "applum.jpg", "plum/stone.txt", "plum/deep/PLUM", "李子 plum.txt",
     "straße.txt", "100% plum_juice.pdf",

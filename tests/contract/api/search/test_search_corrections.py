@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.contract.api import fixtures
 from tests.contract.api.search_client import build_index, find
 from tests.contract.api.task_client import wait_until
 from tests.support.service import Client
+
+pytestmark = pytest.mark.xdist_group("search")  # one service
 
 
 def test_a_listing_corrects_the_index(admin: Client, tmp_path: Path) -> None:

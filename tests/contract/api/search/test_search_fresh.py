@@ -14,6 +14,8 @@ from tests.contract.api.transfer_client import TransferClient, send
 from tests.support.service import Client
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("search")  # one service
+
 
 @pytest.fixture(scope="module")
 def other(admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

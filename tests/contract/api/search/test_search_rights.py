@@ -18,6 +18,8 @@ from tests.contract.api.meta_client import NO_PRIVILEGE, SEE_HIDDEN, SKIP_PASSWO
 from tests.contract.api.search_client import build_index, find, find_all, search, walk
 from tests.support.service import Client, Service
 
+pytestmark = pytest.mark.xdist_group("search")  # one service
+
 FILES = [f"{outer}/{two}/{name}" for outer in "ab" for two in "ab" for name in ("red.txt", "secret.txt", "c/deep.md")]
 PASSWORD = "sesame"
 

@@ -13,6 +13,8 @@ from tests.contract.api.search_client import build_index
 from tests.contract.attacks.scene import add_rule
 from tests.support.service import Client, Service
 
+pytestmark = pytest.mark.xdist_group("search")  # one service
+
 FILES = ("docs/plan.txt", "docs/deep/plan b.txt", "docs/hidden/plan c.txt", "docs/locked/plan d.txt", "plan e.txt")
 
 
