@@ -2,6 +2,9 @@
 
 The holder of a lock sends heartbeats. Clocks are not compared: a process that sees the same heartbeat for long enough
 takes the lock over.
+
+The rule of take-over is that of the leases of tasks. Those are attributes of the task's record, so that a step saves
+its progress and its lease in one write; these are records of their own, of which one call writes many.
 """
 
 from __future__ import annotations

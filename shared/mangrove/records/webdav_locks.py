@@ -3,6 +3,9 @@
 There is a record for each locked file or folder, with all locks on it, and one for each user, which counts their locks.
 Both are written in one transaction. The key of a file is its location in its storage, not its path in the tree: a file
 that is shown at several paths has one key.
+
+They are not leases: a client holds them, not a process. They end at the time that the client was told, and nobody takes
+them over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Thumbnails of pictures, decoded in processes with limits, and cached in a folder if there is one."""
+"""Thumbnails of pictures, decoded in processes with limits, and cached in a folder if there is one.
+
+The processes are not those of a library: a result of `multiprocessing` or pebble is a pickle, which the service
+evaluates, and their processes inherit the environment with its secrets. A hostile picture that takes over a process of
+this module can only send bytes of a picture.
+"""
 
 from __future__ import annotations
 
