@@ -20,9 +20,10 @@ TEST_SET_UP = .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURI
 RUN_TESTS = .venv/bin/python -m pytest -rs -n 3 --dist loadgroup --no-loadscope-reorder
 
 # Installs what it needs and says so, and at the end what it skipped and why. It leaves out what `make test-rest` runs
-# (see tests/support/selection.py) and the long tests. ARGS: your own choice, without workers: ARGS="--durations=50 tests/unit".
+# (see tests/support/selection.py) and the long tests. ARGS: more options, as ARGS="--durations=50"; with paths, as
+# ARGS="tests/unit -x", your own choice of tests without workers.
 test: $(TEST_SET_UP)
-	$(if $(ARGS),.venv/bin/python -m pytest -rs $(ARGS),$(RUN_TESTS) -m "not long and not rest")
+	$(if $(findstring tests/,$(ARGS)),.venv/bin/python -m pytest -rs $(ARGS),$(RUN_TESTS) -m "not long and not rest" $(ARGS))
 
 # All that `make test` leaves out, but for the long tests.
 test-rest: $(TEST_SET_UP)
