@@ -3,7 +3,6 @@ DynamoDB Local."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import random
@@ -150,47 +149,69 @@ class Tables:
         from mangrove.standalone.template import read_tables
 
         address = urlsplit(endpoint)
-        assert address.hostname
-        self._connection = http.client.HTTPConnection(address.hostname, address.port, timeout=START_SECONDS)
+        assert address.hostname and address.port
+        self._socket = socket.create_connection((address.hostname, address.port), START_SECONDS)
+        self._reader = self._socket.makefile("rb")
         self._keys = {
             table["TableName"]: [key["AttributeName"] for key in table["KeySchema"]]
             for table in read_tables(config().tables)
         }
+        self._scans = b"".join(_format_call("Scan", TableName=name, ConsistentRead=True) for name in self._keys)
 
     def empty(self) -> None:
-        """Delete all records of all tables, also those that no model reads."""
-        for name, keys in self._keys.items():
-            start: dict[str, Any] = {}
-            while True:
-                answer = self._call("Scan", TableName=name, ConsistentRead=True, **start)
-                self._delete(name, [{key: item[key] for key in keys} for item in answer["Items"]])
-                if "LastEvaluatedKey" not in answer:
-                    break
-                start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        """Delete all records of all tables, also those that no model reads. The tables are read at once: that costs a
+        fifteenth of one call after the other.
+        """
+        self._socket.sendall(self._scans)
+        answers = [self._read_answer() for _ in self._keys]
+        for (name, keys), answer in zip(self._keys.items(), answers, strict=True):
+            self._delete(name, keys, answer)
+            while "LastEvaluatedKey" in answer:
+                start = answer["LastEvaluatedKey"]
+                answer = self._call("Scan", TableName=name, ConsistentRead=True, ExclusiveStartKey=start)
+                self._delete(name, keys, answer)
 
-    def _delete(self, table: str, keys: list[dict[str, Any]]) -> None:
-        for start in range(0, len(keys), BATCH_ROWS):
-            rows: Any = {table: [{"DeleteRequest": {"Key": key}} for key in keys[start : start + BATCH_ROWS]]}
-            while rows:
-                rows = self._call("BatchWriteItem", RequestItems=rows).get("UnprocessedItems")
+    def _delete(self, table: str, keys: list[str], answer: dict[str, Any]) -> None:
+        rows = [{"DeleteRequest": {"Key": {key: item[key] for key in keys}}} for item in answer["Items"]]
+        for start in range(0, len(rows), BATCH_ROWS):
+            batch: Any = {table: rows[start : start + BATCH_ROWS]}
+            while batch:
+                batch = self._call("BatchWriteItem", RequestItems=batch).get("UnprocessedItems")
 
     def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        headers = {
-            "Content-Type": "application/x-amz-json-1.0",
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-            "X-Amz-Date": "20260101T000000Z",  # engines for tests use the access key and compare no signature
-            "Authorization": "AWS4-HMAC-SHA256 Credential=mangrovelocal/20260101/us-east-1/dynamodb/aws4_request, "
-            "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
-        }
-        self._connection.request("POST", "/", json.dumps(arguments), headers)
-        with self._connection.getresponse() as response:
-            body = response.read()
-            assert response.status == 200, body
-            answer: dict[str, Any] = json.loads(body)
-            return answer
+        self._socket.sendall(_format_call(operation, **arguments))
+        return self._read_answer()
+
+    def _read_answer(self) -> dict[str, Any]:
+        status = self._reader.readline()
+        length = 0
+        while (line := self._reader.readline()) != b"\r\n":
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        body = self._reader.read(length)
+        assert status.startswith(b"HTTP/1.1 200 "), (status, body)
+        answer: dict[str, Any] = json.loads(body)
+        return answer
 
     def close(self) -> None:
-        self._connection.close()
+        self._reader.close()
+        self._socket.close()
+
+
+def _format_call(operation: str, **arguments: Any) -> bytes:
+    """Return a request. Engines for tests use the access key and compare no signature."""
+    body = json.dumps(arguments).encode()
+    head = (
+        "POST / HTTP/1.1",
+        "Host: engine",
+        "Content-Type: application/x-amz-json-1.0",
+        f"Content-Length: {len(body)}",
+        f"X-Amz-Target: DynamoDB_20120810.{operation}",
+        "X-Amz-Date: 20260101T000000Z",
+        "Authorization: AWS4-HMAC-SHA256 Credential=mangrovelocal/20260101/us-east-1/dynamodb/aws4_request, "
+        "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
+    )
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
 def enter(folder: Path, endpoint: str) -> None:
