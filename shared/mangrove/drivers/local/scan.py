@@ -20,6 +20,7 @@ from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 from mangrove.drivers.threads import StorageThreads
 
 BATCH = 2000  # entries; some milliseconds of work
+MAX_NAMED_ENTRIES = 100_000  # in a batch without details: the names of one batch are in memory twice
 CALL_SECONDS = 0.02  # after which no further folder is started in the same call
 
 MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
@@ -107,7 +108,7 @@ class FolderScan:
     def _take_names(self) -> NamedEntries:
         """Take the entries before the first batch that has a link."""
         names: list[str] = []
-        while self._names and self._links.isdisjoint(self._names[-BATCH:]):
+        while self._names and len(names) < MAX_NAMED_ENTRIES and self._links.isdisjoint(self._names[-BATCH:]):
             names += self._names[: -BATCH - 1 : -1]
             del self._names[-BATCH:]
         return NamedEntries(names, bytes(map(self._folders.__contains__, names)))

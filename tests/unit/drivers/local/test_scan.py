@@ -114,6 +114,13 @@ def test_batch_with_a_link_is_read_with_details(folder: Path, monkeypatch: pytes
     assert batches[1][0].is_link
 
 
+def test_names_come_in_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BATCH", 1)
+    monkeypatch.setattr(scan, "MAX_NAMED_ENTRIES", 3)
+    batches = read_names(folder)[1]
+    assert [[entry.name for entry in batch] for batch in batches] == [["a", "b", "d"], ["e"]]
+
+
 def test_folder_of_one_batch_is_read_with_details(folder: Path) -> None:
     _, (batch,) = read_names(folder)
     assert isinstance(batch, PlainEntries) and [entry.size for entry in batch] == [3] * 4
