@@ -24,7 +24,7 @@ from mangrove.records.store.base import Connections, connections
 from mangrove.records.store.encryption import RefusedRecords
 from mangrove.records.store.keys import Keyring
 from tests import servers
-from tests.support import driver_table, selection, service_models, tls_contexts
+from tests.support import driver_table, selection, service_models
 from tests.support import engine as engines
 from tests.support.scheduling import ModuleScheduling
 from tests.support.service import Client, Service, run_service
@@ -32,9 +32,10 @@ from tests.support.task_env import TaskEnv
 from tests.support.task_env import task_env as open_task_env
 
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
+# Each client of httpx reads the trusted roots, also without TLS: those of certifi take 0.03 s of CPU.
+os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "support" / "roots.pem"))
 selection.get_seed()  # before the workers start
 service_models.share()
-tls_contexts.share()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
