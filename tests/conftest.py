@@ -38,6 +38,13 @@ selection.get_seed()  # before the workers start
 service_models.share()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not collection_path.is_relative_to(config.rootpath) or collection_path.suffix != ".py":
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return selection.is_left_out(path, config.option.markexpr) or None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     driver_table.note_row(item)
     selection.mark_item(item)

@@ -87,6 +87,10 @@ REST_EXCEPTIONS = (  # of those, files that it runs
 )
 
 
+CHOICE = "not long and not rest"  # the expression of `make test`
+SUITES = ("tests/protocol/", "tests/contract/drivers/")  # of REST, folders with cases that `make test` runs
+
+
 def get_seed() -> str:
     """Return the seed of this run; the processes of xdist share it."""
     return os.environ.setdefault(SEED_VARIABLE, str(random.randrange(1_000_000)))
@@ -105,6 +109,16 @@ def mark_item(item: pytest.Item) -> None:
         item.add_marker("sample" if chance < SAMPLE_SHARE else "rest")
     elif (path.startswith(REST) and path not in REST_EXCEPTIONS) or _get_parameters(item).get("seed") not in (None, 0):
         item.add_marker("rest")
+
+
+def is_left_out(path: str, expression: str) -> bool:
+    """Return True for a file of which `make test` runs no test: it need not be imported."""
+    products = {name.partition("::")[0] for name in PRODUCTS}
+    return (
+        expression == CHOICE
+        and path.startswith(REST)
+        and not (path in REST_EXCEPTIONS or path in products or path.startswith(SUITES))
+    )
 
 
 def _get_parameters(item: pytest.Item) -> dict[str, object]:

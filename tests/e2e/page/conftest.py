@@ -18,6 +18,7 @@ AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {"wide": (1280, 800), "phone": (390, 844)}
 
 
+FOLDER = "tests/e2e/page/"
 # in `make test`; all others are in `make crash`
 DEFAULT_MODULES = (
     "test_journey",
@@ -37,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     reason = next((reason for reason, is_there in needs.items() if not is_there), None)
     for item in items:
-        if Path(item.path).parent == Path(__file__).parent:
+        if item.nodeid.startswith(FOLDER):
             item.add_marker(pytest.mark.xdist_group(f"page {item.path.stem}"))
             if item.path.stem not in DEFAULT_MODULES or ("phone" in item.name and item.path.stem != DEFAULT_MODULES[0]):
                 item.add_marker(pytest.mark.long)
