@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core import runtime
+from mangrove.drivers.local import scan
 from mangrove.identity.rights import Right
 from mangrove.records import index_changes, storages
 from mangrove.records.index_changes import ChangeKind
@@ -58,7 +59,12 @@ def test_listing_logs_what_others_did_once(searched: SearchEnv, disk: Path, obse
     assert searched.find("new") == []
 
 
-def test_listing_of_a_changed_file_logs_it(searched: SearchEnv, disk: Path, observer: Corrections) -> None:
+@pytest.mark.parametrize("batch", [1, 2000], ids=["details read later", "whole listing"])
+def test_listing_of_a_changed_file_logs_it(
+    searched: SearchEnv, disk: Path, observer: Corrections, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "BATCH", batch)
+    assert list_folder(searched, observer) == []
     (disk / "one" / "red.txt").write_text("much longer")
     assert list_folder(searched, observer) == [("names", "/one")]
     assert [hit.size for hit in searched.search("red").hits] == [11]
