@@ -143,6 +143,7 @@ def test_a_favicon_that_is_a_data_address_is_given_itself(service: Service, admi
 # The OpenAPI document
 
 
+@pytest.mark.rest
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
     validate(document)
 

@@ -14,6 +14,7 @@ from tests.support.origin import Origin
 from tests.support.service import Client
 
 
+@pytest.mark.rest
 def test_routes_that_can_create_tasks_take_a_key_and_are_tried() -> None:
     graph = CallGraph()
     routes, creators = graph.list_routes(), graph.find_callers(CREATORS)

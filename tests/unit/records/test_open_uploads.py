@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mangrove.records import open_uploads
-from mangrove.records.open_uploads import MAX_OPEN_SHARED_UPLOADS as MAX_ALL
 from mangrove.records.open_uploads import MAX_OPEN_UPLOADS_PER_SENDER as MAX_PER_SENDER
 from mangrove.records.open_uploads import MAX_OPEN_UPLOADS_PER_SHARE as MAX_PER_SHARE
 
@@ -36,8 +35,9 @@ def test_open_uploads_of_a_sender_are_bounded_until_one_ends() -> None:
     assert begin(1, "10.0.0.1", "more") and not begin(1, "10.0.0.1", "one too many")
 
 
-def test_open_uploads_of_a_share_and_of_all_shares_are_bounded() -> None:
-    shares = MAX_ALL // MAX_PER_SHARE
+def test_open_uploads_of_a_share_and_of_all_shares_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = 2
+    monkeypatch.setattr(open_uploads, "MAX_OPEN_SHARED_UPLOADS", shares * MAX_PER_SHARE)
     for number in range(1, shares + 1):
         fill(number, MAX_PER_SHARE)
         assert not begin(number, "10.0.1.1", "more")
