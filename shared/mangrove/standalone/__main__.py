@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from mangrove.standalone.connections import ConnectionLimits
+    from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.leader import TaskLeader
     from mangrove.web.page import FrontEndFolder
 
@@ -137,7 +138,9 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             try:
                 count = options.processes or choose_count()
                 if count == 1:
-                    _run_server(listener, limits, page)
+                    from mangrove.standalone.gateway import Gateway
+
+                    _run_server(listener, limits, Gateway(page))
                 else:
                     _run_processes(TaskLeader.open(count, directory.data), listener, limits, page)
             except (SystemExit, KeyboardInterrupt):
@@ -193,27 +196,26 @@ def _run_processes(
 
     def serve(leader: TaskLeader) -> None:
         try:
-            _run_server(listener, limits, page, leader)
+            _run_server(listener, limits, preloaded.gateway, leader)
         except (SystemExit, KeyboardInterrupt):
             pass  # SIGTERM or Ctrl-C
         _exit()
 
     listener.setblocking(False)
-    shared = preload(page)
-    processes = Processes(leader, listener, serve, shared, GRACE_SECONDS + END_SECONDS + 1)
+    preloaded = preload(page, leader)
+    processes = Processes(leader, listener, serve, preloaded.shared, GRACE_SECONDS + END_SECONDS + 1)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
     processes.run()
 
 
 def _run_server(
-    listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None, leader: TaskLeader | None = None
+    listener: socket.socket, limits: ConnectionLimits, gateway: Gateway, leader: TaskLeader | None = None
 ) -> None:
     """Answer requests until the process is asked to end. `leader` elects one of the processes that share `listener`."""
     import uvicorn
 
     from mangrove.core import descriptors
     from mangrove.standalone.connections import ClientConnections
-    from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.sockets import Acceptor
 
     if not sys.stderr.isatty():
@@ -236,7 +238,7 @@ def _run_server(
 
     server = Server(
         uvicorn.Config(
-            Gateway(page, leader),
+            gateway,
             loop="uvloop",
             http=make_protocol,
             ws="none",

@@ -15,6 +15,7 @@ from mangrove.net.client import TLS_CONTEXTS, get_tls_context
 from mangrove.records import settings
 from mangrove.records.store.base import Connections
 from mangrove.standalone.preload import preload
+from mangrove.web.page import FrontEnd
 from tests.support.proc import get_pss, list_descendants, read_links
 from tests.support.service import run_service
 
@@ -32,13 +33,13 @@ def test_preload_returns_slots_without_connections(records: None) -> None:
     before = list_sockets()
     assert settings.all() == {}
     assert list_sockets() > before
-    assert set(preload(None)) == {AwsSession, Connections, TLS_CONTEXTS}
+    assert set(preload(None).shared) == {AwsSession, Connections, FrontEnd, TLS_CONTEXTS}
     assert list_sockets() == before
 
 
 def test_forked_process_reads_records_with_the_shared_client(records: None) -> None:
     settings.save({"site_title": "Shared"})
-    shared = preload(None)
+    shared = preload(None).shared
     client = runtime.get(Connections).get(settings.SettingRecord).connection.client
     context = TLS_CONTEXTS.open().get("trusted")
     assert context is not None
