@@ -31,9 +31,7 @@ def main() -> int:
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--runs", type=int, default=5, help="runs of each row")
     parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
-    parser.add_argument(
-        "--sizes", default="10000,100000,1000000", help="numbers of entries, users and tasks for growth"
-    )
+    parser.add_argument("--sizes", default="10000,100000,1000000", help="numbers of entries for growth")
     parser.add_argument("--record", action="store_true", help="keep the table in docs/reference/performance.md")
     arguments = parser.parse_args()
     with TemporaryDirectory(prefix="mangrove-bench-") as folder:

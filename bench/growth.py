@@ -18,8 +18,8 @@ from bench.connection import Connection
 from bench.load import Rate, describe_client
 from bench.processes import get_family_cpu_seconds
 from bench.requests import measure_me, measure_page, measure_ping
-from bench.rows import Workspace, fill
-from bench.search import FILES_PER_FOLDER, make_names, search, wait_for_index
+from bench.rows import Workspace, make_empty
+from bench.search import FILES_PER_FOLDER, FIRST_FOLDER, make_names, search, wait_for_index
 from bench.subjects import Launch, Subject, launch_ours
 from bench.tables import Table, describe_machine, format_value
 
@@ -30,6 +30,7 @@ RATES: Mapping[str, Callable[[Workspace, Subject], Rate]] = {
     "page of 50, warm": measure_page,
 }
 REPEATS, PAGE_SIZE, FIRST_ID = 7, 50, 1000
+RECORD_DIVISOR = 10  # of the number of entries: a million users and as many tasks take ten minutes to write
 BATCH_RECORDS, WRITE_CONCURRENCY = 25, 8  # of one call, and calls
 PASSWORD = "a long password"
 
@@ -70,7 +71,8 @@ def _measure_rate(
 def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
     """Print the milliseconds of each kind of request for each size; `!` marks a cost that grows faster than the size.
 
-    For each size a new service has as many entries in one folder, names in the index, users, and finished tasks.
+    For each size a new service has as many entries in one folder and names in the index, and a tenth as many users and
+    finished tasks.
     """
     columns: list[dict[str, float]] = []
     for size in sizes:
@@ -82,7 +84,8 @@ def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
         finally:
             subject.stop()
         print(f"{size:,}: {columns[-1]}", file=sys.stderr, flush=True)
-    note = f"{describe_machine()}; one process, milliseconds, medians of {REPEATS} requests, cold ones once"
+    note = f"{describe_machine()}; one process, milliseconds, medians of {REPEATS} requests, cold and first ones once"
+    note += ". The columns are numbers of entries and names; there are a tenth as many users and tasks"
     note += ". The last column is the growth of the cost from the smallest size to the largest"
     table = Table("Growth with entries, users and tasks", note, "", *(f"{size:,}" for size in sizes), "growth")
     for name, first in columns[0].items():
@@ -94,35 +97,44 @@ def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
 
 def _measure_size(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
     """Yield the name and the milliseconds of each row."""
-    (files := subject.folder / "entries").mkdir()
-    fill(files / "many", size)
-    path = subject.mount_local(files / "many")
+    path = subject.mount_local(make_empty(subject.folder / "entries", size))
     subject.restart()
     with subject.connect() as connection:
         list_page = partial(_list, connection, path, size)
         yield "first page of a folder, cold", _time(list_page, 1, repeats=1)
         yield "page of 50, warm", _time(list_page, 1)
         yield "page of 50 in the middle, warm", _time(list_page, size // PAGE_SIZE // 2)
-    yield from _measure_search(subject, size)
+    yield from _measure_search(subject, size, path)
+    records = size // RECORD_DIVISOR
     for kind in ("users", "tasks"):
-        _fill_records(kind, subject, size)
-    sign_in = partial(subject.ask, "/api/auth/login", username=f"user {FIRST_ID + size // 2}", password=PASSWORD)
+        _fill_records(kind, subject, records)
+    sign_in = partial(subject.ask, "/api/auth/login", username=f"user {FIRST_ID + records // 2}", password=PASSWORD)
     yield "sign-in, one of the users", _time(sign_in)
     yield "page of users", _time(partial(subject.ask, f"/api/admin/user/list?page=1&per_page={PAGE_SIZE}"))
     yield "page of finished tasks", _time(partial(subject.ask, f"/api/task/copy/done?page=1&per_page={PAGE_SIZE}"))
     yield "list of running tasks", _time(partial(subject.ask, "/api/task/copy/undone"))
 
 
-def _measure_search(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
+def _measure_search(subject: Subject, size: int, entries: str) -> Iterator[tuple[str, float]]:
     folders = size // (FILES_PER_FOLDER + 1)
     path = subject.mount_local(make_names(subject.folder / "names", folders))
     wait_for_index(subject)
     began = time.perf_counter()
     subject.ask("/api/admin/index/build", paths=[path])
+    with subject.connect() as connection:
+        yield "page of 50 while the index is built", _time(partial(_list, connection, entries, size, 1))
     wait_for_index(subject)
     yield "build of the index", (time.perf_counter() - began) * 1000
     for name, word, hits in (("rare word", "quagga", 1), ("common word", "report", None), ("one letter", "r", None)):
         yield f"search, {name}", _time(partial(search, subject, path, word, hits))
+    folder = f"{path}/{FIRST_FOLDER}"
+    with subject.connect() as connection:
+        connection.put(f"{folder}/okapi.txt", 1)
+    yield "first search after a put", _time(partial(search, subject, path, "okapi", 1), repeats=1)
+    subject.ask("/api/fs/rename", path=f"{folder}/okapi.txt", name="tapir.txt")
+    yield "first search after a rename", _time(partial(search, subject, path, "tapir", 1), repeats=1)
+    subject.ask("/api/fs/remove", dir=folder, names=["tapir.txt"])
+    yield "first search after a removal", _time(partial(search, subject, path, "tapir", 0), repeats=1)
 
 
 def _list(connection: Connection, path: str, total: int, page: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,14 @@ def fill(folder: Path, count: int) -> None:
         os.write(file, b"mangrove")
         os.close(file)
     os.close(handle)
+
+
+def make_empty(folder: Path, count: int) -> Path:
+    """Make a folder of `count` empty files, which takes half of the time."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        os.mknod(f"{folder}/file {number:06}.txt", 0o644 | stat.S_IFREG)
+    return folder
 
 
 class Workspace:

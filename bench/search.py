@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import statistics
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from bench.rows import Row, Workspace, row
 from bench.subjects import Subject
 
 FOLDERS, FILES_PER_FOLDER = 1_100, 109
+FIRST_FOLDER = "Folder 0000"
 NAMES = FOLDERS * (FILES_PER_FOLDER + 1)
 LARGE_FOLDER_FILES = 200_000
 SEARCHES, MIN_COMMON_HITS = 20, 50
@@ -24,8 +26,8 @@ def make_names(root: Path, folders: int = FOLDERS) -> Path:
         folder = root / f"Folder {number:04}"
         folder.mkdir(parents=True)
         for file in range(FILES_PER_FOLDER):
-            (folder / f"Report {number * FILES_PER_FOLDER + file:06} final.txt").touch()
-    (root / "Folder 0000" / "quagga.txt").touch()
+            os.mknod(f"{folder}/Report {number * FILES_PER_FOLDER + file:06} final.txt", 0o644 | stat.S_IFREG)
+    (root / FIRST_FOLDER / "quagga.txt").touch()
     return root
 
 

@@ -96,6 +96,7 @@ class Topic(IntEnum):
     TASK_LISTS = auto()
     UNSENT_TASKS = auto()
     ANY_FOLDER = auto()
+    ANY_TREE = auto()
     EVERY_FOLDER = auto()
     FOLDER = auto()
     TREE = auto()

@@ -11,7 +11,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
 from mangrove.core.runtime import Runtime
 from mangrove.drivers.base import Capabilities, DriverProperties, Entry
-from mangrove.tree.listing import lookups
+from mangrove.tree.listing import listing, lookups
+from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -121,3 +122,40 @@ def test_recent_lookup_serves_a_driver_that_refuses_existing_names() -> None:
         assert asyncio.run(look(refusing)) == [False, False, False, True]
         assert asyncio.run(look(other)) == [False, False, True, True]
     assert len(refusing.requested_names) == 2
+
+
+def test_folder_found_a_moment_ago_serves_until_a_folder_may_be_gone() -> None:
+    """New files in it do not end that; a removal anywhere does."""
+
+    class Nested(Folders):
+        async def stat(self, path: TreePath) -> Entry:
+            self.requested_names.append(path.name)
+            return Entry(path.name, 1, 1.0, path.name == "d")
+
+    async def look(driver: Nested) -> list[int]:
+        mount, counts = builders.mount(), list[int]()
+        folder = StoragePath(driver, TreePath("/d"), mount)
+        for change in (
+            lambda: listings().forget(mount.storage.id, TreePath("/d")),
+            lambda: listings().forget_below(mount.storage.id, TreePath("/other")),
+            listings().clear,
+        ):
+            assert (await lookups.look_up_folder(folder)).is_dir
+            change()
+            counts.append(len(driver.requested_names))
+        assert (await lookups.look_up_folder(folder)).is_dir
+        return [*counts, len(driver.requested_names)]
+
+    with runtime.use(Runtime()), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "TOKEN_SECONDS", 60.0)
+        assert asyncio.run(look(Nested())) == [1, 1, 2, 3]
+
+
+def test_file_found_a_moment_ago_is_no_known_folder() -> None:
+    async def look(driver: Folders) -> bool:
+        path = StoragePath(driver, TreePath("/d/n0"), builders.mount())
+        await lookups.look_up_folder(path)
+        return listings().find_folder(path) is None
+
+    with runtime.use(Runtime()):
+        assert asyncio.run(look(Folders("n0")))

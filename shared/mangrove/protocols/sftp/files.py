@@ -244,7 +244,7 @@ class TreeServer(SFTPServer):
             raise NotAFile
         is_exclusive = bool(flags & FXF_EXCL)
         handle = HandleAccess(access, await access.locate(""), Right.WRITE, partial(self._at, path, Right.WRITE))
-        chosen, storage_path = await uploads.prepare(access, not is_exclusive)
+        chosen, storage_path = await uploads.prepare_known(access, not is_exclusive, entry)
         old = None if entry is None or flags & FXF_TRUNC else Old(storage_path, entry)
         spool = Spool(self._handles, partial(storage_path.driver.open_staged, storage_path.path))
         file = WrittenFile(handle, chosen, old, not is_exclusive, spool)

@@ -32,6 +32,7 @@ from mangrove.core.problems import (
     Problem,
     ResourceNotFound,
     StorageForbidden,
+    StorageProblem,
     TooMany,
     Unauthorized,
 )
@@ -190,6 +191,7 @@ class OpenedFolder:
 
 READ_BYTES = 256 << 10  # per answer
 HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages encode them in base64, which is shorter
+MAX_SMALL_FILE_BYTES = 96 << 10  # of a file that is read with one call
 MAX_SKIPPED_BYTES = 2 * BLOCK  # skipped by reading, which is cheaper than another request to the storage
 
 
@@ -207,6 +209,7 @@ class OpenedFile:
         self._buffer = b""
         self._start = 0  # start of the unread bytes in the buffer
         self._position = 0  # their offset in the file
+        self._is_read = False  # the buffer has the whole file
 
     async def read(self, offset: int, size: int) -> bytes:
         """Return bytes from `offset`.
@@ -214,13 +217,28 @@ class OpenedFile:
         Fewer than `size` are returned only at the end of the file or above READ_BYTES.
         """
         size = min(size, READ_BYTES)
-        if self.entry.size is not None and offset >= self.entry.size:
+        if self.entry.size is not None:
+            size = min(size, self.entry.size - offset)
+        if size <= 0:
             return b""
+        if await self._read_small():
+            return self._buffer[offset : offset + size]
         if self._stream is None or not self._position <= offset <= self._position + MAX_SKIPPED_BYTES:
             await self._seek(offset)
         elif offset > self._position:
             await self._take(offset - self._position)
         return await self._take(size)
+
+    async def _read_small(self) -> bool:
+        """Read a small file into the buffer, in one call of the storage. Return True if the buffer has the file."""
+        driver = self._storage_path.driver
+        is_small = self.entry.size is not None and self.entry.size <= MAX_SMALL_FILE_BYTES
+        if not self._is_read and is_small and driver.capabilities.read_whole:
+            (file,) = await driver.read_whole([(self._storage_path.path, self.entry)])
+            if isinstance(file, StorageProblem):
+                raise file
+            self._buffer, self._is_read = file.content, True
+        return self._is_read
 
     async def _seek(self, offset: int) -> None:
         await self.close()
@@ -254,7 +272,7 @@ class OpenedFile:
     async def close(self) -> None:
         """Release the resources of the stream."""
         stream, self._stream = self._stream, None
-        self._buffer, self._start = b"", 0
+        self._buffer, self._start, self._is_read = b"", 0, False
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
 

@@ -98,7 +98,7 @@ async def _require_unlocked_at_end(
 async def mkcol(dav: DavRequest, access: PathAccess) -> None:
     """Make one folder. Raise EntryExists if the path is taken, 409 without the parent folder."""
     access.parent.require(Right.WRITE)
-    if await entries.find_known(access) is not None:
+    if await entries.exists(access):
         raise EntryExists
     await _require_parent(access)
     await dav.conditions.require(access)

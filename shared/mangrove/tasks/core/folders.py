@@ -89,7 +89,7 @@ async def remove_folders(
                     folder = source.child(name)
                     await _remove_empty(folder.driver, folder.path)
                     if isinstance(folder, StoragePath):
-                        change.put(folder)
+                        change.tidy(folder)
                 pass_checkpoint("move.tidied")
                 left -= 1
                 cursor.folders_left = left

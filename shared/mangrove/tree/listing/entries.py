@@ -10,7 +10,7 @@ from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.lookups import look_up
+from mangrove.tree.listing.lookups import look_up, look_up_folder
 from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.rows import make_mount_entry
 
@@ -85,8 +85,26 @@ async def _iterate_pages(
 
 async def require_folder(access: PathAccess) -> None:
     """Raise EntryNotFound or NotAFolder unless there is a folder at the path."""
-    if not (await stat(access)).is_dir:
+    if not (await _find_kind(access)).is_dir:
         raise NotAFolder
+
+
+async def exists(access: PathAccess) -> bool:
+    """True if there is an entry at the path that the caller may read."""
+    if not access.may_read():
+        return False
+    try:
+        await _find_kind(access)
+    except EntryNotFound:
+        return False
+    return True
+
+
+async def _find_kind(access: PathAccess) -> Entry:
+    """Return the entry at the path as `stat` does. If it is a folder, its time may be older."""
+    access.require_read()
+    virtual = browse.find_virtual_entry(access)
+    return virtual[0] if virtual is not None else await look_up_folder(await access.locate(""))
 
 
 def format_etag(entry: Entry) -> str:

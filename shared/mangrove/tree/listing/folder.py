@@ -219,6 +219,11 @@ def read_total_changes() -> int:
     return change_counters().read(Topic.ANY_FOLDER)
 
 
+def read_tree_changes() -> int:
+    """Return a number that differs after each change of any folder with everything below it: it may be gone."""
+    return change_counters().read(Topic.ANY_TREE)
+
+
 def _read_changes(key: FolderKey) -> int:
     own = change_counters().read(Topic.FOLDER, key) + change_counters().read(Topic.EVERY_FOLDER)
     return own + sum(change_counters().read(Topic.TREE, ancestor) for ancestor in _list_ancestors(key))
@@ -247,10 +252,12 @@ def count_tree_changes(keys: Iterable[FolderKey]) -> None:
     """Record that these folders change with everything below them."""
     for key in keys:
         change_counters().bump(Topic.TREE, key)
+    change_counters().bump(Topic.ANY_TREE)
     change_counters().bump(Topic.ANY_FOLDER)
 
 
 def count_change_of_all() -> None:
     """Invalidate all listings."""
     change_counters().bump(Topic.EVERY_FOLDER)
+    change_counters().bump(Topic.ANY_TREE)
     change_counters().bump(Topic.ANY_FOLDER)

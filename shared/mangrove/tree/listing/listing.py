@@ -37,6 +37,7 @@ from mangrove.tree.listing.folder import (
     count_tree_changes,
     make_folder,
     read_total_changes,
+    read_tree_changes,
 )
 from mangrove.tree.listing.paged_folder import PAGE_STARTS_SECONDS, PagedFolder
 from mangrove.tree.listing.shared_reads import SharedReads
@@ -60,6 +61,7 @@ class _SingleEntry(NamedTuple):
     entry: Entry | None  # None if there was none
     read_at: float  # of the monotonic clock
     changes: int  # `read_total_changes` before it was read
+    tree_changes: int  # `read_tree_changes` before it was read
 
 
 class Listings:
@@ -162,10 +164,13 @@ class Listings:
         return await self._look_up(storage_path)
 
     async def find_recent(self, storage_path: StoragePath) -> Entry | None:
-        """Return an entry as `stat` does, None if there was none in the last TOKEN_SECONDS.
+        """Return an entry as `find_folder` or `stat` does, None if there was none in the last TOKEN_SECONDS.
 
         A program beside this service may have made one since. Callers whose driver refuses an existing name may use it.
         """
+        folder = self.find_folder(storage_path)
+        if folder is not None:
+            return folder
         cached = self._find_single(storage_path)
         if cached is not None:
             return cached.entry
@@ -174,26 +179,41 @@ class Listings:
         except EntryNotFound:
             return None
 
+    def find_folder(self, storage_path: StoragePath) -> Entry | None:
+        """Return a folder that was looked up in the last TOKEN_SECONDS, if no folder was moved or removed since.
+
+        It may have another time: it can have a new entry.
+        """
+        cached = self._get_single(storage_path)
+        if cached is None or cached.tree_changes != read_tree_changes():
+            return None
+        return cached.entry if cached.entry is not None and cached.entry.is_dir else None
+
     def _find_single(self, storage_path: StoragePath) -> _SingleEntry | None:
+        cached = self._get_single(storage_path)
+        return cached if cached is not None and cached.changes == read_total_changes() else None
+
+    def _get_single(self, storage_path: StoragePath) -> _SingleEntry | None:
         cached = self._entries.get(_make_key(storage_path))
-        if cached is None or cached.mount is not storage_path.mount or cached.changes != read_total_changes():
+        if cached is None or cached.mount is not storage_path.mount:
             return None
         return cached if time.monotonic() - cached.read_at < TOKEN_SECONDS else None
 
     async def _look_up(self, storage_path: StoragePath) -> Entry:
-        now, changes = time.monotonic(), read_total_changes()
+        key, mount = _make_key(storage_path), storage_path.mount
+        single = _SingleEntry(mount, None, time.monotonic(), read_total_changes(), read_tree_changes())
         try:
             entry = await storage_path.driver.stat(storage_path.path)
         except EntryNotFound:
-            self._keep_single(storage_path, _SingleEntry(storage_path.mount, None, now, changes))
+            self._keep_single(key, single)
             raise
-        self._keep_single(storage_path, _SingleEntry(storage_path.mount, entry, now, changes))
+        self._keep_single(key, single._replace(entry=entry))
         return entry
 
-    def _keep_single(self, storage_path: StoragePath, single: _SingleEntry) -> None:
+    def _keep_single(self, key: FolderKey, single: _SingleEntry) -> None:
         if len(self._entries) >= MAX_SINGLE_ENTRIES:
             self._entries.clear()
-        self._entries[_make_key(storage_path)] = single
+        self._entries[key] = single
 
     async def _read(self, storage_path: StoragePath, max_entries: int | None) -> CachedFolder:
         folder = await _read_folder(storage_path, max_entries)

@@ -45,6 +45,11 @@ async def look_up(storage_path: StoragePath, *, to_show: bool = False) -> Entry:
     return entry
 
 
+async def look_up_folder(storage_path: StoragePath) -> Entry:
+    """Return an entry as `look_up` does to show it. If it is a folder, its time may be older."""
+    return listings().find_folder(storage_path) or await look_up(storage_path, to_show=True)
+
+
 async def find_entry(storage_path: StoragePath) -> Entry | None:
     """Return an entry, None if there is none."""
     try:

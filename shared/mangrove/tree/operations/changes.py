@@ -161,7 +161,7 @@ async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
         is_empty = await _prune(access.child(name), storage_path.child(name)) and is_empty
     if not is_empty:
         return False
-    async with journal.add(storage_path):
+    async with journal.remove_if_empty(storage_path):
         if driver.capabilities.remove_empty:
             return await driver.remove_empty(storage_path.path)
         await driver.remove(storage_path.path)

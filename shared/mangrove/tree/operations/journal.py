@@ -65,6 +65,11 @@ class StorageChange:
         """Record an entry that is removed by the change."""
         self.effects.append(Effect(storage_path, is_gone=True))
 
+    def tidy(self, storage_path: StoragePath) -> None:
+        """Record a folder that was removed if it was empty."""
+        listings().forget_below(storage_path.mount.storage.id, storage_path.path)
+        self.put(storage_path)
+
     def read(self, storage_path: StoragePath, *, deep: bool = False) -> None:
         """Record a folder whose content is unknown after the change."""
         self.effects.append(Effect(storage_path, is_unknown=True, is_deep=deep))
@@ -155,7 +160,7 @@ async def _note_effects(effects: Sequence[Effect]) -> None:
 
 
 def add(storage_path: StoragePath, entry: Entry | None = None) -> StorageChange:
-    """Return the change of a new, replaced or removed file or empty folder, in an existing folder."""
+    """Return the change of a new, replaced or changed file in an existing folder."""
     change = StorageChange(lambda: _forget_ancestors(storage_path), [Touched(storage_path.parent)])
     change.put(storage_path, entry)
     return change
@@ -205,6 +210,13 @@ def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
         change.effects = [Effect(target, source=source, replaces=replaces)]
     else:
         change.put(target)
+    return change
+
+
+def remove_if_empty(storage_path: StoragePath) -> StorageChange:
+    """Return the change of a folder that is removed if it is empty."""
+    change = _make_change([storage_path], are_folders=False)
+    change.put(storage_path)
     return change
 
 

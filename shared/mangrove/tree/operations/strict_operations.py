@@ -6,7 +6,7 @@ the work and apply rights and rules.
 
 from __future__ import annotations
 
-from mangrove.core.problems import AccessDenied, EntryExists, EntryNotFound, NotAFile, NotSupported, StorageForbidden
+from mangrove.core.problems import AccessDenied, EntryExists, NotAFile, NotSupported, StorageForbidden
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -25,13 +25,8 @@ async def mkdir(access: PathAccess) -> None:
     access.parent.require(Right.WRITE)
     if access.parent.may_read():  # otherwise the caller would learn what exists
         await entries.require_folder(access.parent)
-    if access.may_read():
-        try:
-            await entries.stat(access)
-        except EntryNotFound:
-            pass
-        else:
-            raise EntryExists
+    if await entries.exists(access):
+        raise EntryExists
     await changes.mkdir(access)
 
 

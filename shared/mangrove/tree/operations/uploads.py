@@ -64,6 +64,14 @@ async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Stor
     return access, storage_path
 
 
+async def prepare_known(access: PathAccess, overwrite: bool, entry: Entry | None) -> tuple[PathAccess, StoragePath]:
+    """Return as `prepare` does. `entry`: at the path, as the caller has just found it if `access` may be read."""
+    allowed, storage_path = await allow(access)
+    is_known = access.may_read() and allowed.path == access.path
+    await _make_way(allowed, storage_path, overwrite, entry if is_known else await find_entry(storage_path))
+    return allowed, storage_path
+
+
 async def _make_way(access: PathAccess, storage_path: StoragePath, overwrite: bool, entry: Entry | None) -> None:
     """Make the folder of a file if there is no entry at its path. Raise a Problem if the entry may not be replaced."""
     if entry is None:
