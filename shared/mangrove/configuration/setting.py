@@ -221,7 +221,7 @@ def patterns(default: str, flag: Flag, help: str, **options: Any) -> Setting[str
 
 
 def at_least(letters: int, reason: str) -> Check:
-    """Return a check that refuses texts shorter than `length`. Empty texts pass."""
+    """Return a check that refuses texts with fewer than `letters` characters. Empty texts pass."""
 
     def check(value: str) -> None:
         if value and len(value) < letters:

@@ -80,14 +80,9 @@ class IndexChange:
     number: str = ""
 
 
-def make_number(seconds: float, suffix: str = "") -> str:
-    """Return the number of a change at a time, in seconds since the epoch. Without a suffix it is less than all others
-    of that time."""
-    return _format_number(int(seconds * 1e6), suffix)
-
-
-def _format_number(microseconds: int, suffix: str) -> str:
-    return f"{microseconds:017d}{suffix and '-'}{suffix}"
+def make_number(seconds: float) -> str:
+    """Return the lowest number of a change at a time, in seconds since the epoch."""
+    return f"{int(seconds * 1e6):017d}"
 
 
 def read_seconds(number: str) -> float:
@@ -106,7 +101,7 @@ def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[Inde
     return [
         IndexChange(
             change.storage_id, change.kind, change.path, change.deep, change.target, change.entries, change.removed,
-            _format_number(start, f"{suffix}{position:06d}"),
+            f"{start:017d}-{suffix}{position:06d}",
         )
         for position, change in enumerate(changes)
     ]  # fmt: skip

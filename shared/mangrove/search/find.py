@@ -143,7 +143,7 @@ async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSeg
     for storage in searched:
         segments = store.get_opened(storage.id)
         if segments is not None and damaged.data in {path.name for path in (*segments.names, *segments.folders)}:
-            await store.drop_damaged(segments)
+            await store.drop_damaged(segments, damaged.data)
 
 
 async def _find_virtual(area: SearchArea, places: Sequence[SearchSource]) -> list[SearchSource]:

@@ -255,7 +255,7 @@ class SegmentStore:
         await storage.remove(TreePath(f"/{storage_id}"))
         await asyncio.to_thread(shutil.rmtree, self._get_local_folder(storage_id), ignore_errors=True)
 
-    async def drop_damaged(self, segments: Segments, name: str = "") -> None:
+    async def drop_damaged(self, segments: Segments, name: str) -> None:
         """Drop an index with a damaged file, and log one line, unless another index has replaced it.
 
         A caller that gets DamagedSegment calls this and opens the index again. `name`: of the file, for the log.

@@ -34,7 +34,7 @@ def test_change_keeps_names_that_are_not_unicode() -> None:
 
 def test_number_is_above_the_last_one_of_the_process() -> None:
     for number in range(500):  # a time in seconds is not the same number for each microsecond
-        late = index_changes.make_number(time.time() + 3600 + number * 1e-6, "x")
+        late = index_changes.make_number(time.time() + 3600 + number * 1e-6) + "-x"
         (change,) = index_changes.number_changes([IndexChange(1, ChangeKind.READ)], late)
         assert change.number > late
     assert abs(index_changes.read_seconds(late) - time.time() - 3600) < 60

@@ -146,13 +146,17 @@ def test_nothing_is_found_when_it_is_switched_off(env: SearchEnv) -> None:
         env.search("red")
 
 
-def test_a_damaged_index_counts_as_none(env: SearchEnv) -> None:
+def test_a_damaged_index_counts_as_none_and_its_file_is_logged(
+    env: SearchEnv, caplog: pytest.LogCaptureFixture
+) -> None:
     segments = env.tree.run(runtime.get(SegmentStore).open(1))
     assert segments is not None
     content = segments.names[0].read_bytes()
     segments.names[0].write_bytes(content[: len(content) // 2])
     result = env.search("red")
     assert (result.total, result.missing) == (0, {1})
+    (record,) = [record for record in caplog.records if record.getMessage() == "damaged search index dropped"]
+    assert record.facts["file"] == segments.names[0].name  # type: ignore[attr-defined]
     assert env.tree.run(runtime.get(SegmentStore).open(1)) is None
     env.index()
     assert len(env.find("red")) == 3

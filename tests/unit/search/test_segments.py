@@ -182,7 +182,7 @@ def test_who_meets_damage_drops_what_he_met_and_nothing_newer(store: SegmentStor
     async def work() -> None:
         old = await commit(store, TREE)
         new = await commit(store, OTHER_TREE)
-        await store.drop_damaged(old)
+        await store.drop_damaged(old, "names.parquet")
         assert await store.open(1) is new
         await store.drop_damaged(new, "names.parquet")
         assert await store.open(1) is None

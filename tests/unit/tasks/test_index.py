@@ -338,7 +338,7 @@ def test_intent_of_a_process_that_died_has_its_folder_read(indexed: TaskEnv, dis
     build(indexed)
     disk.put("two/left", b"behind")
     id = find_id(disk)
-    old = index_changes.make_number(time.time() - 2 * INTENT_EXPIRY_SECONDS - 1, "x")
+    old = index_changes.make_number(time.time() - 2 * INTENT_EXPIRY_SECONDS - 1) + "-x"
     index_changes.write([IndexChange(id, ChangeKind.INTENT, "/two", number=old)])
     index_changes.add(IndexChange(id, ChangeKind.INTENT, "/one"))
     indexed.do(indexing.refresh())

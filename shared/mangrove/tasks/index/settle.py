@@ -74,10 +74,10 @@ async def _commit(run: IndexRun) -> IndexManifest:
         return present
     try:
         return await _swap(run)
-    except DamagedSegment:
+    except DamagedSegment as damaged:
         base = await get_store().open(run.spec.storage_id)
         if base is not None:
-            await get_store().drop_damaged(base)
+            await get_store().drop_damaged(base, damaged.data)
         run.cursor.indexed = None
         raise
 
