@@ -288,12 +288,12 @@ class Driver(ABC):
         raise NotSupported
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Rename a file or folder within its folder.
+        """Rename a file or folder within its folder, by default as a move.
 
         Raise EntryExists if the name is taken and `overwrite` is False, or if a folder is involved. Otherwise a file of
         that name is replaced.
         """
-        raise NotSupported
+        await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         """Move a file or folder to `target` (its full new path) inside this storage.
@@ -343,10 +343,11 @@ class Driver(ABC):
         """Give an entry another path below `part_names.TRASH_FOLDER`, in a folder that is there, in one step with all
         it holds.
 
-        With `keep` a file may have both paths until another one replaces it at the first; True if it has.
-        EntryNotFound.
+        With `keep` a file may have both paths until another one replaces it at the first; True if it has. By default an
+        entry is moved. Raise EntryNotFound.
         """
-        raise NotSupported
+        await self.move(path, target, overwrite=False)
+        return False
 
     async def has_versions(self) -> bool:
         """Return True if the storage keeps what is removed and replaced by itself."""

@@ -343,10 +343,6 @@ class FTP(Driver):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._move(path, target, overwrite)
 
-    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
-        await self.move(path, target, overwrite=False)
-        return False
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:
             await self._move(path, target, overwrite)

@@ -321,9 +321,6 @@ class Local(Driver):
                     continue
             self._durability.forget(step)
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self._threads.run(self._move, path, target, overwrite)
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._threads.run(self._move, path, target, overwrite)
 

@@ -293,9 +293,6 @@ class S3(VersionedBucket):
         if folder != "/" and not await self._has_objects(folder):
             await self._put_placeholder(folder)
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         """Move an entry. If the source changes during the copy, keep it and raise EntryChanged."""
         if path == target:

@@ -314,10 +314,6 @@ class SFTP(Driver):
                 rename = entries.rename_link
             await rename(session, old, new, target, is_proven=is_proven)
 
-    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
-        await self.move(path, target, overwrite=False)
-        return False
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:
             await self.rename(path, target, overwrite=overwrite)

@@ -216,13 +216,6 @@ class SMB(Driver):
         names = [self._root.make(step) for step in reversed(path.ancestors()[:-1])]
         await self._change(path.name, changes.make_folders, names)
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
-    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
-        await self.move(path, target, overwrite=False)
-        return False
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == "/":
             raise StorageForbidden("renaming the root folder is not allowed")

@@ -151,9 +151,6 @@ class UrlTree(Driver):
                 if not node.is_dir:
                     raise EntryExists
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if target != path:
             refuse_inside_itself(path, target)

@@ -122,9 +122,6 @@ class Virtual(Driver):
     async def makedirs(self, path: TreePath) -> None:
         await self._change(lambda change: change.make_folders(path))
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == target:
             return

@@ -240,13 +240,6 @@ class WebDav(Driver):
             if status >= 300 and not (status == 405 and (await self.stat(folder)).is_dir):
                 raise EntryExists if status == 405 else make_problem(status, folder.name)
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
-    async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
-        await self.move(path, target, overwrite=False)
-        return False
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == target:
             return
