@@ -18,16 +18,22 @@ export function isDone({ state }: Task): boolean {
 }
 
 /** One page of the tasks that this user may see: under way the oldest first, done the last first; `page` from 1. */
-export async function list(kind: TaskKind, list: 'undone' | 'done', page: number, size: number): Promise<Task[]> {
+export async function list(
+  kind: TaskKind,
+  list: 'undone' | 'done',
+  page: number,
+  size: number,
+  signal?: AbortSignal,
+): Promise<Task[]> {
   const query = { page: String(page), per_page: String(size) }
-  const rows = await call('get', makePath(kind, list), { query })
+  const rows = await call('get', makePath(kind, list), { query, ...(signal && { signal }) })
   return rows.map((row) => read(kind, row))
 }
 
 /** One task; null when there is none any more. */
-export async function find(kind: TaskKind, id: string): Promise<Task | null> {
+export async function find(kind: TaskKind, id: string, signal?: AbortSignal): Promise<Task | null> {
   try {
-    const answer = await call('post', makePath(kind, 'info'), { query: { tid: id } })
+    const answer = await call('post', makePath(kind, 'info'), { query: { tid: id }, ...(signal && { signal }) })
     const row = Array.isArray(answer) ? answer[0] : answer
     return row ? read(kind, row) : null
   } catch (thrown) {

@@ -1,10 +1,11 @@
 const FIRST_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 30_000
+const MAX_ANSWER_MS = 10_000 // a connection may be dead without a sign
 
 /** True if the service can be reached at all. */
 export async function isReachable(): Promise<boolean> {
   try {
-    return (await fetch('/ping')).ok
+    return (await fetch('/ping', { signal: AbortSignal.timeout(MAX_ANSWER_MS) })).ok
   } catch {
     return false
   }

@@ -3,6 +3,7 @@ import { isReachable, whenReachable } from './reachable'
 import type { Stores } from './stores'
 import { countBatch, findFault, isReadable, readBatch, send, sendBatch } from './uploads/send'
 import { Speed } from './uploads/speed'
+import { STALLED, StallGuard } from './uploads/stall'
 import { StoringFollower } from './uploads/storing'
 import { Telling } from './uploads/telling'
 import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
@@ -192,15 +193,18 @@ export class UploadQueue {
   /** Send small files in one request. It takes a moment, so only a cancellation of all of them interrupts it. */
   async #runBatch(uploads: readonly Upload[]): Promise<void> {
     const request = new AbortController()
+    const guard = new StallGuard(request)
     const signals = uploads.map((upload) => this.#begin(upload).signal)
     const abort = () => signals.every(({ reason }) => reason === 'cancel') && request.abort('cancel')
     for (const signal of signals) signal.addEventListener('abort', abort)
     this.#requests++
     let isWhole = false // what failed is the request, not single files
-    const read = await readBatch(uploads)
-    const failures = await sendBatch(this.stores, uploads, read, request.signal, (part) => {
+    const advance = (part: number) => {
+      guard.report()
       for (const upload of uploads) this.#advance(upload, Math.round(part * upload.size))
-    }).catch((thrown): unknown[] => {
+    }
+    const sending = readBatch(uploads).then((read) => sendBatch(this.stores, uploads, read, request.signal, advance))
+    const failures = await guard.watch(sending).catch((thrown): unknown[] => {
       isWhole = true
       return uploads.map(() => thrown)
     })
@@ -226,15 +230,20 @@ export class UploadQueue {
   async #run(upload: Upload): Promise<void> {
     const { asTask } = this
     const controller = this.#begin(upload)
+    const guard = new StallGuard(controller)
+    const advance = (sent: number) => {
+      guard.report()
+      this.#advance(upload, sent)
+    }
     this.#requests++
     try {
-      upload.task = await send(this.stores, upload, asTask, controller.signal, (sent) => this.#advance(upload, sent))
+      upload.task = await guard.watch(send(this.stores, upload, asTask, controller.signal, advance))
       upload.state = upload.task ? 'storing' : 'done'
       if (upload.task) this.#storing.add(upload)
       this.#telling.add(upload)
     } catch (thrown) {
       if (controller.signal.reason === 'pause') this.#enqueue(upload, true)
-      else if (!controller.signal.aborted) await this.#fail(upload, thrown)
+      else if (!controller.signal.aborted || thrown === STALLED) await this.#fail(upload, thrown)
     } finally {
       this.#requests--
       this.#end(upload)
@@ -244,6 +253,11 @@ export class UploadQueue {
 
   async #fail(upload: Upload, thrown: unknown): Promise<void> {
     const { batch, choice, file } = upload
+    if (thrown === STALLED) {
+      upload.fault = STALLED
+      upload.state = 'failed'
+      return
+    }
     const isUnreadable = thrown instanceof DOMException || (file && !(await isReadable(file)))
     const problem = isUnreadable ? null : asProblem(thrown)
     if (problem?.kind === 'exists' && file && (!choice || choice === 'skip')) {

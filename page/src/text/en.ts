@@ -390,6 +390,7 @@ export const en = {
     showList: 'Show the list of uploads',
     signIn: 'Uploads are paused. Sign in again to continue.',
     speed: (size: string) => `${size}/s`,
+    stalled: 'There was no progress for 5 minutes.',
     states: {
       asking: 'The name is taken',
       canceled: 'Cancelled',

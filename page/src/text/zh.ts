@@ -383,6 +383,7 @@ export const zh: FirstTexts = {
     showList: '展开上传列表',
     signIn: '上传已暂停：重新登录后将继续。',
     speed: (size) => `${size}/秒`,
+    stalled: '5 分钟内没有任何进展。',
     states: {
       asking: '名称已被使用',
       canceled: '已放弃',

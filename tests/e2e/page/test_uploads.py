@@ -311,6 +311,25 @@ def test_without_a_network_the_queue_waits(
 
 
 @WIDE
+@pytest.mark.parametrize("count", [1, 40], ids=["one file", "a batch"])
+def test_an_upload_without_progress_fails_and_is_tried_again(
+    page: Any, service: Service, folder: str, tmp_path: Path, count: int
+) -> None:
+    page.route("**/api/fs/put*", lambda route: None)  # as on a connection that is dead without a sign
+    page.clock.install()
+    sign_in(page, f"/@{folder}")
+    with page.expect_request("**/api/fs/put*"):
+        choose(page, "Upload files", *make_files(tmp_path, *(f"{number}.txt" for number in range(count))))
+    page.clock.fast_forward("05:01")
+    page.get_by_text(f"{count} failed").wait_for()
+    page.get_by_text("There was no progress for 5 minutes.").first.wait_for()
+    page.unroute("**/api/fs/put*")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text(f"{count} of {count} uploaded").wait_for()
+    assert len(service.client().names(folder)) == count
+
+
+@WIDE
 def test_many_small_files_go_in_few_requests(page: Any, service: Service, folder: str, tmp_path: Path) -> None:
     client, requests = service.client(), list[str]()
     assert client.put(f"{folder}/7.txt", b"old")["code"] == 200

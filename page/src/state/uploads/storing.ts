@@ -5,6 +5,7 @@ import type { Upload } from './upload'
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1500
 const PAUSE_GROWTH = 1.5
+const MAX_ANSWER_MS = 60_000 // of a question: a connection may be dead without a sign
 const MAX_UNFINISHED_TASKS = 200 // of a request
 const MAX_ENDED_TASKS_PER_ROUND = 20 // of which it is asked how they ended
 
@@ -53,13 +54,13 @@ export class StoringFollower {
   async #findEnded(): Promise<Upload[]> {
     for (const upload of this.#uploads) if (upload.state !== 'storing') this.#uploads.delete(upload)
     if (this.#uploads.size === 1) return [...this.#uploads] // its own state is asked for
-    const rows = await list('upload', 'undone', 1, MAX_UNFINISHED_TASKS)
+    const rows = await list('upload', 'undone', 1, MAX_UNFINISHED_TASKS, AbortSignal.timeout(MAX_ANSWER_MS))
     const left = new Set(rows.map(({ id }) => id))
     return [...this.#uploads].filter(({ task }) => !left.has(task)).slice(0, MAX_ENDED_TASKS_PER_ROUND)
   }
 
   async #settle(upload: Upload): Promise<void> {
-    const task = await find('upload', upload.task)
+    const task = await find('upload', upload.task, AbortSignal.timeout(MAX_ANSWER_MS))
     if (task && !isDone(task)) return // beyond the rows that were asked for
     this.#uploads.delete(upload)
     if (upload.state !== 'storing') return

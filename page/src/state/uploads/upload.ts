@@ -2,6 +2,7 @@ import type { findNameFault } from '../../api/files'
 import { join } from '../../api/paths'
 import type { Problem } from '../../api/problem'
 import type { Receipt } from '../../api/upload'
+import type { STALLED } from './stall'
 
 export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'storing' | 'done'
 
@@ -17,8 +18,9 @@ export class Batch {
 
 export type NameFault = NonNullable<ReturnType<typeof findNameFault>>
 
-/** Why it failed: the service's answer, a name that cannot be, or a file that this device does not give out any more. */
-export type Fault = Problem | { name: string; fault: NameFault } | 'unreadable'
+/** Why it failed: the service's answer, a name that cannot be, a file that this device does not give out any more, or a
+ *  long time without progress. */
+export type Fault = Problem | { name: string; fault: NameFault } | 'unreadable' | typeof STALLED
 
 /** A file, or an empty folder, on its way. Not reactive: there may be ten thousand, and few of them are in view. */
 export class Upload {
