@@ -360,7 +360,7 @@ class SlowShare(Share):
 
     def send(self, message: SmbMessage) -> Request:
         self.has_request.set()
-        assert self.may_send.wait(10)
+        assert self.may_send.wait(60)
         return super().send(message)
 
 
@@ -386,7 +386,7 @@ def test_closing_during_a_cancelled_call_keeps_the_connection(
     share.may_send.clear()
     with ThreadPoolExecutor() as pool:
         calling = pool.submit(call)
-        assert share.has_request.wait(10)
+        assert share.has_request.wait(60)
         opened.close()
         time.sleep(0.2)  # for a thread that would close it now
         share.may_send.set()

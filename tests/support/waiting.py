@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(test: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until(test: Callable[[], bool], seconds: float = 120) -> None:
     """Return as soon as the test holds; a failure when that takes longer."""
     end = time.monotonic() + seconds
     while not test():

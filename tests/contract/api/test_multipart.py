@@ -228,7 +228,7 @@ def test_the_same_chunk_is_stored_by_one_request_at_a_time(
 
     def body() -> Iterator[bytes]:
         yield b"12"
-        ending.wait(20)
+        ending.wait(60)
         yield b"345"
 
     headers = {"x-upload-id": id, "x-chunk-index": "0"}

@@ -211,7 +211,7 @@ def test_a_file_that_changes_on_the_way_is_the_new_one_whole(owner: TaskClient, 
 def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: TaskClient, web: Origin) -> None:
     page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
-    assert page.halted.wait(20)
+    assert page.halted.wait(60)
     wait_until(lambda: owner.info(KIND, id)["progress"] > 0)
     owner.ask("cancel", KIND, id)
     assert owner.info(KIND, id)["state"] in (3, 4)
@@ -230,7 +230,7 @@ def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: Tas
 def test_a_download_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, web: Origin) -> None:
     page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
-    assert page.halted.wait(20)
+    assert page.halted.wait(60)
     owner.ask("delete", KIND, id)
     assert get_refusal(owner.client.post(f"/api/task/{KIND}/info", params={"tid": id})) == (404, "task not found")
     staging = owner.service.data / "staging"
@@ -253,7 +253,7 @@ def test_a_download_fails_and_is_retried_when_the_file_is_there(owner: TaskClien
 def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(owner: TaskClient, web: Origin) -> None:
     page = Halting(b"x" * 1000, 500)
     (id,) = owner.download(web.at("/secret.txt", page))
-    assert page.halted.wait(20)
+    assert page.halted.wait(60)
     owner.grant(fixtures.ALL_RIGHTS & ~OFFLINE_DOWNLOAD)
     page.go.set()
     row = owner.wait_for(KIND, id)
@@ -271,7 +271,7 @@ def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(owner: Ta
 def test_a_rule_that_comes_midway_keeps_the_file_out(owner: TaskClient, admin: Client, web: Origin) -> None:
     page = Halting(b"x" * 1000, 500)
     (id,) = owner.download(web.at("/ruled.txt", page), path=f"{owner.folder}/in")
-    assert page.halted.wait(20)
+    assert page.halted.wait(60)
     with fixtures.meta(admin, f"{owner.folder}/in", write_users=[1]):
         page.go.set()
         row = owner.wait_for(KIND, id)

@@ -125,13 +125,13 @@ def test_who_was_read_before_a_change_is_not_remembered_after_it(monkeypatch: py
     def get_slowly(id: int) -> User:
         user = get(id)
         was_read.set()
-        assert is_changed.wait(10)
+        assert is_changed.wait(60)
         return user
 
     monkeypatch.setattr(users, "get", get_slowly)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(known.find, "ann")
-        assert was_read.wait(10)
+        assert was_read.wait(60)
         monkeypatch.setattr(users, "get", get)
         users.change(ann.id, disabled=True)
         configuration.get_sync()

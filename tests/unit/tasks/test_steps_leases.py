@@ -250,7 +250,7 @@ def test_pending_heartbeat_does_not_renew_released_lease(task: Task, monkeypatch
     monkeypatch.setattr(tasks, "save", slow)
 
     async def work(run: CountRun) -> bool:
-        assert await asyncio.to_thread(beating.wait, 5)
+        assert await asyncio.to_thread(beating.wait, 60)
         return False
 
     async def whole() -> None:
