@@ -81,7 +81,7 @@ async def many(size: int, block: int = MIB) -> AsyncIterator[bytes]:
 async def endless() -> AsyncIterator[bytes]:
     while True:
         yield bytes(MIB)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
 
 
 @contextmanager
