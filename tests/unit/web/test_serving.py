@@ -168,11 +168,11 @@ class Unpacking:
         self._member = Member("d/x.bin", size, 0.0, False)
         self._blocks = blocks
 
-    async def _stream(self) -> AsyncGenerator[Member | bytes, None]:
+    async def _stream(self) -> AsyncGenerator[tuple[Member, bytes], None]:
         try:
-            yield b""
+            yield self._member, b""
             for block in self._blocks:
-                yield block
+                yield self._member, block
         finally:
             self.closed = True
 
