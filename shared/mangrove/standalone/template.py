@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -91,9 +91,12 @@ def read_kinds() -> dict[str, str]:
     return {name.removeprefix("${").removesuffix("}"): kind for kind, name in (pair.split("=") for pair in pairs)}
 
 
-def read_tables(prefix: str) -> list[dict[str, Any]]:
-    """Return the arguments of CreateTable for every table that has a kind, named by `prefix` and its kind."""
-    kinds = read_kinds()
+def read_tables(prefix: str, kinds: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return the arguments of CreateTable for every table that has a kind, named by `prefix` and its kind.
+
+    `kinds`: those of `read_kinds` by default; the tests add a table that only an upgrade reads.
+    """
+    kinds = read_kinds() if kinds is None else kinds
     keys = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
     tables = []
     for name, table in iter_resources("AWS::DynamoDB::Table"):
