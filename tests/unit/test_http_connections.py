@@ -136,6 +136,24 @@ def test_answer_that_is_not_read_to_its_end_closes_the_connection() -> None:
         assert call(client) == EXPECTED
 
 
+def test_answer_that_is_dropped_closes_the_connection(recwarn: pytest.WarningsRecorder) -> None:
+    with serve([[OK[:-1]]], [[OK]]) as client:
+        assert client.send("GET", "/", {}).status == 200
+        assert call(client) == EXPECTED
+    assert not recwarn.list
+
+
+def test_answer_that_is_closed_twice_leaves_the_connection_to_the_next_request() -> None:
+    with serve([[OK], [OK], [OK]]) as client:
+        first = client.send("GET", "/", {})
+        assert first.read_all(MAX_BYTES) == b"ok"
+        first.close()
+        with closing(client.send("GET", "/", {})) as second:
+            first.close()
+            assert second.read_all(MAX_BYTES) == b"ok"
+        assert call(client) == EXPECTED
+
+
 def test_body_is_read_in_blocks_of_the_requested_size() -> None:
     body = bytes(range(256)) * 4096
     head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)

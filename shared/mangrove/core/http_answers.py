@@ -119,7 +119,8 @@ class HttpAnswer:
     ) -> None:
         """Receive the head. Raise OSError if that fails.
 
-        `has_body`: False for the answer to HEAD or CONNECT; `release`: receives a connection that can be used again.
+        `has_body`: False for the answer to HEAD or CONNECT; `release`: receives a connection that can be used again;
+        without it `close` leaves the connection open.
         """
         self._connection = connection
         self._release = release
@@ -157,11 +158,17 @@ class HttpAnswer:
 
     def close(self) -> None:
         """End the connection, or let it be used again if nothing of this answer is still on its way."""
-        if self._release is not None and self._parser.is_complete and self._parser.is_reusable:
-            self._release(self._connection)
+        release, self._release = self._release, None
+        if release is None:
+            return  # it is closed, and another request may use the connection
+        if self._parser.is_complete and self._parser.is_reusable:
+            release(self._connection)
         else:
             self._connection.close()
-        self._release = None
+
+    def __del__(self) -> None:
+        """Close an answer that nobody waits for any more."""
+        self.close()
 
     def _receive(self) -> None:
         """Receive a part of the answer in the format of HTTP."""
