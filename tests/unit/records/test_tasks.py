@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import replace
 
 import orjson
@@ -41,6 +42,28 @@ def test_a_new_task_is_read_as_it_was_made() -> None:
         tasks.create(NewTask("copy", 7, task.view, {}))
     with pytest.raises(RecordNotFound):
         tasks.get("none")
+
+
+def test_one_of_two_requests_in_the_same_millisecond_creates_or_renews_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = float(int(time.time()))
+    new = NewTask("copy", 7, make_view(), {})
+
+    def create_at(seconds: float) -> Task:
+        monkeypatch.setattr(tasks.time, "time", lambda: now + seconds)
+        return tasks.create(new)
+
+    def renew_at(seconds: float) -> Task:
+        monkeypatch.setattr(tasks.time, "time", lambda: now + seconds)
+        return runs.renew(ended, new)
+
+    task = create_at(0.0001)
+    assert create_at(0.0001).id == task.id  # once more: the first answer was lost
+    with pytest.raises(RecordConflict):
+        create_at(0.0002)
+    ended = tasks.save(tasks.acquire_lease(task.id, "one", 30), "one", 0, done=True)
+    assert renew_at(1.0001).attempt == renew_at(1.0001).attempt == 1
+    with pytest.raises(RecordConflict):
+        renew_at(1.0002)
 
 
 def test_a_view_is_stored_under_the_names_that_clients_read() -> None:

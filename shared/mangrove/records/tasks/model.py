@@ -235,7 +235,7 @@ def follow_new(record: TaskRecord) -> None:
 
 def is_free_or_same(record: TaskRecord) -> Condition:
     """Return the condition that the id is free, or taken by this same write, whose answer was lost."""
-    free: Condition = TaskRecord.id.does_not_exist() | (TaskRecord.ordered == record.ordered)
+    free: Condition = TaskRecord.id.does_not_exist() | (TaskRecord.created == record.created)
     return free
 
 

@@ -47,7 +47,7 @@ def renew(task: Task, new: NewTask) -> Task:
     record.attempt, record.cursor = task.attempt + 1, dump_json(task.cursor)
     done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, TaskStatus.DONE)
     with translate_errors():
-        record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.ordered == record.ordered))
+        record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.created == record.created))
     page_anchors().clear()
     return make_task(record)
 
