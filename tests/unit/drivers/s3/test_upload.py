@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
-from typing import Any
 
 import pytest
 
@@ -68,36 +66,35 @@ def test_a_cut_body_leaves_no_upload_behind(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize("operation", ["create_multipart_upload", "upload_part"])
-def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: str) -> None:
-    async def work(driver: S3) -> list[str]:
-        pass_checkpoint, happened = threading.Event(), []
-        plain = {name: getattr(driver.client, name) for name in (operation, "abort_multipart_upload")}
+def test_a_cancelled_write_leaves_no_upload_behind(bucket_behind: Bucket, proxy: Proxy, operation: str) -> None:
+    arrived, released, aborted = threading.Event(), threading.Event(), threading.Event()
+    answered: list[str] = []
 
-        def slow(**arguments: Any) -> Any:
-            pass_checkpoint.set()
-            answer = plain[operation](**arguments)
-            time.sleep(0.3)
-            happened.append(operation)
-            return answer
+    def hold(exchange: Exchange) -> None:
+        arrived.set()
+        released.wait(20)
 
-        def abort(**arguments: Any) -> Any:
-            happened.append("abort")
-            return plain["abort_multipart_upload"](**arguments)
+    def note(exchange: Exchange) -> None:
+        answered.append(exchange.operation)
+        if exchange.operation == "abort_multipart_upload":
+            aborted.set()
 
-        setattr(driver.client, operation, slow)
-        driver.client.abort_multipart_upload = abort
+    async def work(driver: S3) -> None:
         writing = asyncio.create_task(driver.write(P("/f"), endless(), Upload(None, 1.7e9)))
-        await asyncio.to_thread(pass_checkpoint.wait, 10)
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(arrived.wait, 20)
         writing.cancel()
+        await asyncio.wait([writing], timeout=0.1)
+        released.set()
         await asyncio.wait([writing])
         assert writing.cancelled()
-        await asyncio.sleep(0.5)
-        return happened
+        assert await asyncio.to_thread(aborted.wait, 20)
 
-    happened = run_on_driver(bucket.options(), work)
-    assert happened[-1] == "abort"
-    assert (bucket.keys(), bucket.dangling()) == ([], 0)
+    proxy.once(operation, hold)
+    proxy.after.append(note)
+    run_on_driver(bucket_behind.options(), work)
+    assert operation in answered
+    assert answered[-1] == "abort_multipart_upload"
+    assert (bucket_behind.keys(), bucket_behind.dangling()) == ([], 0)
 
 
 def test_cancelled_put_ends_after_its_answer(bucket_behind: Bucket, proxy: Proxy) -> None:
