@@ -8,6 +8,7 @@ const VARIABLE = /^(?:export )?(?:let|var) (\w+)|^(?:export )?const (\w+)[^=\n]*
 /** Instances that nothing changes: sets of constants, and encoders. */
 const CONSTANT = /^[A-Z][A-Z_]*$/
 const STATELESS = ['TextEncoder', 'MarkdownIt']
+const OBJECT = /^(export )?const (\w+)[^=\n]*= [{[]/gm
 
 function findModuleState(text: string): string[] {
   const instances = [...text.matchAll(INSTANCE)].filter(([, name, type]) => {
@@ -24,14 +25,44 @@ function readModule(path: string): string {
   return (/<script[^>]*\bmodule\b[^>]*>([\s\S]*?)<\/script>/.exec(text)?.[1] ?? '').replace(/^ {2}/gm, '')
 }
 
+/** The changes of the objects that a module makes, in the module and where it is imported. */
+function findObjectChanges(module: string, others: readonly string[]): string[] {
+  return [...module.matchAll(OBJECT)].flatMap(([, exported, name]) => {
+    const isImport = new RegExp(`^ *import \\{[^}]*\\b${name}\\b[^}]*\\} from`, 'm')
+    const change = new RegExp(`(?<![\\w.#])${name}(?:\\.\\w+|\\[[^\\]\\n]*\\])+ [-+*/|&?]*=(?![=>]).*`, 'g')
+    const importers = exported ? others.filter((text) => isImport.test(text)) : []
+    return [module, ...importers].flatMap((text) => text.match(change) ?? [])
+  })
+}
+
+const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+const modules = files.filter((file) => /\.(ts|svelte)$/.test(file) && file !== 'main.ts' && file !== 'components.ts')
+
 test('a module makes no store: stores are made in createStores and handed down', () => {
-  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
-  const modules = files.filter((file) => /\.(ts|svelte)$/.test(file) && file !== 'main.ts' && file !== 'components.ts')
   const moduleState = modules.flatMap((file) =>
     findModuleState(readModule(join(SOURCE, file))).map((line) => [file, line]),
   )
   expect(modules.length).toBeGreaterThan(300)
   expect(moduleState).toEqual([])
+})
+
+test('no module changes an object of a module', () => {
+  const texts = modules
+    .filter((file) => !file.endsWith('.d.ts'))
+    .map((file) => readFileSync(join(SOURCE, file), 'utf8'))
+  expect(texts.flatMap((text) => findObjectChanges(text, texts))).toEqual([])
+})
+
+test.each([
+  ["export const caller = { token: '' }\n", "import { caller } from './client'\ncaller.token = 'a'\n"],
+  ["const caller = { token: '' }\nfunction begin() {\n  caller.token = 'a'\n}\n", ''],
+])('%s is changed', (module, other) => {
+  expect(findObjectChanges(module, [other])).toHaveLength(1)
+})
+
+test('objects that are only read are not changed', () => {
+  const other = "import { caller } from './client'\nconst isGuest = caller.token === ''\nstores.caller.token = ''\n"
+  expect(findObjectChanges("export const caller = { token: '' }\n", [other])).toEqual([])
 })
 
 test.each([

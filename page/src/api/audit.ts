@@ -1,14 +1,14 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import type { AuditReq, AuditRows } from './schema'
 
 /** A choice of actions. `since` and `until` are days of the reader, as `2026-11-28`; '' for no choice. */
 export type AuditFilter = Required<Pick<AuditReq, 'username' | 'action' | 'since' | 'until'>>
 
 /** Return a page of the audit, the last action first. `start` is `next` of the page before. */
-export async function listAudit(filter: AuditFilter, start: string): Promise<AuditRows> {
+export async function listAudit(api: ApiClient, filter: AuditFilter, start: string): Promise<AuditRows> {
   const since = toMoment(filter.since, 0)
   const until = toMoment(filter.until, 1)
-  return await call('post', '/api/admin/audit/list', { body: { ...filter, since, until, start } })
+  return await api.call('post', '/api/admin/audit/list', { body: { ...filter, since, until, start } })
 }
 
 /** Return the moment at which a day begins where the reader is, some days later. */

@@ -1,4 +1,4 @@
-import { caller } from './client'
+import type { ApiClient } from './client'
 import { encodePath, makeFileAddress } from './paths'
 import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { Failure } from './schema'
@@ -85,9 +85,9 @@ async function send(address: string, init: RequestInit): Promise<Response> {
 }
 
 /** Put a text in place of what is at the path. Throws Problem. */
-export async function putText(path: string, text: string): Promise<void> {
+export async function putText(api: ApiClient, path: string, text: string): Promise<void> {
   const headers = new Headers({ 'file-path': encodePath(path), overwrite: 'true' })
-  if (caller.token) headers.set('authorization', caller.token)
+  if (api.token) headers.set('authorization', api.token)
   const body = new Blob([text]) // without a type: the name tells it
   let answer: { code: 200 } | Failure
   try {

@@ -1,4 +1,4 @@
-import { classify, isSuccess, Problem } from './problem'
+import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { Failure, paths } from './schema'
 
 type Method = 'get' | 'post' | 'put'
@@ -19,28 +19,36 @@ export interface Options<O> {
   token?: string
 }
 
-/** The sender of requests. `token`: '' for a guest; `onSignedOut`: called when the service no longer accepts the token. */
-export const caller = { token: '', onSignedOut: () => {} }
+/** The client of the interface: the functions beside this module take it as their first argument. */
+export class ApiClient {
+  token = '' // of the session; '' for a guest
+  onSignedOut = () => {} // called when the service no longer accepts the token
 
-/** Call an operation of the interface; its data. Throws Problem. */
-export async function call<M extends Method, P extends PathsWith<M>>(
-  method: M,
-  path: P,
-  options: Options<Operation<M, P>> = {},
-): Promise<Data<Operation<M, P>>> {
-  const token = options.token ?? caller.token
-  const headers = new Headers({ ...options.headers, ...(token ? { authorization: token } : {}) })
-  const init: RequestInit = { method: method.toUpperCase(), headers }
-  if (options.body !== undefined) {
-    headers.set('content-type', 'application/json')
-    init.body = JSON.stringify(options.body)
+  /** Call an operation of the interface; its data. Throws Problem. */
+  async call<M extends Method, P extends PathsWith<M>>(
+    method: M,
+    path: P,
+    options: Options<Operation<M, P>> = {},
+  ): Promise<Data<Operation<M, P>>> {
+    const token = options.token ?? this.token
+    const headers = new Headers({ ...options.headers, ...(token ? { authorization: token } : {}) })
+    const init: RequestInit = { method: method.toUpperCase(), headers }
+    if (options.body !== undefined) {
+      headers.set('content-type', 'application/json')
+      init.body = JSON.stringify(options.body)
+    }
+    if (options.signal) init.signal = options.signal
+    const answer = await send(path + formatQuery(options.query ?? {}), init)
+    if (isSuccess(answer)) return answer.data as Data<Operation<M, P>>
+    const kind = classify(answer.problem)
+    this.noteRefusal(kind, token)
+    throw new Problem(kind, answer.message, answer.code, answer.problem)
   }
-  if (options.signal) init.signal = options.signal
-  const answer = await send(path + formatQuery(options.query ?? {}), init)
-  if (isSuccess(answer)) return answer.data as Data<Operation<M, P>>
-  const kind = classify(answer.problem)
-  if (kind === 'signedOut' && token && token === caller.token) caller.onSignedOut()
-  throw new Problem(kind, answer.message, answer.code, answer.problem)
+
+  /** Tell `onSignedOut` if the service refused the present token. `token`: what the request was sent with. */
+  noteRefusal(kind: ProblemKind, token: string): void {
+    if (kind === 'signedOut' && token && token === this.token) this.onSignedOut()
+  }
 }
 
 interface Success {

@@ -1,4 +1,4 @@
-import { caller } from './client'
+import type { ApiClient } from './client'
 import type { TaskRow } from './schema'
 
 export interface EventData {
@@ -19,12 +19,13 @@ const MAX_EVENT_LENGTH = 4 << 20 // letters
  * more; `unsupported`: the service has no events.
  */
 export async function followEvents(
+  api: ApiClient,
   path: string,
   password: string,
   signal: AbortSignal,
   tell: (event: Event) => void,
 ): Promise<Outcome> {
-  const headers = new Headers(caller.token ? { authorization: caller.token } : {})
+  const headers = new Headers(api.token ? { authorization: api.token } : {})
   if (/^[\x20-\x7e]+$/.test(password)) headers.set('password', password)
   let hasEnded = false
   try {

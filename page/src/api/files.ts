@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import { encodePath, join } from './paths'
 import { asProblem } from './problem'
 import type { FileObject, FolderName, ListReq, RenameObject, SingleObject } from './schema'
@@ -6,14 +6,14 @@ import type { FileObject, FolderName, ListReq, RenameObject, SingleObject } from
 const MAX_NAMES_PER_REQUEST = 10_000 // that one request may carry
 const PER_PAGE = 1000
 
-export function get(path: string, password: string): Promise<SingleObject> {
-  return call('post', '/api/fs/get', { body: { path, password } })
+export function get(api: ApiClient, path: string, password: string): Promise<SingleObject> {
+  return api.call('post', '/api/fs/get', { body: { path, password } })
 }
 
 /** True if there is something at the path, as far as the service tells: the change itself will tell the rest. */
-export async function isTaken(path: string, password: string): Promise<boolean> {
+export async function isTaken(api: ApiClient, path: string, password: string): Promise<boolean> {
   try {
-    await get(path, password)
+    await get(api, path, password)
     return true
   } catch (thrown) {
     const { kind } = asProblem(thrown)
@@ -22,52 +22,74 @@ export async function isTaken(path: string, password: string): Promise<boolean> 
   }
 }
 
-export async function makeFolder(folder: string, name: string): Promise<void> {
-  await call('post', '/api/fs/mkdir', { body: { path: join(folder, name) } })
+export async function makeFolder(api: ApiClient, folder: string, name: string): Promise<void> {
+  await api.call('post', '/api/fs/mkdir', { body: { path: join(folder, name) } })
 }
 
-export async function rename(path: string, name: string, password: string): Promise<void> {
-  await call('post', '/api/fs/rename', { body: { path, name, password } })
+export async function rename(api: ApiClient, path: string, name: string, password: string): Promise<void> {
+  await api.call('post', '/api/fs/rename', { body: { path, name, password } })
 }
 
-export async function remove(folder: string, names: readonly string[], password: string): Promise<void> {
+export async function remove(
+  api: ApiClient,
+  folder: string,
+  names: readonly string[],
+  password: string,
+): Promise<void> {
   for (const part of slice(names)) {
-    await call('post', '/api/fs/remove', { body: { dir: folder, names: part, password } })
+    await api.call('post', '/api/fs/remove', { body: { dir: folder, names: part, password } })
   }
 }
 
 /** An empty file; Problem `exists` when the name is taken. */
-export async function makeFile(folder: string, name: string): Promise<void> {
-  await call('put', '/api/fs/put', { headers: { 'file-path': encodePath(join(folder, name)), overwrite: 'false' } })
+export async function makeFile(api: ApiClient, folder: string, name: string): Promise<void> {
+  await api.call('put', '/api/fs/put', { headers: { 'file-path': encodePath(join(folder, name)), overwrite: 'false' } })
 }
 
 /** Rename entries of one folder. The service looks at all of them before it renames the first. */
-export async function renameAll(folder: string, renames: readonly RenameObject[], password: string): Promise<void> {
+export async function renameAll(
+  api: ApiClient,
+  folder: string,
+  renames: readonly RenameObject[],
+  password: string,
+): Promise<void> {
   for (const part of slice(renames)) {
-    await call('post', '/api/fs/batch_rename', { body: { src_dir: folder, rename_objects: part, password } })
+    await api.call('post', '/api/fs/batch_rename', { body: { src_dir: folder, rename_objects: part, password } })
   }
 }
 
 /** Rename all entries of a folder whose names match `pattern` (RE2); `template` is Go's: `$1`, `${name}`, `$$`. */
-export async function renameByPattern(folder: string, pattern: string, template: string, password: string) {
+export async function renameByPattern(
+  api: ApiClient,
+  folder: string,
+  pattern: string,
+  template: string,
+  password: string,
+) {
   const body = { src_dir: folder, src_name_regex: pattern, new_name_regex: template, password }
-  await call('post', '/api/fs/regex_rename', { body })
+  await api.call('post', '/api/fs/regex_rename', { body })
 }
 
 /** Remove the empty folders below a folder, and those that become empty by it. */
-export async function removeEmptyFolders(folder: string): Promise<void> {
-  await call('post', '/api/fs/remove_empty_directory', { body: { src_dir: folder } })
+export async function removeEmptyFolders(api: ApiClient, folder: string): Promise<void> {
+  await api.call('post', '/api/fs/remove_empty_directory', { body: { src_dir: folder } })
 }
 
-export async function listFolders(path: string, password: string, signal?: AbortSignal): Promise<FolderName[]> {
+export async function listFolders(
+  api: ApiClient,
+  path: string,
+  password: string,
+  signal?: AbortSignal,
+): Promise<FolderName[]> {
   const options = signal ? { signal } : {}
-  return (await call('post', '/api/fs/dirs', { body: { path, password, force_root: false }, ...options })) ?? []
+  return (await api.call('post', '/api/fs/dirs', { body: { path, password, force_root: false }, ...options })) ?? []
 }
 
 export type ListOrder = Pick<ListReq, 'order_by' | 'order_direction'>
 
 /** The entries of a folder, page by page as they are asked for; without an order, in that of the service. */
 export async function* listEntries(
+  api: ApiClient,
   path: string,
   password: string,
   signal?: AbortSignal,
@@ -75,7 +97,7 @@ export async function* listEntries(
 ): AsyncGenerator<FileObject> {
   for (let page = 1, seen = 0, total = 1; seen < total; page++) {
     const body = { path, password, page, per_page: PER_PAGE, refresh: false, ...order }
-    const listing = await call('post', '/api/fs/list', { body, ...(signal && { signal }) })
+    const listing = await api.call('post', '/api/fs/list', { body, ...(signal && { signal }) })
     const entries = listing.content ?? []
     if (entries.length === 0) return
     yield* entries
@@ -86,13 +108,14 @@ export async function* listEntries(
 
 /** The first `most` entries of a folder. */
 export async function listFirst(
+  api: ApiClient,
   path: string,
   password: string,
   most: number,
   order: ListOrder = {},
 ): Promise<FileObject[]> {
   const matches: FileObject[] = []
-  for await (const entry of listEntries(path, password, undefined, order)) {
+  for await (const entry of listEntries(api, path, password, undefined, order)) {
     if (matches.length === most) break
     matches.push(entry)
   }

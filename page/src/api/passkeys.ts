@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import type { AssertionReq, AttestationReq, PasskeyRow } from './schema'
 
 /** Passkeys: sign in without a password. */
@@ -8,19 +8,19 @@ export function canUsePasskeys(): boolean {
   return typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
 }
 
-export async function listPasskeys(): Promise<PasskeyRow[]> {
-  return call('get', '/api/authn/getcredentials')
+export async function listPasskeys(api: ApiClient): Promise<PasskeyRow[]> {
+  return api.call('get', '/api/authn/getcredentials')
 }
 
 /** Register a passkey that the browser makes with the user. `code`: a code of the second factor, '' without one.
  *  False if the user refused. Throws Problem. */
-export async function addPasskey(title: string, code: string): Promise<boolean> {
-  const begun = await call('get', '/api/authn/webauthn_begin_registration', { headers: { 'otp-code': code } })
+export async function addPasskey(api: ApiClient, title: string, code: string): Promise<boolean> {
+  const begun = await api.call('get', '/api/authn/webauthn_begin_registration', { headers: { 'otp-code': code } })
   const options = unwrap<PublicKeyCredentialCreationOptionsJSON>(begun.options)
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
   const credential = await ask(navigator.credentials.create({ publicKey }))
   if (!credential) return false
-  await call('post', '/api/authn/webauthn_finish_registration', {
+  await api.call('post', '/api/authn/webauthn_finish_registration', {
     query: { title },
     headers: { session: begun.session },
     body: credential as AttestationReq,
@@ -28,18 +28,18 @@ export async function addPasskey(title: string, code: string): Promise<boolean> 
   return true
 }
 
-export async function removePasskey(id: string): Promise<void> {
-  await call('post', '/api/authn/delete_authn', { body: { id } })
+export async function removePasskey(api: ApiClient, id: string): Promise<void> {
+  await api.call('post', '/api/authn/delete_authn', { body: { id } })
 }
 
 /** Return a session token for the passkey that the user chooses, '' if the user refused. Throws Problem. */
-export async function signInWithPasskey(): Promise<string> {
-  const begun = await call('get', '/api/authn/webauthn_begin_login', { token: '' })
+export async function signInWithPasskey(api: ApiClient): Promise<string> {
+  const begun = await api.call('get', '/api/authn/webauthn_begin_login', { token: '' })
   const options = unwrap<PublicKeyCredentialRequestOptionsJSON>(begun.options)
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options)
   const credential = await ask(navigator.credentials.get({ publicKey }))
   if (!credential) return ''
-  const { token } = await call('post', '/api/authn/webauthn_finish_login', {
+  const { token } = await api.call('post', '/api/authn/webauthn_finish_login', {
     headers: { session: begun.session },
     body: credential as AssertionReq,
     token: '',

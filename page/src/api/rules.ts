@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import type { MetaReq } from './schema'
 
 /** A rule of the interface, with all that it may leave out. */
@@ -25,20 +25,20 @@ export const EMPTY_RULE: Rule = {
   write_users_sub: true,
 }
 
-export async function listRules(): Promise<Rule[]> {
-  const rows = (await call('get', '/api/admin/meta/list')).content ?? []
+export async function listRules(api: ApiClient): Promise<Rule[]> {
+  const rows = (await api.call('get', '/api/admin/meta/list')).content ?? []
   return rows.map((row) => ({ ...EMPTY_RULE, ...row }))
 }
 
-export async function getRule(id: number): Promise<Rule> {
-  return { ...EMPTY_RULE, ...(await call('get', '/api/admin/meta/get', { query: { id } })) }
+export async function getRule(api: ApiClient, id: number): Promise<Rule> {
+  return { ...EMPTY_RULE, ...(await api.call('get', '/api/admin/meta/get', { query: { id } })) }
 }
 
 /** A rule without an id (0) is made. */
-export async function saveRule(rule: Rule): Promise<void> {
-  await call('post', rule.id ? '/api/admin/meta/update' : '/api/admin/meta/create', { body: rule })
+export async function saveRule(api: ApiClient, rule: Rule): Promise<void> {
+  await api.call('post', rule.id ? '/api/admin/meta/update' : '/api/admin/meta/create', { body: rule })
 }
 
-export async function removeRule(id: number): Promise<void> {
-  await call('post', '/api/admin/meta/delete', { query: { id } })
+export async function removeRule(api: ApiClient, id: number): Promise<void> {
+  await api.call('post', '/api/admin/meta/delete', { query: { id } })
 }

@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import { get } from './files'
 import { Problem } from './problem'
 import type { ShareReq, ShareRow, SingleObject } from './schema'
@@ -49,29 +49,33 @@ export const EMPTY_SHARE: ShareDraft = {
 }
 
 /** One page of the links of this user; an administrator gets those of everybody. `page` from 1. */
-export async function listShares(page: number, size: number): Promise<{ rows: Share[]; total: number }> {
-  const { content, total } = await call('get', '/api/share/list', { query: { page, per_page: size } })
+export async function listShares(
+  api: ApiClient,
+  page: number,
+  size: number,
+): Promise<{ rows: Share[]; total: number }> {
+  const { content, total } = await api.call('get', '/api/share/list', { query: { page, per_page: size } })
   return { rows: (content ?? []).map(readShare), total }
 }
 
-export async function createShare(draft: ShareDraft): Promise<Share> {
-  return readShare(await call('post', '/api/share/create', { body: writeShare(draft) }))
+export async function createShare(api: ApiClient, draft: ShareDraft): Promise<Share> {
+  return readShare(await api.call('post', '/api/share/create', { body: writeShare(draft) }))
 }
 
 /** Replace all of a share but what the page does not edit; its id, too, where the draft has another. */
-export async function updateShare(share: Share, draft: ShareDraft): Promise<void> {
+export async function updateShare(api: ApiClient, share: Share, draft: ShareDraft): Promise<void> {
   const { header, order_by, order_direction, extract_folder, creator } = share.row
   const unedited = { header, order_by, order_direction, extract_folder, creator }
   const body = { ...unedited, ...writeShare(draft), id: share.id, new_id: draft.id, accessed: share.visits }
-  await call('post', '/api/share/update', { body })
+  await api.call('post', '/api/share/update', { body })
 }
 
-export async function removeShare(id: string): Promise<void> {
-  await call('post', '/api/share/delete', { query: { id } })
+export async function removeShare(api: ApiClient, id: string): Promise<void> {
+  await api.call('post', '/api/share/delete', { query: { id } })
 }
 
-export async function setShareEnabled(id: string, isOn: boolean): Promise<void> {
-  await call('post', isOn ? '/api/share/enable' : '/api/share/disable', { query: { id } })
+export async function setShareEnabled(api: ApiClient, id: string, isOn: boolean): Promise<void> {
+  await api.call('post', isOn ? '/api/share/enable' : '/api/share/disable', { query: { id } })
 }
 
 function readShare(row: ShareRow): Share {
@@ -148,8 +152,8 @@ interface SharedFacts {
 }
 
 /** Ask what a share is. Throws Problem: `folderPassword` when the password is wrong or missing. */
-export async function getShareInfo(id: string, password: string): Promise<ShareInfo> {
-  const { name, is_dir, share }: SharedObject = await get(makeSharePath(id), password)
+export async function getShareInfo(api: ApiClient, id: string, password: string): Promise<ShareInfo> {
+  const { name, is_dir, share }: SharedObject = await get(api, makeSharePath(id), password)
   if (!share) throw new Problem('missing')
   return {
     title: name === id ? '' : name,

@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import { type TASK_KINDS, TASK_STATES } from './enums'
 import { Problem } from './problem'
 import type { TaskRow } from './schema'
@@ -19,6 +19,7 @@ export function isDone({ state }: Task): boolean {
 
 /** One page of the tasks that this user may see: under way the oldest first, done the last first; `page` from 1. */
 export async function list(
+  api: ApiClient,
   kind: TaskKind,
   list: 'undone' | 'done',
   page: number,
@@ -26,14 +27,14 @@ export async function list(
   signal?: AbortSignal,
 ): Promise<Task[]> {
   const query = { page: String(page), per_page: String(size) }
-  const rows = await call('get', makePath(kind, list), { query, ...(signal && { signal }) })
+  const rows = await api.call('get', makePath(kind, list), { query, ...(signal && { signal }) })
   return rows.map((row) => read(kind, row))
 }
 
 /** One task; null when there is none any more. */
-export async function find(kind: TaskKind, id: string, signal?: AbortSignal): Promise<Task | null> {
+export async function find(api: ApiClient, kind: TaskKind, id: string, signal?: AbortSignal): Promise<Task | null> {
   try {
-    const answer = await call('post', makePath(kind, 'info'), { query: { tid: id }, ...(signal && { signal }) })
+    const answer = await api.call('post', makePath(kind, 'info'), { query: { tid: id }, ...(signal && { signal }) })
     const row = Array.isArray(answer) ? answer[0] : answer
     return row ? read(kind, row) : null
   } catch (thrown) {
@@ -44,12 +45,13 @@ export async function find(kind: TaskKind, id: string, signal?: AbortSignal): Pr
 
 /** Do it to tasks of a kind. Throws a Problem with the first refusal. */
 export async function change(
+  api: ApiClient,
   kind: TaskKind,
   verb: 'cancel' | 'delete' | 'retry',
   ids: readonly string[],
 ): Promise<void> {
   for (let start = 0; start < ids.length; start += MAX_IDS_PER_REQUEST) {
-    const refused = await call('post', makePath(kind, `${verb}_some`), {
+    const refused = await api.call('post', makePath(kind, `${verb}_some`), {
       body: ids.slice(start, start + MAX_IDS_PER_REQUEST),
     })
     const [message] = Object.values(refused)
@@ -60,10 +62,11 @@ export async function change(
 const MAX_IDS_PER_REQUEST = 1000 // in one request
 
 export async function changeAll(
+  api: ApiClient,
   kind: TaskKind,
   verb: 'clear_done' | 'clear_succeeded' | 'retry_failed',
 ): Promise<void> {
-  await call('post', makePath(kind, verb))
+  await api.call('post', makePath(kind, verb))
 }
 
 /** The kind is part of the path, which the types have with its placeholder. */

@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import { slice } from './files'
 
 /** The choice for a name that is taken at the target. `merge` enters folders and keeps their files. */
@@ -14,6 +14,7 @@ export interface Transfer {
 
 /** Move or copy entries, at once or by tasks that this opens: the answer does not tell. `onpart` is told what was taken on. */
 export async function transfer(
+  api: ApiClient,
   verb: 'move' | 'copy',
   { from, to, names, password, onConflict }: Transfer,
   onpart: (names: readonly string[]) => void,
@@ -29,14 +30,19 @@ export async function transfer(
       merge: onConflict === 'merge',
       keep_both: onConflict === 'keepBoth',
     }
-    await call('post', `/api/fs/${verb}`, { body })
+    await api.call('post', `/api/fs/${verb}`, { body })
     onpart(part)
   }
 }
 
 /** Move all files below a folder into one. */
-export async function gather(from: string, to: string, policy: 'cancel' | 'skip' | 'overwrite'): Promise<void> {
-  await call('post', '/api/fs/recursive_move', { body: { src_dir: from, dst_dir: to, conflict_policy: policy } })
+export async function gather(
+  api: ApiClient,
+  from: string,
+  to: string,
+  policy: 'cancel' | 'skip' | 'overwrite',
+): Promise<void> {
+  await api.call('post', '/api/fs/recursive_move', { body: { src_dir: from, dst_dir: to, conflict_policy: policy } })
 }
 
 export interface Unpacking {
@@ -49,7 +55,7 @@ export interface Unpacking {
 }
 
 /** Open the tasks that unpack archives of one folder. */
-export async function unpack(what: Unpacking, password: string): Promise<void> {
+export async function unpack(api: ApiClient, what: Unpacking, password: string): Promise<void> {
   const body = {
     src_dir: what.from,
     dst_dir: what.to,
@@ -61,7 +67,7 @@ export async function unpack(what: Unpacking, password: string): Promise<void> {
     overwrite: what.overwrite,
     password,
   }
-  await call('post', '/api/fs/archive/decompress', { body })
+  await api.call('post', '/api/fs/archive/decompress', { body })
 }
 
 /** The fate of the temporary file when an offline download ends. */
@@ -74,12 +80,18 @@ export const DELETE_POLICIES = [
 export type DeletePolicy = (typeof DELETE_POLICIES)[number]
 
 /** The tools that are ready, the first is the usual one. */
-export async function listTools(): Promise<string[]> {
-  return (await call('get', '/api/public/offline_download_tools')) ?? []
+export async function listTools(api: ApiClient): Promise<string[]> {
+  return (await api.call('get', '/api/public/offline_download_tools')) ?? []
 }
 
 /** Fetch addresses into a folder; how many tasks were opened: a storage of addresses takes them at once. */
-export async function downloadOffline(folder: string, urls: string[], tool: string, policy: DeletePolicy) {
+export async function downloadOffline(
+  api: ApiClient,
+  folder: string,
+  urls: string[],
+  tool: string,
+  policy: DeletePolicy,
+) {
   const body = { path: folder, urls, tool, delete_policy: policy }
-  return (await call('post', '/api/fs/add_offline_download', { body })).tasks.length
+  return (await api.call('post', '/api/fs/add_offline_download', { body })).tasks.length
 }

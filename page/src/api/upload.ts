@@ -1,4 +1,4 @@
-import { caller } from './client'
+import type { ApiClient } from './client'
 import { encodePath } from './paths'
 import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { BatchAnswer, Failure, Stored } from './schema'
@@ -25,14 +25,14 @@ export interface Receipt {
 
 /** Store a file at a path of the tree; folders that are missing are made. Return the id of the task that stores it, '' if
  *  it is stored. Throws Problem, and an aborted signal's reason. */
-export async function put(path: string, file: File, options: PutOptions): Promise<string> {
-  const { token } = caller
+export async function put(api: ApiClient, path: string, file: File, options: PutOptions): Promise<string> {
+  const { token } = api
   const headers = describeFile(path, file, options)
   if (token) headers.authorization = token
   if (options.asTask) headers['as-task'] = 'true'
   if (options.sha256) headers['x-file-sha256'] = options.sha256
   const request = await sendBytes({ method: 'PUT', url: '/api/fs/put', headers }, file, options)
-  readAnswer(request, token)
+  readAnswer(api, request, token)
   const { data }: { data: Stored | null } = JSON.parse(request.responseText)
   return data?.task.id ?? ''
 }
@@ -47,10 +47,11 @@ export interface BatchFile {
 
 /** Store small files in one request: for each null, or why it was refused. Throws Problem, and an aborted signal's reason. */
 export async function putBatch(
+  api: ApiClient,
   files: readonly BatchFile[],
   options: Pick<PutOptions, 'overwrite' | 'password' | 'signal' | 'onprogress'>,
 ): Promise<(Problem | null)[]> {
-  const { token } = caller
+  const { token } = api
   const { overwrite, password } = options
   const rows = files.map(({ path, file, bytes, sha256 }) => {
     return { path, size: bytes.byteLength, modified: Math.max(0, file.lastModified), type: file.type, sha256 }
@@ -63,7 +64,7 @@ export async function putBatch(
   if (token) headers.authorization = token
   const body = new Blob([manifest, ...files.map(({ bytes }) => bytes)])
   const request = await sendBytes({ method: 'PUT', url: '/api/fs/put_batch', headers }, body, options)
-  readAnswer(request, token)
+  readAnswer(api, request, token)
   const { data }: { data: BatchAnswer } = JSON.parse(request.responseText)
   return data.files.map(({ code, message, problem }) =>
     code === 200 ? null : new Problem(classify(problem as Failure['problem']), message, code),
@@ -123,10 +124,11 @@ export function sendBytes(
 }
 
 /** See that the service answers with success to what was sent with `token`. Throws Problem. */
-export function readAnswer(request: XMLHttpRequest, token: string): void {
+export function readAnswer(api: ApiClient, request: XMLHttpRequest, token: string): void {
   const problem = findProblem(request)
-  if (problem?.kind === 'signedOut' && token && token === caller.token) caller.onSignedOut()
-  if (problem) throw problem
+  if (!problem) return
+  api.noteRefusal(problem.kind, token)
+  throw problem
 }
 
 function findProblem({ responseText, status }: XMLHttpRequest): Problem | null {

@@ -1,4 +1,4 @@
-import { call } from './client'
+import type { ApiClient } from './client'
 import { Problem } from './problem'
 
 export interface ZipLink {
@@ -9,8 +9,13 @@ export interface ZipLink {
 
 /** The address of a ZIP of some entries of a folder, or of the folder if there are none; good for an hour, in a share as
  *  long as the share. Throws Problem. */
-export async function makeZipLink(folder: string, names: readonly string[], password: string): Promise<ZipLink> {
-  const { url, task } = await call('post', '/api/fs/zip', { body: { dir: folder, names: [...names], password } })
+export async function makeZipLink(
+  api: ApiClient,
+  folder: string,
+  names: readonly string[],
+  password: string,
+): Promise<ZipLink> {
+  const { url, task } = await api.call('post', '/api/fs/zip', { body: { dir: folder, names: [...names], password } })
   return { url, task: task?.id ?? '' }
 }
 

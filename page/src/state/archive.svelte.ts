@@ -17,7 +17,7 @@ export class Archive {
   isBusy = $state(false)
 
   constructor(
-    private stores: Pick<Stores, 'passwords'>,
+    private stores: Pick<Stores, 'api' | 'passwords'>,
     path: string,
   ) {
     this.path = path
@@ -31,7 +31,7 @@ export class Archive {
   async open(password: string): Promise<void> {
     this.password = password
     await this.#try(async () => {
-      this.about = await getArchive(this.#request)
+      this.about = await getArchive(this.stores.api, this.#request)
       await this.#list('/')
     })
   }
@@ -45,7 +45,7 @@ export class Archive {
     const tree = this.about?.content
     const { content, total } = tree
       ? findFolder(tree, inside)
-      : await listArchiveFolder(this.#request, inside, MAX_ENTRIES)
+      : await listArchiveFolder(this.stores.api, this.#request, inside, MAX_ENTRIES)
     this.entries = [...(content ?? [])].sort((a, b) => Number(b.is_dir) - Number(a.is_dir))
     this.total = total
     this.inside = inside

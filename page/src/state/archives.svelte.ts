@@ -1,9 +1,11 @@
-import { call } from '../api/client'
+import type { ApiClient } from '../api/client'
 
 /** The endings of names of archives that the service can read, fetched once at the first use. */
 export class Archives {
   #endings = $state.raw<readonly string[]>([])
   #loading: Promise<readonly string[]> | undefined
+
+  constructor(private readonly api: ApiClient) {}
 
   /** True if a name is that of an archive; false until the endings are known. */
   has(name: string): boolean {
@@ -22,7 +24,7 @@ export class Archives {
   }
 
   async #load(): Promise<readonly string[]> {
-    this.#endings = await call('get', '/api/public/archive_extensions', { token: '' })
+    this.#endings = await this.api.call('get', '/api/public/archive_extensions', { token: '' })
     return this.#endings
   }
 }

@@ -22,7 +22,7 @@ export class Events {
   #reloaded = 0
   #reloading: ReturnType<typeof setTimeout> | undefined
 
-  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
+  constructor(private stores: Pick<Stores, 'api' | 'folderChanges' | 'passwords'>) {}
 
   /** Follow a folder until the returned function is called. One folder is followed at a time. */
   follow(path: string): () => void {
@@ -47,7 +47,7 @@ export class Events {
   async #run(path: string, signal: AbortSignal): Promise<void> {
     let isAgain = false
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-      const outcome = await followEvents(path, this.stores.passwords.find(path), signal, (event) => {
+      const outcome = await followEvents(this.stores.api, path, this.stores.passwords.find(path), signal, (event) => {
         if (event.name === 'ready' && isAgain) this.#reload(path) // it may have changed while nothing was told
         if (event.name === 'ready') pause = FIRST_PAUSE_MS
         if (!signal.aborted) this.#tell(path, event)

@@ -1,4 +1,3 @@
-import { call } from '../api/client'
 import type { ListOrder } from '../api/files'
 import { join } from '../api/paths'
 import { Problem } from '../api/problem'
@@ -28,7 +27,7 @@ export class Folder {
   #pages = new Pages<FileObject>((page, size, signal) => this.#fetch(page, size, signal))
 
   constructor(
-    private stores: Pick<Stores, 'passwords'>,
+    private stores: Pick<Stores, 'api' | 'passwords'>,
     path: string,
     order: Order | null = null,
   ) {
@@ -132,12 +131,12 @@ export class Folder {
   /** A folder that is too large to be sorted is listed as its storage does. */
   async #list(body: ListReq, signal: AbortSignal): Promise<Listing> {
     try {
-      return await call('post', '/api/fs/list', { body, signal })
+      return await this.stores.api.call('post', '/api/fs/list', { body, signal })
     } catch (thrown) {
       if (!body.order_by || !(thrown instanceof Problem) || thrown.word !== 'TooLarge') throw thrown
       this.order = null
       const { order_by: _by, order_direction: _direction, ...rest } = body
-      return await call('post', '/api/fs/list', { body: rest, signal })
+      return await this.stores.api.call('post', '/api/fs/list', { body: rest, signal })
     }
   }
 }

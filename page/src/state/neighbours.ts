@@ -1,4 +1,3 @@
-import { call } from '../api/client'
 import { join } from '../api/paths'
 import { Problem } from '../api/problem'
 import { findKind, type Kind } from '../parts/kinds'
@@ -26,7 +25,7 @@ interface KnownFolder {
 export class Neighbours {
   #known: KnownFolder | undefined
 
-  constructor(private stores: Pick<Stores, 'folderChanges' | 'folderLayout' | 'knownFiles' | 'passwords'>) {}
+  constructor(private stores: Pick<Stores, 'api' | 'folderChanges' | 'folderLayout' | 'knownFiles' | 'passwords'>) {}
 
   /** The files before and after a file in its folder, '' where there is none; with `kind`, those of that kind. Throws Problem. */
   async find(folder: string, path: string, kind?: Kind): Promise<{ previous: string; next: string }> {
@@ -77,12 +76,12 @@ export class Neighbours {
   /** A folder that is too large to be sorted is listed as its storage does. */
   async #fetchPage(folder: string, order: Order | null, page: number) {
     const body = { path: folder, password: this.stores.passwords.find(folder), page, per_page: PAGE, refresh: false }
-    if (!order) return await call('post', '/api/fs/list', { body })
+    if (!order) return await this.stores.api.call('post', '/api/fs/list', { body })
     try {
-      return await call('post', '/api/fs/list', { body: { ...body, ...formatOrder(order) } })
+      return await this.stores.api.call('post', '/api/fs/list', { body: { ...body, ...formatOrder(order) } })
     } catch (thrown) {
       if (!(thrown instanceof Problem) || thrown.word !== 'TooLarge') throw thrown
-      return await call('post', '/api/fs/list', { body })
+      return await this.stores.api.call('post', '/api/fs/list', { body })
     }
   }
 }

@@ -8,7 +8,7 @@ const README = /^readme(\.(md|markdown))?$/i
 
 /** The text of the README file among the names of a folder; '' if there is none, or the setting does not want it. */
 export async function readReadme(
-  { passwords, session, site }: Stores,
+  { api, passwords, session, site }: Stores,
   folder: string,
   names: readonly string[],
 ): Promise<string> {
@@ -16,7 +16,7 @@ export async function readReadme(
   if (name === undefined) return ''
   try {
     const path = join(folder, name)
-    const file = await get(path, passwords.find(path))
+    const file = await get(api, path, passwords.find(path))
     if (file.is_dir || file.size > MAX_README_BYTES) return ''
     const { bytes } = await fetchStart(findAddress(session.makeAbsolute(path), file), MAX_README_BYTES)
     return new TextDecoder().decode(bytes)

@@ -1,4 +1,3 @@
-import { call } from '../api/client'
 import type { SearchRow } from '../api/schema'
 import { Pages } from './pages.svelte'
 import type { Stores } from './stores'
@@ -41,13 +40,13 @@ export function formatQuery(filter: SearchFilter) {
 
 /** The hits of a search, fetched by the page. `noteIndexing` hears whether the index is still being built. */
 export function search(
-  { passwords }: Stores,
+  { api, passwords }: Stores,
   query: NonNullable<Query>,
   noteIndexing: (value: boolean) => void,
 ): Pages<SearchRow> {
   return new Pages(async (page, size, signal) => {
     const body = { ...query, password: passwords.find(query.parent), page: page + 1, per_page: size }
-    const { content, total, indexing } = await call('post', '/api/fs/search', { body, signal })
+    const { content, total, indexing } = await api.call('post', '/api/fs/search', { body, signal })
     noteIndexing(indexing === true)
     return { rows: content, total }
   })

@@ -1,4 +1,4 @@
-import { call, caller } from '../api/client'
+import type { ApiClient } from '../api/client'
 import { RIGHTS, ROLES } from '../api/enums'
 import { join } from '../api/paths'
 import { asProblem, type Problem } from '../api/problem'
@@ -17,12 +17,15 @@ export class Session {
   wasEnded = $state(false) // whether the service ended it, so that one must sign in again
   #isRenewing = false // requests that are under way are refused, which does not end the session
   #tabs = new TabSession(
-    () => caller.token,
+    () => this.api.token,
     () => void this.#end(),
   )
 
   /** `onforgotten`: called when what belongs to the user has to go from this device. */
-  constructor(private onforgotten: () => void) {}
+  constructor(
+    private readonly api: ApiClient,
+    private onforgotten: () => void,
+  ) {}
 
   get isGuest(): boolean {
     return this.user?.role === ROLES.guest
@@ -51,8 +54,8 @@ export class Session {
 
   /** Take up the session of this tab or another one; without one, ask whether guests are let in. */
   async start(): Promise<void> {
-    caller.onSignedOut = () => void this.#end()
-    caller.token = await this.#tabs.find()
+    this.api.onSignedOut = () => void this.#end()
+    this.api.token = await this.#tabs.find()
     this.isKept = this.#tabs.isKept
     await this.load()
   }
@@ -60,7 +63,7 @@ export class Session {
   async load(): Promise<void> {
     this.problem = null
     try {
-      this.user = await call('get', '/api/me')
+      this.user = await this.api.call('get', '/api/me')
       this.isKnown = true
     } catch (thrown) {
       const problem = asProblem(thrown)
@@ -73,13 +76,13 @@ export class Session {
   async signIn(username: string, password: string, code: string, stay: boolean, isInDirectory = false): Promise<void> {
     // the plain password: its hash is worth as much to who listens, and browsers hash only over HTTPS
     const path = isInDirectory ? '/api/auth/login/ldap' : '/api/auth/login'
-    const { token } = await call('post', path, { body: { username, password, otp_code: code }, token: '' })
+    const { token } = await this.api.call('post', path, { body: { username, password, otp_code: code }, token: '' })
     await this.begin(token, stay)
   }
 
   /** Use a token that the service made for this user. Throws Problem. */
   async begin(token: string, stay: boolean): Promise<void> {
-    caller.token = token
+    this.api.token = token
     this.keep(stay)
     this.wasEnded = false
     await this.load()
@@ -98,7 +101,7 @@ export class Session {
     const { username, sso_id } = this.user ?? { username: '', sso_id: '' }
     this.#isRenewing = true
     try {
-      await call('post', '/api/me/update', { body: { username, password, sso_id } })
+      await this.api.call('post', '/api/me/update', { body: { username, password, sso_id } })
       await this.signIn(username, password, '', this.isKept)
     } catch (thrown) {
       if (asProblem(thrown).kind !== 'secondFactor') throw thrown
@@ -111,7 +114,7 @@ export class Session {
 
   async signOut(): Promise<void> {
     try {
-      await call('get', '/api/auth/logout')
+      await this.api.call('get', '/api/auth/logout')
     } catch {
       // the session is forgotten here in any case
     }
@@ -129,7 +132,7 @@ export class Session {
 
   #forget(): void {
     this.#tabs.clear()
-    caller.token = ''
+    this.api.token = ''
     this.isKept = false
     this.onforgotten()
     this.user = null

@@ -1,4 +1,4 @@
-import { call } from '../api/client'
+import type { ApiClient } from '../api/client'
 import { asProblem, type Problem } from '../api/problem'
 
 /** The public settings: what the administrators made of the site. All are texts; an absent one is ''. */
@@ -6,6 +6,8 @@ export class Site {
   problem = $state.raw<Problem | null>(null) // why they are not known
   isLoaded = $state(false)
   #settings = $state.raw<Record<string, string>>({})
+
+  constructor(private readonly api: ApiClient) {}
 
   get(key: string): string {
     return this.#settings[key] ?? ''
@@ -31,7 +33,7 @@ export class Site {
   async load(): Promise<void> {
     this.problem = null
     try {
-      this.#settings = await call('get', '/api/public/settings', { token: '' })
+      this.#settings = await this.api.call('get', '/api/public/settings', { token: '' })
       this.isLoaded = true
       const color = this.get('main_color')
       if (CSS.supports('color', color)) document.documentElement.style.setProperty('--main-color', color)

@@ -1,4 +1,5 @@
 import { createContext } from 'svelte'
+import { ApiClient } from '../api/client'
 import { Language } from '../text/language.svelte'
 import { Appearance } from './appearance.svelte'
 import { Archives } from './archives.svelte'
@@ -25,6 +26,7 @@ import { FolderLayout } from './viewkind.svelte'
 
 /** The stores of the page: made once, in main.ts, and handed down to the views. */
 export interface Stores {
+  api: ApiClient
   appearance: Appearance
   archives: Archives
   arrival: Arrival
@@ -51,13 +53,15 @@ export interface Stores {
 }
 
 export function createStores(): Stores {
+  const api = new ApiClient()
   const passwords = new FolderPasswords()
   const playback = new Playback()
-  const session = new Session(() => {
+  const session = new Session(api, () => {
     passwords.clear()
     playback.clear()
   })
   const basic = {
+    api,
     drops: new DropHistory(),
     folderChanges: new FolderChanges(),
     folderLayout: new FolderLayout(),
@@ -65,7 +69,7 @@ export function createStores(): Stores {
     language: new Language(),
     passwords,
     session,
-    site: new Site(),
+    site: new Site(api),
     toasts: new Toasts(),
   }
   const events = new Events(basic)
@@ -73,7 +77,7 @@ export function createStores(): Stores {
   return {
     ...basic,
     appearance: new Appearance(),
-    archives: new Archives(),
+    archives: new Archives(api),
     arrival: new Arrival(),
     drafts: new Drafts(session),
     events,

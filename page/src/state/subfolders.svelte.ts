@@ -11,7 +11,7 @@ export class Subfolders {
   isLoading = $state(false)
   #ending = new AbortController()
 
-  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
+  constructor(private stores: Pick<Stores, 'api' | 'folderChanges' | 'passwords'>) {}
 
   /** Answers whether the folder could be listed. */
   async open(path: string): Promise<boolean> {
@@ -23,7 +23,7 @@ export class Subfolders {
     this.problem = null
     this.isLoading = true
     try {
-      const folders = await listFolders(path, this.stores.passwords.find(path), signal)
+      const folders = await listFolders(this.stores.api, path, this.stores.passwords.find(path), signal)
       if (!signal.aborted) this.names = folders.map((folder) => folder.name)
     } catch (thrown) {
       if (!signal.aborted) this.problem = asProblem(thrown)
@@ -36,7 +36,7 @@ export class Subfolders {
   /** Make a folder in this one, and go into it. Throws Problem. */
   async make(name: string): Promise<void> {
     const { path } = this
-    await makeFolder(path, name)
+    await makeFolder(this.stores.api, path, name)
     this.stores.folderChanges.tell(path, [name])
     await this.open(join(path, name))
   }

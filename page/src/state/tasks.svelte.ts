@@ -29,7 +29,7 @@ export class Tasks {
   #timer: ReturnType<typeof setTimeout> | undefined
   #round: Promise<void> | null = null
 
-  constructor(private stores: Pick<Stores, 'events' | 'folderChanges' | 'language' | 'session' | 'toasts'>) {
+  constructor(private stores: Pick<Stores, 'api' | 'events' | 'folderChanges' | 'language' | 'session' | 'toasts'>) {
     stores.events.onTasks = (kind, data) => {
       const rows = data.tasks.map((row) => read(kind, row))
       if (kind === 'upload' && data.ended.length > 0) this.onUploadsEnded()
@@ -100,10 +100,10 @@ export class Tasks {
 
   async #follow(kind: TaskKind): Promise<void> {
     const before = this.undone[kind] ?? []
-    const now = await list(kind, 'undone', 1, MAX_UNFINISHED_TASKS)
+    const now = await list(this.stores.api, kind, 'undone', 1, MAX_UNFINISHED_TASKS)
     this.speeds.observe(before, now, performance.now())
     this.undone = { ...this.undone, [kind]: now }
-    const ended = before.length > 0 ? await findEnded(before, now) : []
+    const ended = before.length > 0 ? await findEnded(this.stores.api, before, now) : []
     for (const task of ended) this.#end(task)
     const next = NEXT[kind]
     if (ended.length > 0 && next) this.#watched.set(next, this.#watched.get(next) ?? new Set())
@@ -116,7 +116,7 @@ export class Tasks {
     const folders = this.#watched.get(kind)
     if (!folders) return
     this.#watched.delete(kind)
-    for (const task of await findJustEnded(kind)) this.#end(task)
+    for (const task of await findJustEnded(this.stores.api, kind)) this.#end(task)
     for (const folder of folders) this.stores.folderChanges.tell(folder)
   }
 
@@ -140,7 +140,7 @@ export class Tasks {
       if (isDue && (this.done[kind]?.length ?? 0) < FREQUENT_POLL_MAX_TASKS) this.#outdated.add(kind)
     const kinds = [...this.#outdated]
     this.#outdated.clear()
-    const lists = await Promise.all(kinds.map(listDone))
+    const lists = await Promise.all(kinds.map((kind) => listDone(this.stores.api, kind)))
     this.done = { ...this.done, ...Object.fromEntries(kinds.map((kind, index) => [kind, lists[index]])) }
     this.isLoaded = true
   }

@@ -16,7 +16,7 @@ export function offerUndo(stores: Stores, folder: string, names: readonly string
 
 async function undo(stores: Stores, folder: string, names: readonly string[]): Promise<void> {
   try {
-    tellRestored(stores, await restoreNames(folder, names, stores.passwords.find(folder)))
+    tellRestored(stores, await restoreNames(stores.api, folder, names, stores.passwords.find(folder)))
   } catch (thrown) {
     stores.toasts.show('failed', asProblem(thrown).message || stores.language.t().problems.broken)
   }

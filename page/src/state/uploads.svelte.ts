@@ -17,7 +17,7 @@ export type Pause = 'user' | 'signedOut' | 'offline'
 
 export type UploadQueueStores = Pick<
   Stores,
-  'drops' | 'folderChanges' | 'language' | 'passwords' | 'session' | 'site' | 'tasks' | 'toasts'
+  'api' | 'drops' | 'folderChanges' | 'language' | 'passwords' | 'session' | 'site' | 'tasks' | 'toasts'
 >
 
 /** A file or an empty folder that was found on this device; `folder` is where it goes. */
@@ -41,17 +41,18 @@ export class UploadQueue {
   #running = new Set<Upload>()
   #requests = 0 // that carry the running ones
   #telling: Telling
-  #storing = new StoringFollower((upload) => {
-    if (upload.state === 'done') this.#telling.add(upload)
-    this.stores.drops.observe(upload)
-    if (this.isActive) this.#show()
-    else this.#showNow()
-  })
+  #storing: StoringFollower
   #reconnecting = new AbortController()
   #showing: ReturnType<typeof setTimeout> | undefined
 
   constructor(private stores: UploadQueueStores) {
     this.#telling = new Telling(stores)
+    this.#storing = new StoringFollower(stores.api, (upload) => {
+      if (upload.state === 'done') this.#telling.add(upload)
+      stores.drops.observe(upload)
+      if (this.isActive) this.#show()
+      else this.#showNow()
+    })
     stores.tasks.onUploadsEnded = () => this.#storing.hurry()
   }
 

@@ -95,7 +95,7 @@ export class Mover {
     let isTask: boolean
     try {
       isTask = await opensTask(this.stores, verb, () =>
-        transfer(verb, { from, to, names, password, onConflict }, () => {}),
+        transfer(this.stores.api, verb, { from, to, names, password, onConflict }, () => {}),
       )
     } catch (thrown) {
       if (asProblem(thrown).kind !== 'exists' || onConflict) throw thrown
@@ -140,7 +140,8 @@ export class Mover {
 
   async #moveBack(from: string, to: string, names: readonly string[]): Promise<void> {
     try {
-      await transfer('move', { from, to, names, password: this.stores.passwords.find(from), onConflict: '' }, () => {})
+      const password = this.stores.passwords.find(from)
+      await transfer(this.stores.api, 'move', { from, to, names, password, onConflict: '' }, () => {})
       this.stores.folderChanges.tell(from)
       this.stores.folderChanges.tell(to, names)
       this.stores.toasts.show('done', this.stores.language.t().frame.moving.movedBack)
@@ -150,7 +151,7 @@ export class Mover {
   }
 
   async #ask(verb: Verb, from: string, to: string, names: readonly string[], thrown: unknown): Promise<void> {
-    const there = await listFirst(to, this.stores.passwords.find(to), MAX_COMPARED_ENTRIES)
+    const there = await listFirst(this.stores.api, to, this.stores.passwords.find(to), MAX_COMPARED_ENTRIES)
     const byName = new Map(there.map((entry) => [entry.name, entry]))
     const taken = names.filter((name) => byName.has(name))
     if (taken.length === 0) throw thrown

@@ -1,4 +1,3 @@
-import { call } from '../../api/client'
 import type { FileObject } from '../../api/schema'
 import type { Stores } from '../stores'
 
@@ -10,7 +9,7 @@ export class RootFolders {
   list = $state.raw<readonly FileObject[]>([])
   #loaded = 0 // milliseconds since the epoch
 
-  constructor(private stores: Pick<Stores, 'folderChanges' | 'passwords'>) {}
+  constructor(private stores: Pick<Stores, 'api' | 'folderChanges' | 'passwords'>) {}
 
   /** Load now, again when the root changes, and when the user comes back after a while. Returns the function that ends it. */
   follow(): () => void {
@@ -36,7 +35,7 @@ export class RootFolders {
       refresh: false,
     }
     try {
-      const { content } = await call('post', '/api/fs/list', { body })
+      const { content } = await this.stores.api.call('post', '/api/fs/list', { body })
       this.list = (content ?? []).filter((entry) => entry.is_dir)
     } catch {
       // the list itself says why; what is known stays

@@ -1,3 +1,4 @@
+import type { ApiClient } from '../../api/client'
 import { parent } from '../../api/paths'
 import { Problem } from '../../api/problem'
 import { find, isDone, list, type Task, type TaskKind } from '../../api/tasks'
@@ -13,10 +14,10 @@ export const NEXT: Partial<Record<TaskKind, TaskKind>> = {
 }
 
 /** The tasks among `before` that are not under way any more, as they ended. */
-export async function findEnded(before: readonly Task[], now: readonly Task[]): Promise<Task[]> {
+export async function findEnded(api: ApiClient, before: readonly Task[], now: readonly Task[]): Promise<Task[]> {
   const left = new Set(now.map(({ id }) => id))
   const gone = before.filter(({ id }) => !left.has(id))
-  const answers = await Promise.all(gone.slice(0, MAX_FOLLOWED_TASKS).map((task) => find(task.kind, task.id)))
+  const answers = await Promise.all(gone.slice(0, MAX_FOLLOWED_TASKS).map((task) => find(api, task.kind, task.id)))
   const known = new Map(answers.filter((task) => task !== null).map((task) => [task.id, task]))
   return gone.map((task) => known.get(task.id) ?? task)
 }
@@ -32,9 +33,14 @@ const FOLLOW_PAUSE_MS = 1500
 
 /** Wait until a task has succeeded. `report` is told the percent that are done, and answers false to stop waiting.
  *  Throws Problem when the task fails, is cancelled or was removed. */
-export async function followTask(kind: TaskKind, id: string, report: (percent: number) => boolean): Promise<void> {
+export async function followTask(
+  api: ApiClient,
+  kind: TaskKind,
+  id: string,
+  report: (percent: number) => boolean,
+): Promise<void> {
   for (;;) {
-    const task = await find(kind, id)
+    const task = await find(api, kind, id)
     if (!task) throw new Problem('missing')
     if (task.state === 'succeeded') return
     if (isDone(task)) throw new Problem('broken', task.error)
@@ -47,10 +53,10 @@ const PAGE = 1000 // rows of one request
 const MAX_FINISHED_TASKS = 10_000 // finished tasks that are shown
 
 /** All finished tasks of a kind, those that ended last first. */
-export async function listDone(kind: TaskKind): Promise<Task[]> {
+export async function listDone(api: ApiClient, kind: TaskKind): Promise<Task[]> {
   const all: Task[] = []
   while (all.length < MAX_FINISHED_TASKS) {
-    const page = await list(kind, 'done', all.length / PAGE + 1, PAGE)
+    const page = await list(api, kind, 'done', all.length / PAGE + 1, PAGE)
     all.push(...page)
     if (page.length < PAGE) break
   }
@@ -60,7 +66,7 @@ export async function listDone(kind: TaskKind): Promise<Task[]> {
 const JUST = 15_000 // ms
 
 /** Tasks that ended so lately that they may be what was just asked for, and were never seen under way. */
-export async function findJustEnded(kind: TaskKind): Promise<Task[]> {
-  const done = await list(kind, 'done', 1, PAGE)
+export async function findJustEnded(api: ApiClient, kind: TaskKind): Promise<Task[]> {
+  const done = await list(api, kind, 'done', 1, PAGE)
   return done.filter(({ end_time }) => end_time && Math.abs(Date.now() - Date.parse(end_time)) < JUST)
 }

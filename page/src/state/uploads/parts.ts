@@ -1,4 +1,4 @@
-import { caller } from '../../api/client'
+import type { ApiClient } from '../../api/client'
 import { abort, begin, complete, makeChunkRequest, sign } from '../../api/multipart'
 import { asProblem, Problem } from '../../api/problem'
 import type { UploadSnapshot } from '../../api/schema'
@@ -19,27 +19,29 @@ export function listMissing({ total_chunks, received }: Pick<UploadSnapshot, 'to
 /** Send a file in chunks, those alone that the service does not have from an earlier attempt; the id of the task
  *  that stores it, '' if it is stored. A cancelled one is given up at the service, too. Throws Problem, or the signal's reason. */
 export async function sendInParts(
+  api: ApiClient,
   path: string,
   file: File,
   options: Pick<PutOptions, 'overwrite' | 'password' | 'signal' | 'onprogress'>,
 ): Promise<string> {
-  return (await finish(await begin(path, file, options), file, options)).task?.id ?? ''
+  return (await finish(api, await begin(api, path, file, options), file, options)).task?.id ?? ''
 }
 
 /** Send what an upload lacks, and have the file made. `headers` go with the last request. Throws Problem, or the
  *  signal's reason. */
 export async function finish(
+  api: ApiClient,
   session: UploadSnapshot,
   file: File,
   options: Pick<PutOptions, 'password' | 'signal' | 'onprogress'>,
   headers: Record<string, string> = {},
 ): Promise<UploadSnapshot> {
   try {
-    await new Chunks(session, file, options).send()
+    await new Chunks(api, session, file, options).send()
     options.signal.throwIfAborted()
-    return await complete(session.upload_id, options.password, options.signal, headers)
+    return await complete(api, session.upload_id, options.password, options.signal, headers)
   } catch (thrown) {
-    if (options.signal.reason === 'cancel') abort(session.upload_id).catch(asProblem) // the sweep takes what is left
+    if (options.signal.reason === 'cancel') abort(api, session.upload_id).catch(asProblem) // the sweep takes what is left
     throw thrown
   }
 }
@@ -55,6 +57,7 @@ class Chunks {
   readonly #signal: AbortSignal
 
   constructor(
+    private readonly api: ApiClient,
     private session: UploadSnapshot,
     private file: File,
     private options: Pick<PutOptions, 'signal' | 'onprogress'>,
@@ -107,14 +110,17 @@ class Chunks {
   async #try(index: number, chunk: Blob, sum: string, isDirect: boolean): Promise<void> {
     const { upload_id } = this.session
     const signal = this.#signal
-    const { token } = caller
-    const request = isDirect ? await sign(upload_id, index, sum, signal) : makeChunkRequest(upload_id, index, sum)
+    const { api } = this
+    const { token } = api
+    const request = isDirect
+      ? await sign(api, upload_id, index, sum, signal)
+      : makeChunkRequest(api, upload_id, index, sum)
     const onprogress = (sent: number) => {
       this.#sent.set(index, sent)
       this.#tell()
     }
     const answer = await sendBytes(request, chunk, { signal, onprogress })
-    if (!isDirect) readAnswer(answer, token)
+    if (!isDirect) readAnswer(api, answer, token)
     else if (answer.status !== 200) throw new Problem('broken', '', answer.status)
   }
 

@@ -1,3 +1,4 @@
+import type { ApiClient } from '../../api/client'
 import { findNameFault, isTaken, makeFolder } from '../../api/files'
 import { join } from '../../api/paths'
 import { Problem } from '../../api/problem'
@@ -11,7 +12,7 @@ import { sendInParts } from './parts'
 import { sendToShare } from './sendtoshare'
 import type { Fault, Upload } from './upload'
 
-export type UploadStores = Pick<Stores, 'drops' | 'passwords' | 'site'>
+export type UploadStores = Pick<Stores, 'api' | 'drops' | 'passwords' | 'site'>
 
 const ASKED_FIRST = 4 * 2 ** 20 // bytes from which it is asked whether a name is taken before they are all sent in vain
 const TOO_LARGE = 413 // what a function of the cloud says of a body that is larger than it can take
@@ -26,7 +27,7 @@ export async function send(
   signal: AbortSignal,
   onprogress: (sent: number) => void,
 ): Promise<string> {
-  const { passwords, site } = stores
+  const { api, passwords, site } = stores
   const { file, folder, choice } = upload
   if (findShareId(folder)) {
     const isLarge = site.isOn('multipart_enabled') && upload.size > findChunkSize(site)
@@ -34,24 +35,24 @@ export async function send(
     return ''
   }
   if (!file) {
-    await makeFolder(folder, upload.name)
+    await makeFolder(api, folder, upload.name)
     return ''
   }
   const password = passwords.find(folder)
-  if (choice === 'keepBoth') upload.storedAs = await findFreeName(folder, upload.name, password)
-  else if (choice !== 'replace' && file.size >= ASKED_FIRST && (await isTaken(upload.path, password))) {
+  if (choice === 'keepBoth') upload.storedAs = await findFreeName(api, folder, upload.name, password)
+  else if (choice !== 'replace' && file.size >= ASKED_FIRST && (await isTaken(api, upload.path, password))) {
     throw new Problem('exists')
   }
   const options = { overwrite: choice === 'replace', password, signal, onprogress }
   const canSplit = site.isOn('multipart_enabled') && file.size > 0
-  if (canSplit && file.size > findChunkSize(site)) return sendInParts(upload.path, file, options)
+  if (canSplit && file.size > findChunkSize(site)) return sendInParts(api, upload.path, file, options)
   const sha256 = await hash(file)
   signal.throwIfAborted()
   try {
-    return await put(upload.path, file, { ...options, asTask, sha256 })
+    return await put(api, upload.path, file, { ...options, asTask, sha256 })
   } catch (thrown) {
     if (canSplit && thrown instanceof Problem && thrown.code === TOO_LARGE) {
-      return sendInParts(upload.path, file, options)
+      return sendInParts(api, upload.path, file, options)
     }
     throw thrown
   }
@@ -90,7 +91,7 @@ export function readBatch(uploads: readonly Upload[]): Promise<ReadFile[]> {
 /** Put small files where they belong in one request: for each null, or what was thrown for it alone. Throws Problem, or
  *  the signal's reason. `onprogress` is told the part of all bytes. */
 export async function sendBatch(
-  { passwords }: UploadStores,
+  { api, passwords }: UploadStores,
   uploads: readonly Upload[],
   read: readonly ReadFile[],
   signal: AbortSignal,
@@ -101,7 +102,7 @@ export async function sendBatch(
   const [first] = uploads
   if (!first || files.length === 0) return read.map(({ thrown }) => thrown)
   const bytes = files.reduce((sum, file) => sum + file.bytes.byteLength, 1)
-  const problems = await putBatch(files, {
+  const problems = await putBatch(api, files, {
     overwrite: first.choice === 'replace',
     password: passwords.find(first.folder),
     signal,
@@ -127,10 +128,10 @@ function findChunkSize(site: Site): number {
   return (Number(site.get('multipart_chunk_size')) || 10) * 2 ** 20
 }
 
-async function findFreeName(folder: string, name: string, password: string): Promise<string> {
+async function findFreeName(api: ApiClient, folder: string, name: string, password: string): Promise<string> {
   for (let number = 2; ; number++) {
     const next = addNumber(name, number)
-    if (!(await isTaken(join(folder, next), password))) return next
+    if (!(await isTaken(api, join(folder, next), password))) return next
   }
 }
 

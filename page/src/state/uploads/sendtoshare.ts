@@ -1,4 +1,4 @@
-import { call } from '../../api/client'
+import type { ApiClient } from '../../api/client'
 import { begin } from '../../api/multipart'
 import { join } from '../../api/paths'
 import { Problem } from '../../api/problem'
@@ -13,7 +13,7 @@ import type { Upload } from './upload'
 /** Send a file to a share, a large one in parts where the service lets visitors; its receipt. A folder is not made: its
  *  files lie beside the others. Throws Problem, or the signal's reason. */
 export async function sendToShare(
-  { drops, passwords }: Pick<Stores, 'drops' | 'passwords'>,
+  { api, drops, passwords }: Pick<Stores, 'api' | 'drops' | 'passwords'>,
   upload: Upload,
   canSplit: boolean,
   signal: AbortSignal,
@@ -24,12 +24,12 @@ export async function sendToShare(
   const path = join(batch.folder, name)
   const password = passwords.find(path)
   const options = { overwrite: false, password, signal, onprogress }
-  const session = canSplit ? await open(drops, path, file, options) : null
+  const session = canSplit ? await open(api, drops, path, file, options) : null
   if (!session) {
     return putToShare(makeShareBytesAddress(path, password), file, { session: drops.session, signal, onprogress })
   }
   drops.begin(makeSharePath(findShareId(path)), file, session.upload_id)
-  const { receipt } = await finish(session, file, options, { 'x-share-session': drops.session })
+  const { receipt } = await finish(api, session, file, options, { 'x-share-session': drops.session })
   return {
     name: String(receipt?.name ?? name),
     size: Number(receipt?.size ?? file.size),
@@ -41,6 +41,7 @@ export async function sendToShare(
 /** The upload of the file that was begun before the page was loaded again, or a new one; null where visitors send whole
  *  files alone. */
 async function open(
+  api: ApiClient,
   drops: DropHistory,
   path: string,
   file: File,
@@ -48,11 +49,11 @@ async function open(
 ): Promise<UploadSnapshot | null> {
   const id = drops.findUpload(makeSharePath(findShareId(path)), file)
   if (id) {
-    const known = await resume(id, file, options)
+    const known = await resume(api, id, file, options)
     if (known) return known
   }
   try {
-    return await begin(path, file, options)
+    return await begin(api, path, file, options)
   } catch (thrown) {
     const kind = thrown instanceof Problem ? thrown.kind : ''
     if (kind === 'signedOut' || kind === 'missing') return null
@@ -61,13 +62,14 @@ async function open(
 }
 
 async function resume(
+  api: ApiClient,
   id: string,
   file: File,
   { password, signal }: { password: string; signal: AbortSignal },
 ): Promise<UploadSnapshot | null> {
   try {
     const headers = isHeader(password) ? { password } : {}
-    const known = await call('get', '/api/fs/multipart/status', { query: { upload_id: id }, headers, signal })
+    const known = await api.call('get', '/api/fs/multipart/status', { query: { upload_id: id }, headers, signal })
     return known.state === 'receiving' && known.size === file.size ? known : null
   } catch (thrown) {
     signal.throwIfAborted()

@@ -1,3 +1,4 @@
+import type { ApiClient } from '../../api/client'
 import { asProblem, Problem } from '../../api/problem'
 import { find, isDone, list } from '../../api/tasks'
 import type { Upload } from './upload'
@@ -17,7 +18,10 @@ export class StoringFollower {
   #isAsking = false
 
   /** `onended` is told of each upload when its state is `done` or `failed`. */
-  constructor(private onended: (upload: Upload) => void) {}
+  constructor(
+    private readonly api: ApiClient,
+    private onended: (upload: Upload) => void,
+  ) {}
 
   add(upload: Upload): void {
     this.#uploads.add(upload)
@@ -54,13 +58,13 @@ export class StoringFollower {
   async #findEnded(): Promise<Upload[]> {
     for (const upload of this.#uploads) if (upload.state !== 'storing') this.#uploads.delete(upload)
     if (this.#uploads.size === 1) return [...this.#uploads] // its own state is asked for
-    const rows = await list('upload', 'undone', 1, MAX_UNFINISHED_TASKS, AbortSignal.timeout(MAX_ANSWER_MS))
+    const rows = await list(this.api, 'upload', 'undone', 1, MAX_UNFINISHED_TASKS, AbortSignal.timeout(MAX_ANSWER_MS))
     const left = new Set(rows.map(({ id }) => id))
     return [...this.#uploads].filter(({ task }) => !left.has(task)).slice(0, MAX_ENDED_TASKS_PER_ROUND)
   }
 
   async #settle(upload: Upload): Promise<void> {
-    const task = await find('upload', upload.task, AbortSignal.timeout(MAX_ANSWER_MS))
+    const task = await find(this.api, 'upload', upload.task, AbortSignal.timeout(MAX_ANSWER_MS))
     if (task && !isDone(task)) return // beyond the rows that were asked for
     this.#uploads.delete(upload)
     if (upload.state !== 'storing') return

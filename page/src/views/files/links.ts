@@ -11,18 +11,18 @@ export function report({ language, toasts }: Stores, work: Promise<void>): void 
   })
 }
 
-export async function downloadFile({ passwords }: Stores, path: string): Promise<void> {
-  const { raw_url, name } = await get(path, passwords.find(path))
+export async function downloadFile({ api, passwords }: Stores, path: string): Promise<void> {
+  const { raw_url, name } = await get(api, path, passwords.find(path))
   save(raw_url, name)
 }
 
 /** Download a folder of a share as a ZIP, which may have to be made first. */
 export async function downloadShared(
-  { language, passwords, toasts }: Stores,
+  { api, language, passwords, toasts }: Stores,
   path: string,
   name: string,
 ): Promise<void> {
-  const { url, task } = await makeZipLink(path, [], passwords.find(path))
+  const { url, task } = await makeZipLink(api, path, [], passwords.find(path))
   if (task) {
     toasts.show('done', language.t().packing.prepared)
     await waitForZip(url, () => true)

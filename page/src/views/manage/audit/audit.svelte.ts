@@ -1,4 +1,5 @@
 import { type AuditFilter, listAudit } from '../../../api/audit'
+import type { ApiClient } from '../../../api/client'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { AuditRow } from '../../../api/schema'
 
@@ -13,6 +14,8 @@ export class AuditList {
   next = $state('') // where earlier actions begin; '' without any
   #last = 0
   #filter: AuditFilter = { username: '', action: '', since: '', until: '' }
+
+  constructor(private readonly api: ApiClient) {}
 
   async show(filter: AuditFilter): Promise<void> {
     this.#filter = filter
@@ -29,9 +32,9 @@ export class AuditList {
     this.isBusy = true
     this.problem = null
     try {
-      let page = await listAudit(this.#filter, start)
+      let page = await listAudit(this.api, this.#filter, start)
       for (let pages = 1; page.content.length === 0 && page.next && pages < MAX_EMPTY_PAGES; pages++)
-        page = await listAudit(this.#filter, page.next)
+        page = await listAudit(this.api, this.#filter, page.next)
       if (call !== this.#last) return
       this.rows = [...before, ...page.content]
       this.next = page.next

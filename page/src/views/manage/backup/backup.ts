@@ -1,4 +1,4 @@
-import { call } from '../../../api/client'
+import type { ApiClient } from '../../../api/client'
 import type { MetaReq, SettingRow, StorageRow, UserRow } from '../../../api/schema'
 
 /** The content of a backup. The interface does not give out passwords, application passwords, second factors or SSH keys of users, so they are not in it. */
@@ -18,12 +18,12 @@ export const PARTS: readonly Part[] = ['settings', 'storages', 'users', 'metas']
 export const KEYS = { settings: 'key', storages: 'mount_path', users: 'username', metas: 'path' } as const
 
 /** Everything that an administrator has set up; secrets of storages and settings are in it. */
-export async function readAll(): Promise<Backup> {
+export async function readAll(api: ApiClient): Promise<Backup> {
   const [settings, storages, users, metas] = await Promise.all([
-    call('get', '/api/admin/setting/list'),
-    call('get', '/api/admin/storage/list'),
-    call('get', '/api/admin/user/list'),
-    call('get', '/api/admin/meta/list'),
+    api.call('get', '/api/admin/setting/list'),
+    api.call('get', '/api/admin/storage/list'),
+    api.call('get', '/api/admin/user/list'),
+    api.call('get', '/api/admin/meta/list'),
   ])
   return { settings, storages: storages.content ?? [], users: users.content ?? [], metas: metas.content ?? [] }
 }

@@ -1,4 +1,4 @@
-import { call } from '../../../api/client'
+import type { ApiClient } from '../../../api/client'
 import { asProblem } from '../../../api/problem'
 import type { SettingRow } from '../../../api/schema'
 import type { Language } from '../../../text/language.svelte'
@@ -15,17 +15,18 @@ export interface Outcome {
 
 /** Do the steps in their order, each by itself: what fails keeps none of the others back. */
 export async function restore(
+  api: ApiClient,
   language: Language,
   steps: readonly Step[],
   backup: Backup,
   tell: (outcome: Outcome) => void,
 ): Promise<void> {
   const settings = steps.filter((step) => step.part === 'settings')
-  const areSaved = await trySettings(settings.filter(isChange), backup)
+  const areSaved = await trySettings(api, settings.filter(isChange), backup)
   for (const step of steps) {
     if (!isChange(step)) tell({ step, result: step.what === 'same' ? 'same' : 'unknown', message: '' })
     else if (step.part === 'settings' && areSaved) tell({ step, result: 'updated', message: '' })
-    else tell(await tryStep(language, step, backup))
+    else tell(await tryStep(api, language, step, backup))
   }
 }
 
@@ -34,14 +35,12 @@ function isChange({ what }: Step): boolean {
 }
 
 /** Save all settings together, as some fit only each other; false when one is refused, and so none was saved. */
-async function trySettings(steps: readonly Step[], backup: Backup): Promise<boolean> {
+async function trySettings(api: ApiClient, steps: readonly Step[], backup: Backup): Promise<boolean> {
   if (steps.length === 0) return true
   try {
     const names = steps.map((step) => step.name)
-    await saveSettings(
-      backup.settings.filter(({ key }) => names.includes(key)),
-      backup,
-    )
+    const rows = backup.settings.filter(({ key }) => names.includes(key))
+    await saveSettings(api, rows, backup)
     return true
   } catch {
     return false // which one it is shows when each is saved by itself
@@ -49,16 +48,16 @@ async function trySettings(steps: readonly Step[], backup: Backup): Promise<bool
 }
 
 /** The version tells the service that these come from a backup; a token brings the salt of the links made with it. */
-async function saveSettings(rows: readonly SettingRow[], backup: Backup): Promise<void> {
+async function saveSettings(api: ApiClient, rows: readonly SettingRow[], backup: Backup): Promise<void> {
   const also = rows.some(({ key }) => key === 'token') ? ['version', 'link_salt'] : ['version']
-  await call('post', '/api/admin/setting/save', {
+  await api.call('post', '/api/admin/setting/save', {
     body: [...backup.settings.filter(({ key }) => also.includes(key)), ...rows],
   })
 }
 
-async function tryStep({ t }: Language, step: Step, backup: Backup): Promise<Outcome> {
+async function tryStep(api: ApiClient, { t }: Language, step: Step, backup: Backup): Promise<Outcome> {
   try {
-    const missing = await run(step, backup)
+    const missing = await run(api, step, backup)
     if (missing) return { step, result: 'withoutUser', message: missing }
     return { step, result: step.what === 'create' ? 'created' : 'updated', message: '' }
   } catch (thrown) {
@@ -70,34 +69,34 @@ async function tryStep({ t }: Language, step: Step, backup: Backup): Promise<Out
 }
 
 /** Do one step; the name of a user who is not here, and without whom a rule would let in others than it says. */
-async function run(step: Step, backup: Backup): Promise<string | undefined> {
+async function run(api: ApiClient, step: Step, backup: Backup): Promise<string | undefined> {
   const isNew = step.what === 'create'
   switch (step.part) {
     case 'settings':
-      await saveSettings([step.row], backup)
+      await saveSettings(api, [step.row], backup)
       return
     case 'storages': {
       const { status: _, modified: __, ...body } = step.row
       await (isNew
-        ? call('post', '/api/admin/storage/create', { body })
-        : call('post', '/api/admin/storage/update', { body }))
+        ? api.call('post', '/api/admin/storage/create', { body })
+        : api.call('post', '/api/admin/storage/update', { body }))
       return
     }
     case 'users':
       await (isNew
-        ? call('post', '/api/admin/user/create', { body: step.row })
-        : call('post', '/api/admin/user/update', { body: step.row }))
+        ? api.call('post', '/api/admin/user/create', { body: step.row })
+        : api.call('post', '/api/admin/user/update', { body: step.row }))
       return
     case 'metas': {
-      const here = (await call('get', '/api/admin/user/list')).content ?? []
+      const here = (await api.call('get', '/api/admin/user/list')).content ?? []
       const read = findUserIds(step.row.read_users, backup, here)
       const write = findUserIds(step.row.write_users, backup, here)
       const missing = read.missing ?? write.missing
       if (missing) return missing
       const body = { ...step.row, read_users: read.userIds ?? [], write_users: write.userIds ?? [] }
       await (isNew
-        ? call('post', '/api/admin/meta/create', { body })
-        : call('post', '/api/admin/meta/update', { body }))
+        ? api.call('post', '/api/admin/meta/create', { body })
+        : api.call('post', '/api/admin/meta/update', { body }))
     }
   }
 }

@@ -1,4 +1,4 @@
-import { call } from '../../../api/client'
+import type { ApiClient } from '../../../api/client'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { IndexProgress } from '../../../api/schema'
 
@@ -13,6 +13,8 @@ export class Progress {
   #timer: ReturnType<typeof setTimeout> | undefined
   #isFollowed = false
 
+  constructor(private readonly api: ApiClient) {}
+
   /** Look until the function that is returned is called. */
   follow(): () => void {
     this.#isFollowed = true
@@ -26,7 +28,7 @@ export class Progress {
   async load(): Promise<void> {
     clearTimeout(this.#timer)
     try {
-      this.value = await call('get', '/api/admin/index/progress')
+      this.value = await this.api.call('get', '/api/admin/index/progress')
       this.problem = null
       this.isOff = false
     } catch (thrown) {

@@ -1,4 +1,3 @@
-import { call } from '../../../api/client'
 import { SETTING_FLAGS } from '../../../api/enums'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { SettingRow } from '../../../api/schema'
@@ -18,7 +17,7 @@ export class SettingsDraft {
   readonly #groups: readonly number[]
 
   constructor(
-    private stores: Pick<Stores, 'language' | 'site'>,
+    private stores: Pick<Stores, 'api' | 'language' | 'site'>,
     groups: readonly number[],
   ) {
     this.#groups = groups
@@ -39,7 +38,8 @@ export class SettingsDraft {
   })
 
   async load(): Promise<this> {
-    const [rows, defaults] = await Promise.all([listSettings(this.#groups), listDefaults(this.#groups)])
+    const { api } = this.stores
+    const [rows, defaults] = await Promise.all([listSettings(api, this.#groups), listDefaults(api, this.#groups)])
     this.#rows = rows
     this.#defaults = Object.fromEntries(defaults.map((row) => [row.key, readValue(row)]))
     this.undo()
@@ -70,7 +70,7 @@ export class SettingsDraft {
     this.problem = null
     try {
       const body = this.changed.map((row) => ({ ...row, value: this.values[row.key] ?? '' }))
-      if (body.length > 0) await call('post', '/api/admin/setting/save', { body })
+      if (body.length > 0) await this.stores.api.call('post', '/api/admin/setting/save', { body })
       await this.load()
       void this.stores.site.load()
       this.isSaved = true
@@ -84,7 +84,7 @@ export class SettingsDraft {
   }
 
   async forget(key: string): Promise<void> {
-    await call('post', '/api/admin/setting/delete', { query: { key } })
+    await this.stores.api.call('post', '/api/admin/setting/delete', { query: { key } })
     this.#rows = this.#rows.filter((row) => row.key !== key)
   }
 }

@@ -1,4 +1,4 @@
-import { call } from '../../../api/client'
+import type { ApiClient } from '../../../api/client'
 import type { SettingRow } from '../../../api/schema'
 import type { FieldDescription, FieldKind } from '../../../parts/form/field'
 import { formatChoice, formatHelp, formatLabel } from '../../../text/labels'
@@ -7,12 +7,12 @@ import { isSecret } from '../secrets'
 
 const KINDS: Record<string, FieldKind> = { bool: 'boolean', number: 'number', select: 'select', text: 'long' }
 
-export function listSettings(groups: readonly number[]): Promise<SettingRow[]> {
-  return call('get', '/api/admin/setting/list', { query: { groups: groups.join() } })
+export function listSettings(api: ApiClient, groups: readonly number[]): Promise<SettingRow[]> {
+  return api.call('get', '/api/admin/setting/list', { query: { groups: groups.join() } })
 }
 
-export function listDefaults(groups: readonly number[]): Promise<SettingRow[]> {
-  return call('post', '/api/admin/setting/default', { query: { groups: groups.join() } })
+export function listDefaults(api: ApiClient, groups: readonly number[]): Promise<SettingRow[]> {
+  return api.call('post', '/api/admin/setting/default', { query: { groups: groups.join() } })
 }
 
 /** Return a setting as a field. */

@@ -1,4 +1,4 @@
-import { call } from '../../../api/client'
+import type { ApiClient } from '../../../api/client'
 import type { FieldValues } from '../../../parts/form/field'
 
 /** A download tool: its settings, and how the service is told to try it. */
@@ -9,7 +9,7 @@ export interface Tool {
   /** Stored beside. */
   more: readonly string[]
   /** Store its own settings and call it; what it said. Absent where there is nothing to connect to. */
-  connect?: (values: FieldValues) => Promise<string>
+  connect?: (api: ApiClient, values: FieldValues) => Promise<string>
 }
 
 export const TOOLS: readonly Tool[] = [
@@ -18,15 +18,15 @@ export const TOOLS: readonly Tool[] = [
     name: 'aria2',
     own: ['aria2_uri', 'aria2_secret'],
     more: ['aria2_http'],
-    connect: ({ aria2_uri: uri = '', aria2_secret: secret = '' }) =>
-      call('post', '/api/admin/setting/set_aria2', { body: { uri, secret } }),
+    connect: (api, { aria2_uri: uri = '', aria2_secret: secret = '' }) =>
+      api.call('post', '/api/admin/setting/set_aria2', { body: { uri, secret } }),
   },
   {
     name: 'qBittorrent',
     own: ['qbittorrent_url', 'qbittorrent_seedtime'],
     more: [],
-    connect: ({ qbittorrent_url: url = '', qbittorrent_seedtime: seedtime = '' }) =>
-      call('post', '/api/admin/setting/set_qbit', { body: { url, seedtime } }),
+    connect: (api, { qbittorrent_url: url = '', qbittorrent_seedtime: seedtime = '' }) =>
+      api.call('post', '/api/admin/setting/set_qbit', { body: { url, seedtime } }),
   },
 ]
 
