@@ -32,7 +32,7 @@ def invent_page(route: Any) -> None:
 def test_a_folder_of_a_million_entries_is_reached_to_its_end(page: Any, shots: Path) -> None:
     page.route("**/api/fs/list", invent_page)
     sign_in(page)
-    page.get_by_text("1,000,000 entries").wait_for()
+    page.get_by_text("1,000,000 entries").wait_for(state="attached")
     page.get_by_role("grid").focus()
     page.keyboard.press("End")
     page.get_by_role("link", name="file 999999.txt").wait_for()

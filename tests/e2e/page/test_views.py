@@ -87,7 +87,7 @@ def test_list_compact_and_grid_are_chosen_and_remembered(
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     per_line = int(page.get_by_role("grid").get_attribute("aria-colcount"))
-    assert per_line == (3 if width < 400 else 8)
+    assert per_line == (3 if width < 400 else 6)
     page.locator(f"[data-row='{1 + per_line}'][aria-selected=true]").wait_for()
     page.keyboard.press("Shift+ArrowRight")
     assert page.locator(SELECTED).count() == 2
@@ -104,7 +104,7 @@ def test_a_folder_is_sorted_by_any_column(page: Any, folder: str) -> None:
     sign_in(page, f"/@{folder}")
     wait_for_names(page, ["nested", "alpha.txt", "beta.md", "gamma 2.bin", "gamma 10.bin"])
     choose_view(page, "Storage order")
-    page.get_by_role("status").get_by_text("5 entries").wait_for()
+    page.locator("[role=status]").get_by_text("5 entries").wait_for(state="attached")  # a phone does not show it
     listed = read_names(page)
     if width > 640:
         page.get_by_role("button", name="Size").click()
@@ -136,7 +136,8 @@ def test_what_is_selected_stays_so_by_name_when_the_folder_is_read_again(
     admin = service.client()
     admin.put(f"{folder}/aaa first.txt", b"x")
     admin.ok("/api/fs/remove", dir=folder, names=[chosen[-1]])
-    page.get_by_role("button", name="Refresh").click()
+    if page.viewport_size["width"] > 640:  # a phone has no such button beside a selection, and follows the events
+        page.get_by_role("button", name="Refresh").click()
     page.get_by_role("link", name="aaa first.txt").wait_for()
     page.get_by_text(f"{len(chosen) - 1} selected").wait_for()
     assert read_selected(page) == chosen[:-1]
@@ -211,7 +212,7 @@ def test_a_long_folder_asks_for_few_pages_at_once(page: Any) -> None:
     page.on("requestfailed", count(-1))
     page.route("**/api/fs/list", invent_page)
     sign_in(page)
-    page.get_by_text(f"{ENTRY_COUNT:,} entries").wait_for()
+    page.get_by_text(f"{ENTRY_COUNT:,} entries").wait_for(state="attached")
     grid = page.get_by_role("grid")
     page.evaluate(
         """async () => {

@@ -11,6 +11,7 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
+from mangrove.core.runtime import Runtime
 from mangrove.net.client import TLS_CONTEXTS, get_tls_context
 from mangrove.records import settings
 from mangrove.records.store.base import Connections
@@ -29,12 +30,12 @@ def list_sockets() -> set[str]:
 
 
 def test_preload_returns_slots_without_connections(records: None) -> None:
-    runtime.get(AwsSession).close_connections()
-    before = list_sockets()
-    assert settings.all() == {}
-    assert list_sockets() > before
-    assert set(preload(None).shared) == {AwsSession, Connections, FrontEnd, TLS_CONTEXTS}
-    assert list_sockets() == before
+    with runtime.use(Runtime()):
+        before = list_sockets()
+        assert settings.all() == {}
+        assert list_sockets() > before
+        assert set(preload(None).shared) == {AwsSession, Connections, FrontEnd, TLS_CONTEXTS}
+        assert list_sockets() == before
 
 
 def test_forked_process_reads_records_with_the_shared_client(records: None) -> None:
