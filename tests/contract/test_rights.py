@@ -29,7 +29,10 @@ from tests.support import lambdas, recorder
 from tests.support.policies import FUNCTIONS, Policy, covers, read_inline, read_managed
 from tests.support.recorder import Right
 
-pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
+pytestmark = [
+    pytest.mark.xdist_group("cloud"),  # one deployment for both modules that send the samples
+    pytest.mark.timeout(1800),  # the set-up of the first test runs all scenarios, which takes minutes
+]
 
 MAX_EVENT_BYTES = 6 << 20  # bytes that Lambda hands to a function
 

@@ -170,7 +170,7 @@ REQUESTS = Metric("Requests", "Count", "code")
 BYTES_RECEIVED = Metric("BytesReceived", "Bytes")
 BYTES_SENT = Metric("BytesSent", "Bytes")
 TASKS_ENDED = Metric("TasksEnded", "Count", "state")
-OLDEST_TASK_AGE = Metric("OldestTaskAge", "Seconds")  # of unfinished tasks; 0 if there are none
+OLDEST_TASK_AGE = Metric("OldestTaskAge", "Seconds")  # of unfinished tasks; not written if there are none
 NEWER_RECORDS = Metric("NewerRecords", "Count")  # the set-up met records of a newer program
 METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE, NEWER_RECORDS)
 

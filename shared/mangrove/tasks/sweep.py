@@ -42,7 +42,8 @@ async def sweep() -> None:
     is_daily = await asyncio.to_thread(_claim_daily)
     if is_daily:
         await _delete_old()
-    emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time(), is_daily)})
+    if oldest := await asyncio.to_thread(_restart_stalled, time.time(), is_daily):
+        emit({OLDEST_TASK_AGE: oldest})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
     await repair.sweep()
@@ -95,7 +96,7 @@ def _delete_old_tasks(before: float) -> None:
 
 def _restart_stalled(now: float, with_removed: bool) -> float:
     """Start the tasks that no worker has held for long: their execution ended without settling them. Return the age of
-    the oldest task in seconds.
+    the oldest task in seconds, 0 if there is none.
 
     `with_removed`: also those that people have removed from their lists, which only clean up. A lease may lie in the
     future after a clock was wrong.

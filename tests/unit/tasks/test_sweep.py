@@ -241,13 +241,14 @@ def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
 ) -> None:
     platform().emits_metrics = True
 
-    def tell() -> float:
+    def tell() -> float | None:
         run_sweep(task_env)
-        (line,) = (json.loads(line) for line in capfd.readouterr().out.splitlines() if "OldestTaskAge" in line)
-        return float(line["OldestTaskAge"][0])
+        lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if "OldestTaskAge" in line]
+        assert len(lines) <= 1
+        return float(lines[0]["OldestTaskAge"][0]) if lines else None
 
     make_done(task_env, 2)
-    assert tell() == 0
+    assert tell() is None
     retried, waiting = (queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC)) for _ in range(2))
     for task, hours in ((retried, 30), (waiting, 5)):
         TaskRecord(task.id).update(actions=[TaskRecord.created.set(time.time() - hours * 3600)])
