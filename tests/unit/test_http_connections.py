@@ -143,7 +143,7 @@ def test_answer_that_is_dropped_closes_the_connection(recwarn: pytest.WarningsRe
     assert not recwarn.list
 
 
-def test_answer_that_is_closed_twice_leaves_the_connection_to_the_next_request() -> None:
+def test_answer_that_is_closed_twice_leaves_the_connection_alone() -> None:
     with serve([[OK], [OK], [OK]]) as client:
         first = client.send("GET", "/", {})
         assert first.read_all(MAX_BYTES) == b"ok"

@@ -44,7 +44,7 @@ def test_a_new_task_is_read_as_it_was_made() -> None:
         tasks.get("none")
 
 
-def test_one_of_two_requests_in_the_same_millisecond_creates_or_renews_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_requests_in_a_millisecond_opens_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     now = float(int(time.time()))
     new = NewTask("copy", 7, make_view(), {})
 
