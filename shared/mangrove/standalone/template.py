@@ -15,7 +15,9 @@ from yaml.constructor import ConstructorError, SafeConstructor
 
 try:
     from yaml import CSafeLoader as SafeLoader  # reads the template in a tenth of the time
-except ImportError:  # PyYAML without libyaml
+except (
+    ImportError
+):  # PyYAML without libyaml; both classes construct the same values, but have no common base of their own
     from yaml import SafeLoader  # type: ignore[assignment]
 
 BUNDLE = Path(__file__).resolve().parents[1] / "bundle"  # of an installed package, see deployment/package.py

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,17 @@ import asyncssh
 from asyncssh.constants import FXP_LINK
 from asyncssh.packet import String, UInt32, UInt64
 
+from mangrove.core import runtime
+from mangrove.core.aws import AwsSession
 from mangrove.core.problems import NotSupported
 from mangrove.drivers.base import StagedFile
 from mangrove.identity import keys
+from mangrove.identity.passwords import Hasher
 from mangrove.identity.rights import Right
 from mangrove.protocols.sftp.protocol import CHECK_FILE_NAME
 from mangrove.protocols.sftp.server import SftpConnections, listen
+from mangrove.records.store.base import Connections
+from mangrove.records.store.keys import Keyring
 from tests.servers import ssh
 from tests.unit.tree.environment import TreeEnv
 
@@ -163,6 +168,17 @@ class Scene:
             for path in sorted(place.rglob("*"))
             if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(own_path) for own_path in own)
         }
+
+
+@contextmanager
+def open_scene(folder: Path) -> Iterator[Scene]:
+    """Open a scene in a runtime of its own, with the records of the test."""
+    with runtime.use(runtime.current().keep(AwsSession, Connections, Keyring, Hasher)):
+        tree = TreeEnv(folder)
+        try:
+            yield Scene(tree)
+        finally:
+            tree.close()
 
 
 async def attempt(verb: Verb, client: Client, path: bytes) -> Any:

@@ -18,19 +18,13 @@ from asyncssh.stream import SSHServerStreamSession
 
 from mangrove import configuration
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime
-from mangrove.core.aws import AwsSession
 from mangrove.core.problems import TooMany
-from mangrove.identity.passwords import Hasher
 from mangrove.protocols.sftp import flow, handles, server, writing
 from mangrove.protocols.sftp.handles import READ_BYTES, ConnectionHandles, OpenedFile, SftpBudget
 from mangrove.protocols.sftp.protocol import MAX_PACKET_BYTES
 from mangrove.protocols.sftp.writing import Spool
-from mangrove.records.store.base import Connections
-from mangrove.records.store.keys import Keyring
 from tests.servers import ssh
-from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene, open_nothing
-from tests.unit.tree.environment import TreeEnv
+from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene, open_nothing, open_scene
 
 MAX_GAP_BYTES = Settings({}).sftp_max_gap_mb
 UNREAD_READS = 400  # of 256 KiB each
@@ -39,12 +33,8 @@ MAX_UNREAD_BYTES = 24 << 20  # what is in the buffers of the kernel, the client'
 
 @pytest.fixture
 def scene(records: None, tmp_path: Path) -> Iterator[Scene]:
-    with runtime.use(runtime.current().keep(AwsSession, Connections, Keyring, Hasher)):
-        tree = TreeEnv(tmp_path)
-        try:
-            yield Scene(tree)
-        finally:
-            tree.close()
+    with open_scene(tmp_path) as opened:
+        yield opened
 
 
 async def request(client: asyncssh.SFTPClient, kind: int, *parts: bytes) -> Any:

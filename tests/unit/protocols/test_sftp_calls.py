@@ -9,27 +9,17 @@ from typing import Any
 import asyncssh
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.aws import AwsSession
 from mangrove.drivers.threads import StorageThreads
-from mangrove.identity.passwords import Hasher
 from mangrove.protocols.sftp.handles import MAX_SMALL_FILE_BYTES
-from mangrove.records.store.base import Connections
-from mangrove.records.store.keys import Keyring
 from mangrove.tree.listing import listing
-from tests.unit.protocols.sftp_scene import Client, Scene
-from tests.unit.tree.environment import TreeEnv
+from tests.unit.protocols.sftp_scene import Client, Scene, open_scene
 
 
 @pytest.fixture
 def scene(records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(listing, "TOKEN_SECONDS", 60.0)  # however slow the machine is
-    with runtime.use(runtime.current().keep(AwsSession, Connections, Keyring, Hasher)):
-        tree = TreeEnv(tmp_path)
-        try:
-            yield Scene(tree)
-        finally:
-            tree.close()
+    with open_scene(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

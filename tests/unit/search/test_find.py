@@ -156,7 +156,7 @@ def test_a_damaged_index_counts_as_none_and_its_file_is_logged(
     result = env.search("red")
     assert (result.total, result.missing) == (0, {1})
     (record,) = [record for record in caplog.records if record.getMessage() == "damaged search index dropped"]
-    assert record.facts["file"] == segments.names[0].name  # type: ignore[attr-defined]
+    assert record.facts["file"] == segments.names[0].name  # type: ignore[attr-defined]  # `facts` comes from the service's log
     assert env.tree.run(runtime.get(SegmentStore).open(1)) is None
     env.index()
     assert len(env.find("red")) == 3

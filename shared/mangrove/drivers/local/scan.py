@@ -44,8 +44,8 @@ class FolderScan:
         self._names: list[str] = []  # the remaining ones, the next one at the end: each is released when it is taken
         self._handle: FileHandle | None = None
         self._defers_details = False
-        self._links: set[str] = set()  # and the folders, if details are deferred
-        self._folders: set[str] = set()
+        self._links: set[str] = set()  # the names of links, filled only if details are deferred
+        self._folders: set[str] = set()  # those of folders, likewise
 
     @property
     def has_more(self) -> bool:
