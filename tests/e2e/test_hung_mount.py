@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import Unreachable
-from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
+from mangrove.standalone.stopping import END_SECONDS, GRACE_SECONDS
 from tests.support.hanging_mount import MISSING, HangingMount, hanging_mount
 from tests.support.service import Client, Service, run_service, start_service
 from tests.support.waiting import wait_until

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
+from mangrove.standalone.stopping import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import change_password, end_with, find_engine, send_unanswered
 from tests.support.disks import read_only
 from tests.support.proc import is_gone
@@ -59,6 +59,21 @@ def test_interrupt_ends_service_started_in_shell_background(tmp_path: Path, proc
     status, _ = end_with(service, signal.SIGINT)
     assert status == 0
     assert is_gone(engine)
+
+
+@pytest.mark.parametrize("fork", [2, 4])  # of the records engine, and of a process that answers
+def test_termination_during_a_fork_ends_the_service(tmp_path: Path, fork: int) -> None:
+    known = os.environ | {"MANGROVE_PROCESSES": "3", "SIGNALLED_FORK": str(fork)}
+    done = subprocess.run(
+        command("serve", "--port", "0", "--data", str(tmp_path / "data"), module="tests.support.signalled_fork"),
+        env=known,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "signalled fork" in done.stderr
+    assert "still hang" not in done.stderr
 
 
 @pytest.mark.long

@@ -146,8 +146,8 @@ class Service:
         return self.process.wait(seconds)
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mangrove.standalone", *arguments]
+def command(*arguments: str, module: str = "mangrove.standalone") -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 def start_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Service:
@@ -155,7 +155,7 @@ def start_service(data: Path, module: str = "mangrove.standalone", **environment
     log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
     with log.open("a") as stderr, printed.open("w") as stdout:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, "serve", "--port", "0", "--data", str(data)],
+            command("serve", "--port", "0", "--data", str(data), module=module),
             stdout=stdout,
             stderr=stderr,
             text=True,

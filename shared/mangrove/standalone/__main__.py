@@ -7,11 +7,11 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mangrove import __version__
 from mangrove.core import runtime
@@ -22,6 +22,7 @@ from mangrove.core.telemetry import LOG_FORMATS, AccessLog, set_format, set_leve
 from mangrove.standalone import engine, maintenance
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
 from mangrove.standalone.parser import make_parser
+from mangrove.standalone.stopping import END_SECONDS, GRACE_SECONDS, StopRequest, end_process, end_within
 from mangrove.standalone.tracing import MISSING, is_installed
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.leader import TaskLeader
     from mangrove.web.page import FrontEndFolder
-
-GRACE_SECONDS = 5  # for requests in progress when the service stops
-END_SECONDS = 5.0  # for everything that follows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mangrove: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        pass  # SIGTERM or Ctrl-C
+        pass  # Ctrl-C
     return 0
 
 
@@ -115,8 +113,8 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     directory.lock()
     DiskReserve(directory.data).update()
     directory.prepare()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background jobs ignore it
+    stop = StopRequest()
+    stop.listen()
     signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads the configuration again
     with _listen(host, options.port) as listener:
         url_host = f"[{host}]" if ":" in host else host
@@ -135,23 +133,16 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             runtime.get(AwsSession).forget_descriptions()  # before the routes are imported, which use the memory again
             limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
             descriptors.raise_limit_at_start()
-            try:
+            with suppress(SystemExit):
+                stop.obey()
                 count = options.processes or choose_count()
                 if count == 1:
                     from mangrove.standalone.gateway import Gateway
 
                     _run_server(listener, limits, Gateway(page))
                 else:
-                    _run_processes(TaskLeader.open(count, directory.data), listener, limits, page)
-            except (SystemExit, KeyboardInterrupt):
-                pass  # SIGTERM or Ctrl-C
-    _exit()  # a thread that still waits for a storage must not delay the end
-
-
-def _exit() -> NoReturn:
-    runtime.get(AccessLog).close()
-    sys.stderr.flush()
-    os._exit(0)
+                    _run_processes(TaskLeader.open(count, directory.data), listener, limits, page, stop)
+    end_process()
 
 
 def _open_page(choice: str) -> FrontEndFolder | None:
@@ -189,21 +180,24 @@ def _print_start(address: str, data: Path, password: str | None, short: str | No
 
 
 def _run_processes(
-    leader: TaskLeader, listener: socket.socket, limits: ConnectionLimits, page: FrontEndFolder | None
+    leader: TaskLeader,
+    listener: socket.socket,
+    limits: ConnectionLimits,
+    page: FrontEndFolder | None,
+    stop: StopRequest,
 ) -> None:
     from mangrove.standalone.preload import preload
     from mangrove.standalone.processes import Processes
 
     def serve(leader: TaskLeader) -> None:
-        try:
+        with suppress(SystemExit):
+            stop.obey()
             _run_server(listener, limits, preloaded.gateway, leader)
-        except (SystemExit, KeyboardInterrupt):
-            pass  # SIGTERM or Ctrl-C
-        _exit()
+        end_process()
 
     listener.setblocking(False)
     preloaded = preload(page, leader)
-    processes = Processes(leader, listener, serve, preloaded.shared, GRACE_SECONDS + END_SECONDS + 1)
+    processes = Processes(leader, listener, serve, preloaded.shared, stop)
     signal.signal(signal.SIGHUP, lambda *_: processes.reload())
     processes.run()
 
@@ -225,7 +219,7 @@ def _run_server(
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            _end_within(GRACE_SECONDS + END_SECONDS)
+            end_within(GRACE_SECONDS + END_SECONDS)
             super().handle_exit(sig, frame)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -254,18 +248,6 @@ def _run_server(
         )
     )
     server.run(sockets=[listener] if leader is None else [])
-
-
-def _end_within(seconds: float) -> None:
-    """End the process after a time if it has not ended by then. Otherwise it would wait for a thread that hangs."""
-    timer = threading.Timer(seconds, _end)
-    timer.daemon = True
-    timer.start()
-
-
-def _end() -> None:
-    print("mangrove: ending without the threads that still hang", file=sys.stderr, flush=True)
-    _exit()  # the records engine ends with its parent
 
 
 if __name__ == "__main__":

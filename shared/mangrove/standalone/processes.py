@@ -35,6 +35,7 @@ from mangrove.search.index import SearchIndex
 from mangrove.standalone.figures import name_index_process
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.namespace import make_start
+from mangrove.standalone.stopping import CHILDREN_SECONDS, StopRequest
 
 MAX_DEFAULT_PROCESSES = 4
 MIN_FREE_MEMORY_BYTES = 1 << 30  # free bytes, required for more than one process
@@ -116,7 +117,8 @@ class Processes:
 
     Each runs `serve` in a runtime of its own, which has the `shared` slots and caches of the present one. `serve`
     returns when the process should end. Its argument, `leader`, elects the process that runs the tasks. They accept
-    connections of `listener`, the process of the search index does not.
+    connections of `listener`, the process of the search index does not. A request to `stop` that arrives during a fork
+    is obeyed by `serve`.
     """
 
     def __init__(
@@ -125,12 +127,12 @@ class Processes:
         listener: socket.socket,
         serve: Callable[[TaskLeader], None],
         shared: Iterable[Kept],
-        end_seconds: float,
+        stop: StopRequest,
     ) -> None:
         self._listener = listener
         self._serve = serve
         self._shared = tuple(shared)
-        self._end_seconds = end_seconds
+        self._stop = stop
         count = leader.process_count
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
         self._leader = leader
@@ -146,14 +148,15 @@ class Processes:
         return SharedMemory(self._memory, self._leader.process_count + 1, column)
 
     def run(self) -> None:
-        """Keep them running until an exception asks this process to end; then end them."""
+        """Keep them running until this process is asked to end; then end them."""
+        self._stop.defer()
         gc.collect()
         trim()
         for activity in (Activity.TASKS, Activity.SCHEDULE):
             activity_times().record(activity)  # an own pool, because taking over the work takes them some time
         gc.freeze()  # no collection in a child writes to the memory that it shares with the others
         try:
-            while True:
+            while not self._stop.is_made:
                 for index, child in enumerate(self._children):
                     if child.may_start:
                         child.start(partial(self._run_child, index))
@@ -195,13 +198,13 @@ class Processes:
     def _look(self, index: int, child: _Child) -> None:
         """Record that a child has ended."""
         status = child.look()
-        if status is not None:
+        if status is not None and not self._stop.is_made:
             self._share_memory(index).forget_process()
             log_warning("process ended; restarting", status=status, seconds=child.delay)
 
     def _end(self) -> None:
         self._send(signal.SIGTERM)
-        end = time.monotonic() + self._end_seconds
+        end = time.monotonic() + CHILDREN_SECONDS
         while any(child.pid for child in self._children) and time.monotonic() < end:
             time.sleep(POLL_INTERVAL_SECONDS)
             for child in self._children:
