@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import jsonschema
 import pytest
-from openapi_spec_validator import validate
 
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import find_id, guest, stranger
@@ -145,6 +144,8 @@ def test_a_favicon_that_is_a_data_address_is_given_itself(service: Service, admi
 
 @pytest.mark.rest
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
+    from openapi_spec_validator import validate  # takes half a second, and every worker imports this module
+
     validate(document)
 
 

@@ -6,18 +6,19 @@ import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
+import httpx
 import pytest
-from mcp import Client as McpClient
-from mcp.client.streamable_http import streamable_http_client
 
 from mangrove.protocols.mcp.messages import HANDSHAKE_VERSIONS, MODERN_VERSION
 from mangrove.protocols.mcp.plans import PLAN_SECONDS
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, Person
 from tests.support.service import Client, Service
+
+if TYPE_CHECKING:  # loaded by the worker that runs these tests: all workers import this module
+    from mcp import Client as McpClient
 
 EVERYTHING = 0xFFFF
 
@@ -37,6 +38,9 @@ def make_token(person: Person, **scope: Any) -> str:
 
 def use(service: Service, token: str, work: Callable[[McpClient], Awaitable[None]], mode: str = "auto") -> None:
     """Run `work` with the official client."""
+    import httpx2
+    from mcp import Client as McpClient
+    from mcp.client.streamable_http import streamable_http_client
 
     async def run() -> None:
         async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http:
@@ -181,11 +185,11 @@ def test_share_tool_creates_a_link_that_works(service: Service, admin: Client, a
     assert person.client.get("/api/share/get", id=ids[0])["data"]["files"] == [f"{folder}/file"]
 
 
-def post(service: Service, token: str, content: Any, **headers: str) -> httpx2.Response:
+def post(service: Service, token: str, content: Any, **headers: str) -> httpx.Response:
     sent = {"authorization": f"Bearer {token}"} if token else {}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     kind = {"content": content} if isinstance(content, bytes) else {"json": content}
-    return httpx2.post(f"{service.address}/mcp", headers=sent, **kind)
+    return httpx.post(f"{service.address}/mcp", headers=sent, **kind)
 
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -221,7 +225,7 @@ def test_invalid_message_is_refused(service: Service, accounts: People) -> None:
         assert post(service, token, content).json()["error"]["code"] == code, content
     assert post(service, token, {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
     assert post(service, token, PING, mcp_protocol_version="1900-01-01").json()["error"]["code"] == -32022
-    assert httpx2.get(f"{service.address}/mcp").status_code == 405
+    assert httpx.get(f"{service.address}/mcp").status_code == 405
 
 
 def test_request_that_contradicts_its_headers_is_refused(service: Service, accounts: People) -> None:

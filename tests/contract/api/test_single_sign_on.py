@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import oidc_provider_mock
 import pytest
 
 from tests.contract.api import fixtures
@@ -24,6 +23,8 @@ SECRET = "not a secret of anybody"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
+    import oidc_provider_mock  # has Flask, and every worker imports this module
+
     with oidc_provider_mock.run_server_in_thread(require_nonce=True) as server:
         yield f"http://localhost:{server.server_port}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import yaml
 
 from deployment import bundle, descriptions
 from deployment.bundle import BOUND, LARGE, MB, Size
+from deployment.parameters import MACHINE_NAMES, MACHINES
 from mangrove.core.aws_calls import RECORDS, SECRETS
 from mangrove.standalone import template
 
@@ -169,13 +171,19 @@ def test_what_is_larger_than_its_bound_is_named(shared: Size, clouds: Size, exce
     assert ("TOO LARGE" in bundle.show(rows)) == any(excess.values())
 
 
-def test_the_build_fails_when_something_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_native", [True, pytest.param(False, marks=pytest.mark.rest)])  # which installs libraries
+def test_the_build_fails_when_something_is_too_large(
+    is_native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, architecture = next(
+        row for row in MACHINES.items() if (row[1] == MACHINE_NAMES[platform.machine()]) == is_native
+    )
     build = tmp_path / "build"
     write(build, {"template.yaml": json.dumps(TEMPLATE), "Shared/python/a.py": "1", "Files/app.py": "2"})
-    (build / "Shared/python/fast.so").write_bytes(b"\x7fELF" + bytes(14) + bytes([183, 0]))
+    (build / "Shared/python/fast.so").write_bytes(b"\x7fELF" + bytes(14) + number.to_bytes(2, "little"))
     assert bundle.main(build) == 0
     assert len((tmp_path / "release").read_text()) == bundle.RELEASE_LETTERS
-    assert (tmp_path / "architecture").read_text() == "arm64"
+    assert (tmp_path / "architecture").read_text() == architecture
     assert {"Shared/python/__pycache__", "Files/__pycache__"} <= {
         str(path.parent.relative_to(build)) for path in build.rglob("*.pyc")
     }
