@@ -11,11 +11,11 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.tasks import submit
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing import browse
+from mangrove.tree.listing import browse, objects
 from mangrove.tree.listing.orders import PageRequest
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
-from mangrove.tree.sharing import reading, visits
+from mangrove.tree.sharing import visits
 from mangrove.tree.trash import entries, versions
 from mangrove.web import events, flavours, trash_models, zip_links
 from mangrove.web import file_models as models
@@ -60,14 +60,14 @@ async def list_(
     """List a page of a folder."""
     page = _make_page_request(body)
     async with visits.open_path(who, body.path, body.password) as folder:
-        return stream(await reading.list_folder(folder, page, body.refresh, base_url, share_session))
+        return stream(await browse.list_folder(folder, page, body.refresh, base_url, share_session))
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)
 async def get(who: ShareReader, body: models.GetReq, base_url: BaseUrl) -> Response:
     """Return a file or folder, with the address of its bytes."""
     async with visits.open_path(who, body.path, body.password, "get") as path_access:
-        return stream(await reading.get_object(path_access, base_url))
+        return stream(await objects.get_object(path_access, base_url))
 
 
 @api.read("/api/fs/dirs", data_model=list[models.FolderName])
@@ -107,7 +107,7 @@ async def other(who: Reader, body: models.OtherReq) -> Reply:
 @api.post("/api/fs/link", data_model=models.DirectLink)
 async def link(who: Admin, body: models.LinkReq, base_url: BaseUrl) -> Reply:
     """Return the address of a file at the storage itself."""
-    direct_link = await browse.get_link(await access.at(who, body.path, confined=False), base_url)
+    direct_link = await objects.get_link(await access.at(who, body.path, confined=False), base_url)
     lifetime = None if direct_link.lifetime is None else int(direct_link.lifetime * 1e9)
     data: dict[str, Any] = {"url": direct_link.url, "header": dict(direct_link.headers) or None, "Expiration": lifetime}
     return ok(data | {"concurrency": 0, "part_size": 0, "content_length": 0})

@@ -15,8 +15,8 @@ from mangrove.search.hits import EVERYTHING, NOTHING, HidableRows, Hit, Visibili
 from mangrove.search.tables import VIRTUAL
 from mangrove.search.visibility import FolderVisibility, find_visibility
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.browse import check_folder
-from mangrove.tree.sharing import reading
+from mangrove.tree.listing.objects import find_roots
+from mangrove.tree.listing.opening import check_folder
 from mangrove.tree.sharing.shared_path import PREFIX, SharedPath
 
 
@@ -78,7 +78,7 @@ async def find_area(access: PathAccess) -> SearchArea:
     if not share.roots:
         await check_folder(access)
         return SearchArea({access.path: access}, await find_visibility(_forget_share(access)), share)
-    entries = await reading.find_roots(share)
+    entries = await find_roots(share)
     folders = {root.path: root for root in (share.roots[entry.name] for entry in entries if entry.is_dir)}
     visibilities = {path: await find_visibility(_forget_share(folder)) for path, folder in folders.items()}
     names = tuple(IndexedName(entry.name, entry.is_dir, entry.size, entry.modified) for entry in entries)

@@ -16,7 +16,8 @@ from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.identity.rights import Right
-from mangrove.tree.sharing import reading, visits
+from mangrove.tree.listing.objects import describe_share
+from mangrove.tree.sharing import visits
 from mangrove.tree.sharing.shared_path import PREFIX, SharedPath, split
 from mangrove.web.address import find_client_address, find_site_address
 
@@ -58,7 +59,7 @@ async def make_meta_tags(request: Request) -> str:
 
 def describe(share: SharedPath, names: list[str], address: str) -> dict[str, Any]:
     """Return the values of the template of the summary. It has no password."""
-    expires = reading.describe(share)["expires"]
+    expires = describe_share(share)["expires"]
     return {
         "creator": share.creator,
         "files": names,

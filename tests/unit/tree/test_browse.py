@@ -10,7 +10,7 @@ import pytest
 from mangrove import configuration
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
-from mangrove.tree.listing import browse
+from mangrove.tree.listing import browse, objects
 from mangrove.tree.listing.orders import PageRequest
 from mangrove.tree.operations import links
 from tests.unit.tree import builders
@@ -38,7 +38,7 @@ def list_subfolders(tree: TreeEnv, path: str) -> list[str]:
 
 
 def get_object(tree: TreeEnv, path: str) -> dict[str, Any]:
-    answer = tree.run(browse.get_object(tree.access(path), BASE))
+    answer = tree.run(objects.get_object(tree.access(path), BASE))
     return answer | {"related": orjson.loads(orjson.dumps(answer["related"]))}
 
 
@@ -154,13 +154,13 @@ def test_a_direct_link_is_the_storages_own_or_ours(tree: TreeEnv) -> None:
     address = "https://example.org/file"
     tree.mount("/links", "UrlTree", options={"url_structure": f"d:\n  file:{address}"})
     tree.mount_disk("/disk", "file")
-    assert tree.run(browse.get_link(tree.access("/links/d/file"), BASE)).url == address
-    assert tree.run(browse.get_link(tree.access("/disk/file"), BASE)).url.startswith(f"{BASE}/p/disk/file?d&sign=")
+    assert tree.run(objects.get_link(tree.access("/links/d/file"), BASE)).url == address
+    assert tree.run(objects.get_link(tree.access("/disk/file"), BASE)).url.startswith(f"{BASE}/p/disk/file?d&sign=")
     assert get_object(tree, "/links/d/file")["raw_url"] == address
     with pytest.raises(NotAFile, match=r"^failed link: not a file$"):
-        tree.run(browse.get_link(tree.access("/links/d"), BASE))
+        tree.run(objects.get_link(tree.access("/links/d"), BASE))
     with pytest.raises(EntryNotFound, match=r"^failed link: failed to get file: failed to get obj: object not found$"):
-        tree.run(browse.get_link(tree.access("/links/none"), BASE))
+        tree.run(objects.get_link(tree.access("/links/none"), BASE))
 
 
 def test_callers_with_same_view_share_encoded_pages(tree: TreeEnv) -> None:

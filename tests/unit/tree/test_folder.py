@@ -124,7 +124,7 @@ def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
 
         names = [f"{number:05}" for number in range(2 * ROWS_PER_CHUNK + 1)]
         folder = await make([Entry(name, 1, 0.0, False) for name in names])
-        view = await folder.get_view("key", None, count)
+        view = await folder.get_view("key", None, count, SortOrder())
         expected = ",".join(names).encode()
         assert [await view.get_rows(0, len(names)) for _ in range(3)] == [expected] * 3
         assert calls == [ROWS_PER_CHUNK, ROWS_PER_CHUNK, 1]
@@ -160,7 +160,7 @@ def test_callers_that_ask_for_a_view_at_once_share_it() -> None:
             seen.append(entry.name)
             return int(entry.name) % 2 == 0
 
-        views = await asyncio.gather(*(folder.get_view("key", is_even, encode) for _ in range(5)))
+        views = await asyncio.gather(*(folder.get_view("key", is_even, encode, SortOrder()) for _ in range(5)))
         assert len(set(views)) == 1
         assert len(seen) == 50_000
         assert len(views[0].visible) == 25_000

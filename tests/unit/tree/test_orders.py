@@ -32,7 +32,7 @@ def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:
     async def go() -> None:
         folder = await make(ENTRIES, order_by="name")
         shown = await folder.get_view("key", None, encode, SortOrder("size", True, "front"))
-        own = await folder.get_view("key", None, encode)
+        own = await folder.get_view("key", None, encode, SortOrder("name"))
         filtered = await folder.get_view("few", lambda entry: not entry.is_dir, encode, SortOrder("modified"))
         assert await shown.get_rows(0, 4) == b"dir2,Dir1,b9,b10"
         assert await own.get_rows(0, 4) == b"Dir1,b9,b10,dir2"
@@ -83,7 +83,7 @@ def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: 
             assert pieces == whole[start:stop], (start, stop)
 
 
-@pytest.mark.parametrize("ignores_case", [False, True])
+@pytest.mark.parametrize("is_requested", [False, True])
 @pytest.mark.parametrize(
     "names",
     [
@@ -95,6 +95,6 @@ def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: 
         [],
     ],
 )
-def test_keys_of_many_names_are_those_of_each(names: list[str], ignores_case: bool) -> None:
-    order = SortOrder("name", ignores_case=ignores_case)
+def test_keys_of_many_names_are_those_of_each(names: list[str], is_requested: bool) -> None:
+    order = SortOrder("name", is_requested=is_requested)
     assert order.make_name_keys(names) == [order.make_name_key(name) for name in names]

@@ -19,7 +19,7 @@ from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity import tokens
 from mangrove.identity.rights import Right
-from mangrove.tree.listing import browse
+from mangrove.tree.listing import objects
 from mangrove.tree.operations import archives
 from tests.support.awkward_names import NAMES, make_event
 from tests.support.platforms import use_cloud
@@ -63,7 +63,7 @@ def test_every_name_is_downloaded_by_the_links_that_are_given_out(tree: TreeEnv)
     for name in NAMES:
         (root / name).write_text(f"in {name}")
     for name in NAMES:
-        entry = tree.run(browse.get_object(tree.access(f"/disk/{name}"), BASE))
+        entry = tree.run(objects.get_object(tree.access(f"/disk/{name}"), BASE))
         assert fetch(entry["raw_url"]) == (200, f"in {name}".encode()), name
         assert fetch(entry["raw_url"].replace("/p/", "/d/", 1)) == (200, f"in {name}".encode()), name
         if "?" not in name:

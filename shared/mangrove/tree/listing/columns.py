@@ -11,14 +11,14 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from operator import lt
 from typing import Any, overload
 
 import orjson
 
 from mangrove.core import deadlines
-from mangrove.core.chunked import CHUNK_ITEMS, sort_chunked
+from mangrove.core.chunked import CHUNK_ITEMS
 from mangrove.drivers.base import Entry
 from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 
@@ -302,13 +302,6 @@ class Selection(Sequence[Entry]):
             yield
         return Selection(self.columns, chosen)
 
-    def sort_by_name(self) -> Generator[None, None, Selection]:
-        """Sort the entries by name, in steps. The sort is stable."""
-        if self.columns.is_sorted and len(self) == len(self.columns):
-            return Selection(self.columns, range(len(self)))
-        ordered = yield from _collect(sort_chunked(self.positions, self.columns.names.__getitem__))
-        return Selection(self.columns, ordered)
-
     def find_range(self, prefix: bytes) -> Selection:
         """Return the entries whose UTF-8 names start with `prefix`. The entries must be sorted by name."""
         names, length = self.columns.names, len(prefix)
@@ -333,46 +326,3 @@ class Selection(Sequence[Entry]):
         ):
             return None
         return self[index]
-
-
-def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]:
-    positions = array("I")
-    for part in parts:
-        positions.extend(part)
-        yield
-    return positions
-
-
-def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bool) -> Generator[None, None, Positions]:
-    """Sort positions by their keys, in steps. The sort is stable."""
-    ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
-    return ordered[::-1] if descending else ordered
-
-
-def order_by_name_key(
-    columns: Columns, make_some: Callable[[Sequence[str]], Sequence[bytes]], descending: bool
-) -> Generator[None, None, Positions]:
-    """Sort all positions by a key of each name, in steps; `make_some` makes the keys of several names."""
-    keys, last, is_sorted = Texts(), b"", True
-    for start in range(0, len(columns), CHUNK_ITEMS // 8):
-        made = make_some(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
-        is_sorted = is_sorted and (not start or last < made[0]) and all(map(lt, made, made[1:]))
-        last = made[-1]
-        keys.extend(made)
-        yield
-    if is_sorted:  # usual for storages that list by name
-        return range(len(columns))[::-1] if descending else range(len(columns))
-    return (yield from order_by_key(range(len(columns)), keys.__getitem__, descending))
-
-
-def put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:
-    """Put all folders in front of the files, or behind them, in steps."""
-    flags = columns.flags
-    files, folders = array("I"), array("I")
-    for start in range(0, len(positions), CHUNK_ITEMS):
-        for position in positions[start : start + CHUNK_ITEMS]:
-            (folders if flags[position] & IS_DIR else files).append(position)
-        yield
-    ordered = array("I")
-    ordered.extend(chain(folders, files) if first else chain(files, folders))
-    return ordered

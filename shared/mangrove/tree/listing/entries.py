@@ -9,8 +9,9 @@ from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing import browse
 from mangrove.tree.listing.lookups import look_up, look_up_folder
+from mangrove.tree.listing.objects import find_virtual_entry
+from mangrove.tree.listing.opening import exclude_names, explain_folder_failure, open_pages
 from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.rows import make_mount_entry
 
@@ -24,7 +25,7 @@ async def stat(access: PathAccess) -> Entry:
     Raise EntryNotFound, NotReadable, or the driver's StorageProblem.
     """
     access.require_read()
-    virtual = browse.find_virtual_entry(access)
+    virtual = find_virtual_entry(access)
     return virtual[0] if virtual is not None else await look_up(await access.locate(""), to_show=True)
 
 
@@ -53,7 +54,7 @@ async def iterate_batches(access: PathAccess) -> AsyncGenerator[Sequence[Entry],
     """
     access.require_read()
     virtual = access.find_virtual_folders()
-    folder = await browse.open_pages(access, bool(virtual))
+    folder = await open_pages(access, bool(virtual))
     visibility = access.make_visibility_filter()
     if isinstance(folder, PagedFolder):
 
@@ -63,7 +64,7 @@ async def iterate_batches(access: PathAccess) -> AsyncGenerator[Sequence[Entry],
         async for page in _iterate_pages(access, folder, (visibility.key, frozenset(virtual)), test):
             yield page
     elif folder is not None:
-        virtual = browse.exclude_names(virtual, folder)
+        virtual = exclude_names(virtual, folder)
         async for batch in in_batches(folder.entries, ENTRIES_PER_BATCH):
             yield visibility.select(batch)
     yield [make_mount_entry(name, mount) for name, mount in virtual.items()]
@@ -77,7 +78,7 @@ async def _iterate_pages(
         try:
             part = await folder.read(key, test, start, start + ENTRIES_PER_PAGE)
         except StorageProblem as problem:
-            raise browse.explain_folder_failure(access, problem) from problem
+            raise explain_folder_failure(access, problem) from problem
         yield part.entries
         start += len(part.entries)
         is_end = len(part.entries) < ENTRIES_PER_PAGE
@@ -103,7 +104,7 @@ async def exists(access: PathAccess) -> bool:
 async def _find_kind(access: PathAccess) -> Entry:
     """Return the entry at the path as `stat` does. If it is a folder, its time may be older."""
     access.require_read()
-    virtual = browse.find_virtual_entry(access)
+    virtual = find_virtual_entry(access)
     return virtual[0] if virtual is not None else await look_up_folder(await access.locate(""))
 
 

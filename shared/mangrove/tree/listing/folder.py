@@ -18,7 +18,7 @@ from mangrove.core.concurrency import compute_pools
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
-from mangrove.tree.listing.orders import SortOrder, sort_columns
+from mangrove.tree.listing.orders import SortOrder, sort_by_name, sort_columns
 from mangrove.tree.mount_table import FolderKey
 from mangrove.tree.mounts import Mount
 
@@ -146,13 +146,12 @@ class CachedFolder:
         return self._by_name.find_range(encode_name(prefix))
 
     async def get_view(
-        self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: SortOrder | None = None
+        self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: SortOrder
     ) -> View:
         """Return the view with the key, made at its first use from the entries that pass `test`.
 
-        Beyond MAX_VIEWS, the least recently used view is dropped. `order`: None for that of the storage.
+        Beyond MAX_VIEWS, the least recently used view is dropped.
         """
-        order = order or SortOrder.of(self.mount.storage)
         async with self._lock:
             entries = await self._get_sorted(order)
             view = self._views.get((order, key))
@@ -189,7 +188,7 @@ async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, e
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """Return the listing of all entries that were read."""
     entries = await sort_columns(columns, SortOrder.of(mount.storage))
-    by_name = await run_chunked(entries.sort_by_name())
+    by_name = await run_chunked(sort_by_name(entries))
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)
 
 

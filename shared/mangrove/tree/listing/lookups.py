@@ -18,6 +18,7 @@ from mangrove.drivers.base import Driver, Entry, PageSource, get_sort_key
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.columns import Selection, make_columns
 from mangrove.tree.listing.listing import listings
+from mangrove.tree.listing.orders import sort_by_name
 from mangrove.tree.mounts import StoragePath
 
 MAX_SINGLE_LOOKUPS = 16  # names that are looked up individually, on demand
@@ -235,5 +236,5 @@ async def _list_by_prefix(place: PageSource, prefix: str, name: str) -> tuple[En
     page = await place.driver.list_page(place.path, prefix=prefix)
     named = [entry for entry in page.entries if entry.name == name]
     columns = await run_chunked(make_columns(page.entries))
-    entries = await run_chunked(Selection(columns, range(len(columns))).sort_by_name())
+    entries = await run_chunked(sort_by_name(Selection(columns, range(len(columns)))))
     return min(named, key=lambda entry: entry.is_dir, default=None), entries

@@ -1,41 +1,31 @@
-"""The orders in which a folder is listed, that of its storage or the requested one, and the requested page."""
+"""The orders in which a folder is listed, the sorting, and the requested page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import lt
 from typing import Any
 from unicodedata import combining, normalize
 
-from mangrove.core.chunked import run_chunked
+from mangrove.core.chunked import CHUNK_ITEMS, run_chunked, sort_chunked
 from mangrove.drivers.base import Entry
+from mangrove.records.share_links import ShareLink
 from mangrove.records.storages import Storage
-from mangrove.tree.listing.columns import (
-    IS_DIR,
-    Columns,
-    Positions,
-    Selection,
-    encode_name,
-    make_columns,
-    order_by_key,
-    order_by_name_key,
-    put_folders,
-)
+from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
 
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """An order.
+    """An order of entries."""
 
-    `by`: name, size, modified, or "" for the order of the storage's answer. `folders`: front, back, or "" for among the
-    files. Names compare with case in the order of a storage, as clients expect, and without case in a requested one.
-    """
-
-    by: str = ""
+    by: str = ""  # name, size, modified, or "" for the order of the storage's answer
     descending: bool = False
-    folders: str = ""
-    ignores_case: bool = False
+    folders: str = ""  # front, back, or "" for among the files
+    is_requested: bool = False  # by a client or a share link: names compare without case, folders of mounts are sorted
 
     @classmethod
     def of(cls, storage: Storage) -> SortOrder:
@@ -55,12 +45,12 @@ class SortOrder:
 
     def make_name_key(self, name: str) -> bytes:
         """Return the key for comparing names."""
-        return make_caseless_key(name) if self.ignores_case else make_natural_key(name)
+        return make_caseless_key(name) if self.is_requested else make_natural_key(name)
 
     def make_name_keys(self, names: Sequence[str]) -> list[bytes]:
         """Return the keys for comparing many names."""
         joined = _SEPARATOR.join(names)
-        keys = _make_ascii_keys(joined, self.ignores_case) if joined.isascii() else []
+        keys = _make_ascii_keys(joined, self.is_requested) if joined.isascii() else []
         return keys if len(keys) == len(names) else list(map(self.make_name_key, names))
 
 
@@ -72,7 +62,6 @@ class PageRequest:
     per_page: int = 0  # 0 for everything
     order_by: str = ""  # "" for the order of the storage
     order_direction: str = ""
-    extract_folder: str = ""  # the position of folders; "" for that of the storage
 
     def indices(self, total: int) -> tuple[int, int]:
         """Return start and stop, within 0..total."""
@@ -81,24 +70,74 @@ class PageRequest:
         start = min((max(self.page, 1) - 1) * self.per_page, total)
         return start, min(start + self.per_page, total)
 
-    def find_order(self, storage: Storage | None) -> SortOrder | None:
-        """Return the requested order, folders first unless the storage wants them last. None for the storage's own."""
-        is_back = storage is not None and storage.extract_folder == "back"
-        folders = self.extract_folder or ("back" if is_back else "front")
-        return SortOrder(self.order_by, self.order_direction == "desc", folders, True) if self.order_by else None
+    def find_order(self, link: ShareLink | None, storage: Storage | None) -> SortOrder:
+        """Return the requested order, else that of the share link, else that of the storage.
+
+        Folders come first unless the share link or the storage wants them last.
+        """
+        folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
+        if self.order_by:
+            return SortOrder(self.order_by, self.order_direction == "desc", folders, True)
+        if link is not None and (link.order_by or link.extract_folder):
+            folders = link.extract_folder or folders
+            return SortOrder(link.order_by or "name", link.order_direction == "desc", folders, True)
+        return SortOrder() if storage is None else SortOrder.of(storage)
+
+
+def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]:
+    positions = array("I")
+    for part in parts:
+        positions.extend(part)
+        yield
+    return positions
+
+
+def _order_by_key(
+    positions: Positions, key: Callable[[int], Any], descending: bool
+) -> Generator[None, None, Positions]:
+    """Sort positions by their keys, in steps. The sort is stable."""
+    ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
+    return ordered[::-1] if descending else ordered
+
+
+def _order_by_name_key(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
+    """Sort all positions by a key of each name, in steps."""
+    keys, last, is_sorted = Texts(), b"", True
+    for start in range(0, len(columns), CHUNK_ITEMS // 8):
+        made = order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
+        is_sorted = is_sorted and (not start or last < made[0]) and all(map(lt, made, made[1:]))
+        last = made[-1]
+        keys.extend(made)
+        yield
+    if is_sorted:  # usual for storages that list by name
+        return range(len(columns))[::-1] if order.descending else range(len(columns))
+    return (yield from _order_by_key(range(len(columns)), keys.__getitem__, order.descending))
+
+
+def _put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:
+    """Put all folders in front of the files, or behind them, in steps."""
+    flags = columns.flags
+    files, folders = array("I"), array("I")
+    for start in range(0, len(positions), CHUNK_ITEMS):
+        for position in positions[start : start + CHUNK_ITEMS]:
+            (folders if flags[position] & IS_DIR else files).append(position)
+        yield
+    ordered = array("I")
+    ordered.extend(chain(folders, files) if first else chain(files, folders))
+    return ordered
 
 
 def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
     """Sort the positions, in steps."""
     positions: Positions = range(len(columns))
     if order.by == "name":
-        positions = yield from order_by_name_key(columns, order.make_name_keys, order.descending)
+        positions = yield from _order_by_name_key(columns, order)
     elif order.by == "size":
-        positions = yield from order_by_key(positions, columns.sizes.__getitem__, order.descending)
+        positions = yield from _order_by_key(positions, columns.sizes.__getitem__, order.descending)
     elif order.by == "modified":
-        positions = yield from order_by_key(positions, columns.modified.__getitem__, order.descending)
+        positions = yield from _order_by_key(positions, columns.modified.__getitem__, order.descending)
     if order.folders in ("front", "back"):
-        positions = yield from put_folders(positions, columns, order.folders == "front")
+        positions = yield from _put_folders(positions, columns, order.folders == "front")
     return positions
 
 
@@ -107,6 +146,14 @@ async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
     if order.by in ("size", "modified"):
         await columns.read_details(range(len(columns)))
     return Selection(columns, await run_chunked(_sort(columns, order)))
+
+
+def sort_by_name(entries: Selection) -> Generator[None, None, Selection]:
+    """Sort entries by name, in steps. The sort is stable."""
+    columns = entries.columns
+    if columns.is_sorted and len(entries) == len(columns):
+        return Selection(columns, range(len(columns)))
+    return Selection(columns, (yield from _order_by_key(entries.positions, columns.names.__getitem__, False)))
 
 
 async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:

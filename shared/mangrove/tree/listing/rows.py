@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import pictures
-from mangrove.tree.listing.columns import Selection
 from mangrove.tree.listing.folder import Encode
-from mangrove.tree.listing.orders import SortOrder, find_folder_position
 from mangrove.tree.mounts import Mount
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import LinkSigner
@@ -119,32 +115,7 @@ async def get_mount_details(access: PathAccess, mount: Mount) -> dict[str, Any]:
     return {"mount_details": make_capacity_row(space)} if space else {}
 
 
-class MountFolders:
-    """Folders of mounts among the entries of a folder."""
-
-    def __init__(self, folders: Sequence[tuple[str, Mount]], positions: Sequence[int]) -> None:
-        self._folders = folders
-        self.positions = positions  # the number of entries before each
-
-    def __len__(self) -> int:
-        return len(self._folders)
-
-    async def make_rows(self, access: PathAccess, numbers: Sequence[int]) -> list[bytes]:
-        """Encode the rows of the folders with these numbers."""
-        return await asyncio.gather(*(_make_mount_row(access, *self._folders[number]) for number in numbers))
-
-
-async def place_folders(folders: dict[str, Mount], entries: Selection, order: SortOrder | None) -> MountFolders:
-    """Insert folders of mounts into sorted entries; append them if there is no order."""
-    if order is None:
-        return MountFolders(list(folders.items()), [len(entries)] * len(folders))
-    by_key = sorted(folders.items(), key=lambda item: order.make_key(make_mount_entry(*item)), reverse=order.descending)
-    positions = [
-        find_folder_position(entries, order, make_mount_entry(*item)) async for item in iterate_chunked(by_key)
-    ]
-    return MountFolders(by_key, positions)
-
-
-async def _make_mount_row(access: PathAccess, name: str, mount: Mount) -> bytes:
+async def make_mount_row(access: PathAccess, name: str, mount: Mount) -> bytes:
+    """Encode the row of a mount, or of a folder that leads to it, in the folder of `access`."""
     details = await get_mount_details(access, mount) if mount.path == access.path / name else {}
     return encode_rows([make_row({}, make_mount_entry(name, mount)) | details])

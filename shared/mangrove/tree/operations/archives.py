@@ -98,9 +98,7 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
     return answer
 
 
-async def list_folder(
-    access: PathAccess, password: str, inside: str, request: PageRequest, caller: str
-) -> dict[str, Any]:
+async def list_folder(access: PathAccess, password: str, inside: str, page: PageRequest, caller: str) -> dict[str, Any]:
     """Return the answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
     storage_path = await _locate(access)
@@ -112,10 +110,10 @@ async def list_folder(
         text = f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
         raise type(problem)(text) from None
     storage = storage_path.mount.storage
-    ordered = await sort_entries(entries, request.find_order(storage) or SortOrder.of(storage))
+    ordered = await sort_entries(entries, page.find_order(None, storage))
     codes = access.settings.type_codes
     view = View(ordered, lambda entries: encode_rows(make_row(codes, entry) for entry in entries))
-    return {"content": await view.get_content(request.indices(len(ordered))), "total": len(ordered)}
+    return {"content": await view.get_content(page.indices(len(ordered))), "total": len(ordered)}
 
 
 class MemberStream:

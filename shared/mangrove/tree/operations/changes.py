@@ -22,9 +22,9 @@ from mangrove.core.problems import (
 )
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.lookups import find_entry
+from mangrove.tree.listing.opening import explain_folder_failure
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.blind_uploads import choose_path

@@ -12,7 +12,7 @@ from mangrove.core.problems import AccessDenied, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry, Link
 from mangrove.tree import mounts
 from mangrove.tree.access import needs_signature
-from mangrove.tree.listing import browse
+from mangrove.tree.listing import objects
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import StoragePath, select_mount
@@ -57,7 +57,7 @@ class Download:
         """Return the file's entry, with `anew` without any cache. Problems have the words of a link."""
         if anew:
             listings().forget(self.storage_path.mount.storage.id, self.storage_path.path.parent)
-        return await browse.stat_file(self.storage_path)
+        return await objects.stat_file(self.storage_path)
 
     async def get_link(self) -> Link | None:
         """Return the storage's own link if a browser can follow it, otherwise None."""

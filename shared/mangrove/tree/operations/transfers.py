@@ -26,8 +26,8 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
+from mangrove.tree.listing.opening import explain_folder_failure
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.name_locks import lock_name
