@@ -28,6 +28,7 @@ from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Header, Query, RecordId, Request, parse_id, require_fields, require_in_query
 from mangrove.web.gates import AccountOwner, Anyone, ClientAddress, PresentCode, Reader, RequestFlavour
 from mangrove.web.sessions import EvictSessionReq, SessionRow, format_sessions, record_refusal, record_session
+from mangrove.web.sign_in import SingleSignOnPage
 
 api = Api("auth")
 
@@ -216,10 +217,6 @@ def delete_app_password(who: AccountOwner, id: RecordId = "") -> Reply:
     return ok()
 
 
-AuthorizationCode = Annotated[str, Query(max_length=4096, description="Code of the identity provider.")]
-State = Annotated[str, Query(max_length=256, description="The state with which the sign-in began.")]
-Issuer = Annotated[str, Query(max_length=1024, description="Issuer, if the identity provider names it.")]
-ProviderError = Annotated[str, Query(max_length=1024, description="Why the identity provider refuses.")]
 SsoMethod = Annotated[str, require_in_query("`sso_get_token` to sign in, `get_sso_id` to link an identity.")]
 
 
@@ -230,48 +227,21 @@ async def single_sign_on(who: Anyone, request: Request, method: SsoMethod = "") 
 
 
 @api.get("/api/auth/sso_callback", response_class=HTMLResponse)
-async def sso_callback(
-    who: Anyone,
-    request: Request,
-    code: AuthorizationCode = "",
-    state: State = "",
-    iss: Issuer = "",
-    error: ProviderError = "",
-) -> Response:
+async def sso_callback(who: Anyone, page: SingleSignOnPage) -> Response:
     """Finish a sign-in; the page posts `token` or `sso_id` to the window of this site that opened it."""
-    return await sign_in.finish_single_sign_on(
-        request, "/api/auth/sso_callback", code=code, state=state, issuer=iss, error=error
-    )
+    return page
 
 
 @api.get("/api/auth/sso_get_token", response_class=HTMLResponse)
-async def sso_get_token(
-    who: Anyone,
-    request: Request,
-    code: AuthorizationCode = "",
-    state: State = "",
-    iss: Issuer = "",
-    error: ProviderError = "",
-) -> Response:
+async def sso_get_token(who: Anyone, page: SingleSignOnPage) -> Response:
     """Finish a sign-in in compatibility mode; the page keeps the token and opens the front end."""
-    return await sign_in.finish_single_sign_on(
-        request, "/api/auth/sso_get_token", code=code, state=state, issuer=iss, error=error
-    )
+    return page
 
 
 @api.get("/api/auth/get_sso_id", response_class=HTMLResponse)
-async def get_sso_id(
-    who: Anyone,
-    request: Request,
-    code: AuthorizationCode = "",
-    state: State = "",
-    iss: Issuer = "",
-    error: ProviderError = "",
-) -> Response:
+async def get_sso_id(who: Anyone, page: SingleSignOnPage) -> Response:
     """Identify a user in compatibility mode; the page opens the profile with a proof that links the identity once."""
-    return await sign_in.finish_single_sign_on(
-        request, "/api/auth/get_sso_id", code=code, state=state, issuer=iss, error=error
-    )
+    return page
 
 
 PasskeySession = Annotated[str, Header(max_length=128, description="The `session` of the request that began.")]

@@ -7,10 +7,9 @@ import hashlib
 import re
 import secrets
 from html import escape
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mangrove import configuration
@@ -20,6 +19,7 @@ from mangrove.core.limits import limits
 from mangrove.core.problems import AccessDenied, BadRequest
 from mangrove.identity import single_sign_on
 from mangrove.web.address import find_client_address, find_site_address
+from mangrove.web.framework import Depends, Query, Request
 from mangrove.web.sessions import record_refusal, record_session
 
 COOKIE = "mangrove_sso"
@@ -74,16 +74,32 @@ async def begin_single_sign_on(request: Request, method: str) -> Response:
     return answer
 
 
-async def finish_single_sign_on(request: Request, path: str, **parameters: str) -> Response:
-    """Return the page that hands the result to the front end. `parameters`: those of `Callback` from the query."""
+AuthorizationCode = Annotated[str, Query(max_length=4096, description="Code of the identity provider.")]
+State = Annotated[str, Query(max_length=256, description="The state with which the sign-in began.")]
+Issuer = Annotated[str, Query(max_length=1024, description="Issuer, if the identity provider names it.")]
+ProviderError = Annotated[str, Query(max_length=1024, description="Why the identity provider refuses.")]
+
+
+async def finish_single_sign_on(
+    request: Request,
+    code: AuthorizationCode = "",
+    state: State = "",
+    iss: Issuer = "",
+    error: ProviderError = "",
+) -> Response:
+    """Return the page that hands the result to the front end. The address of the request is that of the callback."""
     settings = await _require_settings()
     site, source = await find_site_address(request), await find_client_address(request)
-    callback = single_sign_on.Callback(browser=_read_cookie(request), redirect_uri=f"{site}{path}", **parameters)
+    redirect_uri = f"{site}{request.scope['path']}"
+    callback = single_sign_on.Callback(code, state, iss, error, _read_cookie(request), redirect_uri)
     async with limits().remote_sign_ins.hold(find_client(source)), record_refusal(request, ""):
         answer = await single_sign_on.finish(settings, callback, source)
     if "token" in answer:
         await record_session(request, answer["token"])
     return _make_page(settings, answer)
+
+
+SingleSignOnPage = Annotated[Response, Depends(finish_single_sign_on)]
 
 
 async def _require_settings() -> Settings:

@@ -15,7 +15,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import AccessDenied, StorageProblem, TooLarge
 from mangrove.drivers.base import Driver, Entry
-from mangrove.records.share_links import ShareLink
+from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
@@ -67,18 +67,16 @@ async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, ba
     access.require_read()
     virtual = access.find_virtual_folders()
     opened = await use_storage(access, bool(virtual), partial(_open_folder, access, page, refresh, bool(virtual)))
-    driver: Driver | None = None
-    if opened is None:
-        order = page.find_order(_find_link(access), None)
+    folder, driver, storage = opened or (None, None, None)
+    order = page.find_order(access.share, storage)
+    if folder is None:
         no_entries = View(Selection(Columns(), ()), lambda _: b"")
         content, total = await _get_merged_page(access, no_entries, virtual, page, order)
+    elif isinstance(folder, PagedFolder):
+        content, total = await _get_stored_page(access, folder, virtual, page, base)
     else:
-        folder, driver = opened
-        if isinstance(folder, PagedFolder):
-            content, total = await _get_stored_page(access, folder, virtual, page, base)
-        else:
-            content, total = await _get_sorted_page(access, folder, virtual, page, base)
-            listings().update_weight(folder)
+        content, total = await _get_sorted_page(access, folder, virtual, page, order, base)
+        listings().update_weight(folder)
     readme, header = access.decision.texts
     return {
         "content": content,
@@ -96,28 +94,31 @@ def _is_writable(driver: Driver) -> bool:
     return capabilities.makedirs or capabilities.put_url or capabilities.write
 
 
-def _find_link(access: PathAccess) -> ShareLink | None:
-    return None if access.share is None else access.share.link
-
-
 async def _open_folder(
     access: PathAccess, page: PageRequest, refresh: bool, has_virtual: bool, storage_path: StoragePath
-) -> tuple[CachedFolder | PagedFolder, Driver]:
+) -> tuple[CachedFolder | PagedFolder, Driver, Storage]:
     """Return the storage's listing, as much of it as the page requires."""
-    driver = storage_path.driver
+    storage = storage_path.mount.storage
+    folder: CachedFolder | PagedFolder
     if 0 < page.per_page <= MAX_WHOLE_ROWS:
-        order = page.find_order(_find_link(access), storage_path.mount.storage)
+        order = page.find_order(access.share, storage)
         in_pages = not has_virtual and order.is_of_storage
-        return await listings().open(storage_path, in_pages=in_pages, refresh=refresh), driver
-    max_entries = platform().max_listed_entries
-    return await listings().get(storage_path, refresh=refresh, max_entries=max_entries), driver
+        folder = await listings().open(storage_path, in_pages=in_pages, refresh=refresh)
+    else:
+        max_entries = platform().max_listed_entries
+        folder = await listings().get(storage_path, refresh=refresh, max_entries=max_entries)
+    return folder, storage_path.driver, storage
 
 
 async def _get_sorted_page(
-    access: PathAccess, folder: CachedFolder, virtual: dict[str, Mount], page: PageRequest, base: str
+    access: PathAccess,
+    folder: CachedFolder,
+    virtual: dict[str, Mount],
+    page: PageRequest,
+    order: SortOrder,
+    base: str,
 ) -> tuple[Rows, int]:
     """Return a page of a folder that is in memory as a whole, and the total."""
-    order = page.find_order(_find_link(access), folder.mount.storage)
     try:
         view = await _get_view(access, folder, base, order)
         return await _get_merged_page(access, view, exclude_names(virtual, folder), page, order)
@@ -212,7 +213,7 @@ async def _list_sent(access: PathAccess, share: SharedPath, page: PageRequest, s
 
 async def _list_roots(access: PathAccess, share: SharedPath, page: PageRequest, base: str) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
-    ordered = await sort_entries(await find_roots(share), page.find_order(share.link, None))
+    ordered = await sort_entries(await find_roots(share), page.find_order(share, None))
     settings = access.settings
 
     def make_thumb_url(entry: Entry) -> str:

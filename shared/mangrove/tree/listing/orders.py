@@ -13,9 +13,9 @@ from unicodedata import combining, normalize
 
 from mangrove.core.chunked import CHUNK_ITEMS, run_chunked, sort_chunked
 from mangrove.drivers.base import Entry
-from mangrove.records.share_links import ShareLink
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
+from mangrove.tree.sharing.shared_path import SharedPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PageRequest:
         start = min((max(self.page, 1) - 1) * self.per_page, total)
         return start, min(start + self.per_page, total)
 
-    def find_order(self, link: ShareLink | None, storage: Storage | None) -> SortOrder:
+    def find_order(self, share: SharedPath | None, storage: Storage | None) -> SortOrder:
         """Return the requested order, else that of the share link, else that of the storage.
 
         Folders come first unless the share link or the storage wants them last.
@@ -78,8 +78,8 @@ class PageRequest:
         folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
         if self.order_by:
             return SortOrder(self.order_by, self.order_direction == "desc", folders, True)
-        if link is not None and (link.order_by or link.extract_folder):
-            folders = link.extract_folder or folders
+        if share is not None and (share.link.order_by or share.link.extract_folder):
+            link, folders = share.link, share.link.extract_folder or folders
             return SortOrder(link.order_by or "name", link.order_direction == "desc", folders, True)
         return SortOrder() if storage is None else SortOrder.of(storage)
 
