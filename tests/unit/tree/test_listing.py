@@ -14,6 +14,7 @@ from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.folder import FOLDER_BYTES, MAX_VIEWS, Encode
 from mangrove.tree.listing.listing import Listings
+from mangrove.tree.listing.orders import SortOrder
 from mangrove.tree.mounts import Mount, StoragePath
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
@@ -105,14 +106,14 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
         driver.folders["/"] = ["a", "b", "c"]
         folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
-        view = await folder.get_view("key", None, encode_names(100))
+        view = await folder.get_view("key", None, encode_names(100), SortOrder())
         rows = await view.get_rows(0, 2)
         assert rows == b"a" * 100 + b"," + b"b" * 100
         assert view.weight >= 200
         cache.update_weight(folder)
         assert cache.weight == before + view.weight
         assert await view.get_rows(0, 2) is rows
-        assert await folder.get_view("key", None, encode_names(0)) is view
+        assert await folder.get_view("key", None, encode_names(0), SortOrder()) is view
         cache.update_weight(folder)
         assert cache.weight == before + view.weight
         cache.clear()
@@ -130,7 +131,7 @@ def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
         folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
         for number in range(10 * MAX_VIEWS):
-            view = await folder.get_view(number, None, encode_names(1000))
+            view = await folder.get_view(number, None, encode_names(1000), SortOrder())
             await view.get_rows(0, 1)
             cache.update_weight(folder)
         assert cache.weight == before + MAX_VIEWS * view.weight
@@ -151,7 +152,7 @@ def test_the_account_is_what_the_folders_really_weigh() -> None:
             held, counted = tracemalloc.get_traced_memory()[0], cache.weight
             for path in paths:
                 folder = await cache.get(StoragePath(driver, P(path), at))
-                view = await folder.get_view("key", None, encode_names(10))
+                view = await folder.get_view("key", None, encode_names(10), SortOrder())
                 await view.get_rows(0, 1)
                 cache.update_weight(folder)
             held, counted = tracemalloc.get_traced_memory()[0] - held, cache.weight - counted
