@@ -103,7 +103,7 @@ LIST: Sequence[Limit] = [
         ("sign-ins elsewhere at once", f"{LIMITS}:REMOTE_SIGN_INS_PER_CALLER", "sign-ins", "address"),
         ("answer of an identity provider", f"{PROVIDERS}:PROVIDER_TIMEOUT_SECONDS", "seconds", "request"),
         ("answer of an identity provider", f"{PROVIDERS}:MAX_PROVIDER_ANSWER_BYTES", "bytes", "request"),
-        ("values of a claim", "identity.group_claims:MAX_GROUP_CLAIM_VALUES", "values", "sign-in"),
+        ("values of a claim", "identity.claims:MAX_GROUP_CLAIM_VALUES", "values", "sign-in"),
         ("sign-in at an identity provider", "identity.single_sign_on:STATE_SECONDS", "seconds", "sign-in"),
         ("answer of a directory", "identity.directory:DIRECTORY_TIMEOUT_SECONDS", "seconds", "request"),
         ("passkeys", "identity.passkeys:MAX_PASSKEYS_PER_USER", "passkeys", "user"),

@@ -113,7 +113,7 @@ def _run(event: dict[str, Any]) -> dict[str, str]:
 
 def _make_download_key() -> dict[str, str]:
     """Return the public key for CloudFront as an attribute; none if the stack has no distribution."""
-    from mangrove.cloud.download_key import make_download_key
+    from mangrove.cloud.keys import make_download_key
     from mangrove.core.config import config
 
     secret = config().download_key_secret

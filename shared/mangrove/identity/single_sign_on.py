@@ -18,8 +18,9 @@ from urllib.parse import urlencode
 
 from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.core.telemetry import log_event, log_warning
-from mangrove.identity import accounts, admin_claims, challenges, group_claims, lockout, names
+from mangrove.identity import accounts, challenges, lockout, names
 from mangrove.identity import identity_providers as providers
+from mangrove.identity.claims import apply_admin_claim, apply_group_claim
 from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
 from mangrove.identity.rights import NORMAL
 from mangrove.records import login_challenges, users
@@ -142,8 +143,8 @@ async def _apply_claims(
         claims = {**userinfo, **claims} if userinfo.get("sub") == identity.subject else claims
     _warn_about_omitted_claims(claims, {group_claim, admin_claim}, user)
     if group_claim:
-        await asyncio.to_thread(group_claims.apply, user, claims, group_claim, settings.sso_group_mapping)
-    await asyncio.to_thread(admin_claims.apply, user, claims, settings)
+        await asyncio.to_thread(apply_group_claim, user, claims, group_claim, settings.sso_group_mapping)
+    await asyncio.to_thread(apply_admin_claim, user, claims, settings)
 
 
 def _warn_about_omitted_claims(claims: Mapping[str, Any], names: Collection[str], user: User) -> None:

@@ -121,13 +121,6 @@ def _name_month(moment: datetime) -> str:
     return f"{moment:%Y-%m}"
 
 
-def sweep() -> None:
-    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
-    with translate_errors():
-        for record in AuditRecord.scan(AuditRecord.expires < datetime.now(UTC)):
-            record.delete()
-
-
 def delete_before(before: float) -> None:
     """Delete the actions before a time that have not expired: they were recorded when actions were kept for longer.
 

@@ -65,12 +65,5 @@ def use(purpose: str, id: str) -> dict[str, Any] | None:
     return data
 
 
-def sweep() -> None:
-    """Delete what has expired. DynamoDB does that by itself, the engine of a standalone service does not."""
-    with translate_errors():
-        for record in ChallengeRecord.scan(ChallengeRecord.expires < datetime.now(UTC)):
-            record.delete()
-
-
 def _make_key(id: str) -> str:
     return hashlib.sha256(id.encode(errors="replace")).hexdigest()

@@ -68,13 +68,6 @@ def _make_record(key: str, expires: int) -> SessionRecord:
     return SessionRecord(key, expires=datetime.fromtimestamp(expires, UTC))
 
 
-def sweep() -> None:
-    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
-    with translate_errors():
-        for record in SessionRecord.scan(SessionRecord.expires < datetime.now(UTC)):
-            record.delete()
-
-
 def is_revoked(jti: str) -> bool:
     """True if the token was revoked."""
     return _exists(jti)

@@ -55,7 +55,7 @@ class User:
     has_sso_link: bool = False
     """The identity `sso_id` is proven: who signs in with it has this account."""
     admin_claim: str = ""
-    """The claim that made the user an administrator at the last single sign-on, see `identity.admin_claims`."""
+    """The claim that made the user an administrator at the last single sign-on, see `identity.claims`."""
 
 
 class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-call]

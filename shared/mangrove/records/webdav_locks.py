@@ -205,17 +205,6 @@ def remove(locks: Iterable[Lock]) -> None:
         release(lock)
 
 
-def sweep() -> None:
-    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
-    with translate_errors():
-        for record in LockRecord.scan(LockRecord.expires < datetime.now(UTC)):
-            try:
-                with translate_errors():
-                    record.delete()
-            except RecordConflict:
-                pass  # locked again meanwhile
-
-
 def _get(file: LockedFile) -> LockRecord:
     """Return the record of a file, a new one if there is none."""
     key = make_entry_key(file.path)

@@ -18,6 +18,7 @@ from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
 from mangrove.records.store import counters
+from mangrove.records.store.base import delete_expired
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -75,13 +76,13 @@ async def _delete_old() -> None:
 
 
 def _delete_expired_records() -> None:
-    from mangrove.records import audit, login_challenges, sessions, webdav_locks  # no function needs them
+    from mangrove.records.audit import AuditRecord  # no function needs them
+    from mangrove.records.login_challenges import ChallengeRecord
+    from mangrove.records.sessions import SessionRecord
+    from mangrove.records.webdav_locks import LockRecord
 
-    sessions.sweep()
-    login_challenges.sweep()
-    counters.sweep()
-    webdav_locks.sweep()
-    audit.sweep()
+    for model in (SessionRecord, ChallengeRecord, counters.Counter, LockRecord, AuditRecord):
+        delete_expired(model)
 
 
 def _delete_old_tasks(before: float) -> None:

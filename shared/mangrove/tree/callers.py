@@ -9,7 +9,7 @@ from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.problems import Unauthorized
 from mangrove.core.runtime import CacheKind
-from mangrove.identity import admin_claims, app_passwords
+from mangrove.identity import app_passwords, claims
 from mangrove.identity.rights import Caller, Right
 from mangrove.identity.scopes import TokenProtocol, TokenScope, make_scope
 from mangrove.records.credentials import AppPassword
@@ -25,7 +25,7 @@ def make_caller(user: User, right: Right = Right.READ, source: str = "", scope: 
     The caller is an administrator, too, if a claim of the identity provider gives the user this role.
     """
     now = configuration.cached()
-    user = admin_claims.with_role(user, now.settings)
+    user = claims.with_role(user, now.settings)
     return Caller(user, right, source, scope, now.group_permissions.get(user.id))
 
 

@@ -152,14 +152,7 @@ async def serve_member(request: Request, body: MemberStream, headers: Mapping[st
         **SANDBOX_HEADERS,
         **headers,
     }
-    size = body.member.size
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(body.aclose)
-        _check_answer_size(size or 0, request)
-        if request.method == "HEAD":
-            return _answer_head(own_headers, size)
-        stack.pop_all()
-        return await _stream_whole(body, own_headers, size)
+    return await _serve_whole(request, body, own_headers, body.member.size)
 
 
 async def serve_zip_bytes(request: Request, body: AsyncGenerator[bytes, None], name: str, size: int | None) -> Response:
@@ -171,6 +164,12 @@ async def serve_zip_bytes(request: Request, body: AsyncGenerator[bytes, None], n
         "cache-control": "no-store",
         **SANDBOX_HEADERS,
     }
+    return await _serve_whole(request, body, headers, size)
+
+
+async def _serve_whole(
+    request: Request, body: MemberStream | AsyncGenerator[bytes, None], headers: dict[str, str], size: int | None
+) -> Response:
     async with AsyncExitStack() as stack:
         stack.push_async_callback(body.aclose)
         _check_answer_size(size or 0, request)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import Unauthorized
-from mangrove.identity import accounts, admin_claims
+from mangrove.identity import accounts, claims
 from mangrove.identity.accounts import UserFields
-from mangrove.identity.group_claims import MAX_GROUP_CLAIM_VALUES
+from mangrove.identity.claims import MAX_GROUP_CLAIM_VALUES
 from mangrove.identity.rights import ADMIN, NORMAL
 from mangrove.records import groups, users
 from tests.support.identity_provider import IdentityProvider, run_identity_provider
@@ -53,7 +53,7 @@ def find_role(provider: IdentityProvider, **changes: Any) -> int:
     """Return the role that the account of ann has with these settings."""
     ann = users.find("ann")
     assert ann is not None and ann.role == NORMAL
-    return admin_claims.with_role(ann, Settings(provider.address, **changes)).role
+    return claims.with_role(ann, Settings(provider.address, **changes)).role
 
 
 @pytest.mark.parametrize("value", ["root", ["other", "root"]])
@@ -119,7 +119,7 @@ def test_role_of_a_claim_ends_with_the_settings_that_gave_it(provider: IdentityP
     ann = users.find("ann")
     assert ann is not None
     settings = replace(Settings(provider.address, **ADMIN_CLAIM), **changes)
-    assert admin_claims.with_role(ann, settings).role == NORMAL
+    assert claims.with_role(ann, settings).role == NORMAL
 
 
 def test_role_of_a_claim_ends_with_the_link_to_the_identity(provider: IdentityProvider) -> None:

@@ -15,7 +15,7 @@ from mangrove.identity.passkeys import RelyingParty
 from mangrove.records import login_challenges, users
 from mangrove.records.passkeys import find_by_credential, save_use
 from mangrove.records.passkeys import passkeys as records
-from mangrove.records.store.base import NameTaken, RecordConflict
+from mangrove.records.store.base import NameTaken, RecordConflict, delete_expired
 from mangrove.records.store.counters import Counter
 from mangrove.records.users import User
 from tests.support.authenticator import PRESENT, Authenticator, encode
@@ -206,7 +206,7 @@ def test_challenges_of_a_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_sweep_removes_expired_challenges(monkeypatch: pytest.MonkeyPatch) -> None:
     login_challenges.create("x", {}, -10)
     id = login_challenges.create("x", {"y": 1}, 60)
-    login_challenges.sweep()
+    delete_expired(login_challenges.ChallengeRecord)
     assert len(list(login_challenges.ChallengeRecord.scan())) == 1
     assert login_challenges.use("x", id) == {"y": 1}
     assert id not in repr([counter.key for counter in Counter.scan()])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import BadRequest, Unauthorized
-from mangrove.identity import admin_claims
 from mangrove.identity import identity_providers as providers
+from mangrove.identity.claims import with_role
 from mangrove.identity.rights import ADMIN
 from mangrove.records import groups, users
 from tests.support.identity_provider import CLIENT_ID, KEY, IdentityProvider
@@ -154,7 +154,7 @@ def test_cognito_names_user_groups_and_administrators(cognito: IdentityProvider)
     assert get_sso_id("ann") == f"{cognito.address}{POOL}#{cognito.subject}"
     assert len(groups.get(group.id).members) == 1
     ann = users.find("ann")
-    assert ann is not None and admin_claims.with_role(ann, Settings(**settings)).role == ADMIN
+    assert ann is not None and with_role(ann, Settings(**settings)).role == ADMIN
 
 
 def test_access_token_of_cognito_is_no_identity(cognito: IdentityProvider) -> None:

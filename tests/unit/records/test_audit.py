@@ -9,6 +9,7 @@ import pytest
 
 from mangrove.records import audit
 from mangrove.records.audit import AuditEntry, AuditPage, AuditRecord, make_audit_key
+from mangrove.records.store.base import delete_expired
 
 pytestmark = pytest.mark.usefixtures("records")
 DAY_SECONDS = 24 * 3600
@@ -76,7 +77,7 @@ def test_expired_action_is_not_listed_and_is_swept() -> None:
     add_at(now - 10, "old", expires=now - 1)
     add_at(now - 5, "new")
     assert list_targets(find()) == ["new"]
-    audit.sweep()
+    delete_expired(audit.AuditRecord)
     assert [record.target for record in AuditRecord.scan()] == ["new"]
 
 

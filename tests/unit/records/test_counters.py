@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.records import sessions
 from mangrove.records.store import counters
+from mangrove.records.store.base import delete_expired
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -84,8 +85,8 @@ def test_what_has_ended_is_swept_and_nothing_else() -> None:
     counters.next_id("kind")
     sessions.revoke("ended", int(time.time()) - 10)
     sessions.revoke("lasting", int(time.time()) + 60)
-    counters.sweep()
-    sessions.sweep()
+    delete_expired(counters.Counter)
+    delete_expired(sessions.SessionRecord)
     assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
     assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
     assert count("lasting", 60) == 1

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -270,6 +271,18 @@ class Versioned(Protected):
     """A record that is changed under optimistic locking."""
 
     version = VersionAttribute()
+
+
+def delete_expired(model: Any) -> None:
+    """Delete the expired records of a table. DynamoDB does it itself, the engine of the standalone service does not."""
+    ended = model.expires < datetime.now(UTC)
+    with translate_errors():
+        for record in model.scan(ended):
+            try:
+                with translate_errors():
+                    record.delete(condition=ended)
+            except RecordConflict:
+                pass  # it was written again
 
 
 @contextmanager

@@ -120,18 +120,6 @@ def clear_failures(key: str, limit: int, seconds: int, mark: str, mark_seconds: 
     raise RecordsUnavailable
 
 
-def sweep() -> None:
-    """Delete expired records. DynamoDB does that itself, the engine of the standalone service does not."""
-    ended = Counter.expires < datetime.now(UTC)
-    with translate_errors():
-        for counter in Counter.scan(ended):
-            try:
-                with translate_errors():
-                    counter.delete(condition=ended)
-            except RecordConflict:
-                pass  # it was written again
-
-
 def claim_once(key: str, seconds: int) -> bool:
     """Return True if this is the first call for `key` within `seconds`."""
     now = time.time()

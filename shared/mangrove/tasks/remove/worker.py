@@ -16,20 +16,31 @@ from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.problems import EntryNotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    EntryNotFound,
+    NotMounted,
+    NotSupported,
+    OutOfTime,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, partials, staging
+from mangrove.tasks.core.file_copy import CopyMode, copy_file
+from mangrove.tasks.core.files import TargetListing
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
-from mangrove.tasks.core.model import State
+from mangrove.tasks.core.model import SourceVersion, State
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
-from mangrove.tasks.remove.large_files import move_large_file
+from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes
 from mangrove.tree.trash import restoring
 from mangrove.tree.trash.moving import LargeFile
+from mangrove.tree.trash.versions import KeptPath
 
 REMOVAL_CONCURRENCY = 16  # entries
 
@@ -143,7 +154,7 @@ async def _change_entries(run: RemoveRun, change: Callable[[str], Awaitable[None
                     calls = [partial(change_entry, row.path) for row in batch]
                     problems = await gather_bounded(calls, REMOVAL_CONCURRENCY)
             except LargeFile as file:
-                await move_large_file(run, file)
+                await _move_large_file(run, file)
                 return True
             except OutOfTime:
                 return True
@@ -174,3 +185,21 @@ async def clean(run: RemoveRun, state: State) -> None:
     if run.task.removed or state is State.SUCCEEDED:
         await run.flush()
         await staging.clear(run.task.id)
+
+
+async def _move_large_file(run: RemoveRun, file: LargeFile) -> None:
+    """Copy a file that its storage cannot copy in one call, in parts, and remove it from its old path.
+
+    A step that ends before continues with the next step.
+    """
+    driver = file.driver
+    mount = (await mounts.ready()).by_id.get(driver.context.storage_id)
+    if mount is None:
+        raise NotMounted
+    source, target = KeptPath(driver, file.path, mount), KeptPath(driver, file.target, mount)
+    version = SourceVersion.of(await driver.stat(file.path))
+    try:
+        copied = await copy_file(run, source, target, version, TargetListing(driver), CopyMode(overwrite=True))
+    except partials.StepEnded:
+        return
+    await driver.remove_unchanged(file.path, copied.version)

@@ -22,7 +22,7 @@ from mangrove.tree import audit, mounts
 from mangrove.tree.audit import AuditAction
 from mangrove.tree.callers import make_caller
 from mangrove.tree.rules import get_rules
-from mangrove.tree.sharing.modes import MODES, takes_uploads
+from mangrove.tree.sharing.shared_path import MODES, takes_uploads
 
 ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 12  # letters of a random id: 71 bits

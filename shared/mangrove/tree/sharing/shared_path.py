@@ -1,4 +1,4 @@
-"""Paths of share links: `/@s/<id>[/…]`, and the corresponding paths in the tree."""
+"""Share links: their modes, and their paths `/@s/<id>[/…]` with the corresponding paths in the tree."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, EntryNotFound
 from mangrove.records.share_links import ShareLink
 from mangrove.tree.operations import links
-from mangrove.tree.sharing.modes import shows_content, takes_uploads
 
 if TYPE_CHECKING:
     from mangrove.tree.access import PathAccess
 
 PREFIX = TreePath("/@s")
 ROOT_NAME = "root"  # of a shared root of the tree
+READ, DROP, BOTH = MODES = ("read", "drop", "both")  # visitors read, upload without seeing the content, or do both
+
+
+def takes_uploads(mode: str) -> bool:
+    """True if visitors upload files."""
+    return mode in (DROP, BOTH)
+
+
+def shows_content(mode: str) -> bool:
+    """True if visitors see the content."""
+    return mode in (READ, BOTH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,8 @@ from mangrove.tree.callers import make_caller
 from mangrove.tree.folder_passwords import count_guess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.rules import Rules, get_rules
-from mangrove.tree.sharing.modes import shows_content, takes_uploads
 from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
-from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, split
+from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, shows_content, split, takes_uploads
 
 MAX_UNKNOWN_IDS_PER_SOURCE = 100  # within LOCK_SECONDS
 ADMITTED_SECONDS = 60.0  # for which a process remembers a counted visitor
