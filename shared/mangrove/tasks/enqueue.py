@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.limits import limits
@@ -17,7 +18,7 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.remove.declaration import RemoveSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.access import PathAccess
-from mangrove.tree.operations.plans import TransferItem
+from mangrove.tree.operations.plans import TransferItem, TransferRequest
 from mangrove.tree.trash.entries import TrashItem
 
 MAX_SINGLE_TASKS = 20  # of a request; more entries become the work of one task
@@ -68,10 +69,9 @@ async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
     def make_spec(count: int) -> RemoveSpec:
         return RemoveSpec(folder=folder.path, password=folder.password, count=count)
 
-    rows = (ManifestEntry(name, None, 0.0, False, "") for name in names)
     mount, inner = folder.find_mount()
     name = model.format_removal_name("remove", mount.path, model.format_many(inner / names[0], len(names)))
-    return await enqueue_list("move", folder, name, rows, make_spec)
+    return await enqueue_list("move", folder, name, map(ManifestEntry, names), make_spec)
 
 
 async def enqueue_restore(items: Sequence[TrashItem], overwrite: bool, password: str) -> Task:
@@ -81,7 +81,7 @@ async def enqueue_restore(items: Sequence[TrashItem], overwrite: bool, password:
     def make_spec(count: int) -> RemoveSpec:
         return RemoveSpec(folder=folder.path, password=password, count=count, restores=True, overwrite=overwrite)
 
-    rows = (ManifestEntry(item.id, None, 0.0, False, "") for item in items)
+    rows = (ManifestEntry(item.id) for item in items)
     name = model.format_removal_name(
         "restore", mount.path, model.format_many(TreePath(items[0].entry.path), len(items))
     )
@@ -97,65 +97,56 @@ async def enqueue_empty_folder_removal(folder: PathAccess) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class TransferEnqueuer:
-    """A collector of the transfers of a request."""
+    """Enqueues what a request to move, copy or rename entries leaves for tasks."""
 
-    kind: str
-    word: str
-    """The first word of their names."""
-    source_dir: PathAccess
-    target_dir: PathAccess
-    overwrite: bool = False
-    keep_existing: bool = False
-    """As in `TransferSpec`."""
+    request: TransferRequest
 
     async def enqueue(self, items: Sequence[TransferItem]) -> list[Task]:
         """Enqueue the tasks for the remaining items of the request."""
         if not items:
             return []
         if len(items) <= MAX_SINGLE_TASKS:
-            return await enqueue_many(self.kind, self.source_dir, map(self._make_request, items))
+            return await enqueue_many(self.request.word, self.request.source_dir, map(self._make_request, items))
         groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
         return [await self._enqueue_list(group) for group in groups if group]
 
     async def enqueue_flat(self) -> Task:
         """Enqueue the task that moves all files below the source."""
-        spec = TransferSpec(
-            source=self.source_dir.path,
-            password=self.source_dir.password,
-            target_dir=self.target_dir.path,
-            name="",
-            overwrite=self.overwrite,
-            keep_existing=self.keep_existing,
+        source_dir, target_dir = self.request.source_dir, self.request.target_dir
+        spec = self._make_spec(
+            source=source_dir.path, target_dir=target_dir.path, overwrite=self.request.conflict.overwrite,
             selection="files",
-        )
-        source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
-        return await enqueue(self.kind, self.source_dir, TaskRequest(self._make_name(source, target), spec))
+        )  # fmt: skip
+        name = self._make_name(source_dir.find_mount()[1], target_dir.find_mount()[1])
+        return await enqueue(self.request.word, source_dir, TaskRequest(name, spec))
 
     def _make_request(self, item: TransferItem) -> TaskRequest:
-        spec = TransferSpec(
-            source=self._source_mount / item.path,
-            password=self.source_dir.password,
-            target_dir=self._target_mount / item.target.parent,
+        spec = self._make_spec(
+            source=self.request.source_dir.find_mount()[0].path / item.path,
+            target_dir=self.request.target_dir.find_mount()[0].path / item.target.parent,
             name=item.target.name,
-            overwrite=self.overwrite,
-            keep_existing=self.keep_existing,
+            overwrite=self.request.conflict.overwrite,
         )
         return TaskRequest(self._make_name(item.path, item.target.parent), spec)
 
+    def _make_spec(self, name: str = "", **fields: Any) -> TransferSpec:
+        conflict = self.request.conflict
+        return TransferSpec(
+            name=name,
+            password=self.request.source_dir.password,
+            keep_existing=conflict.merge or conflict.skip,
+            **fields,
+        )
+
     def _make_name(self, path: str, folder: TreePath) -> str:
-        return model.format_transfer_name(self.word, self._source_mount, path, self._target_mount, folder)
-
-    @property
-    def _source_mount(self) -> TreePath:
-        return self.source_dir.find_mount()[0].path
-
-    @property
-    def _target_mount(self) -> TreePath:
-        return self.target_dir.find_mount()[0].path
+        word = "merge" if self.request.is_merging_copy else self.request.word
+        source, target = (end.find_mount()[0].path for end in (self.request.source_dir, self.request.target_dir))
+        return model.format_transfer_name(word, source, path, target, folder)
 
     async def _enqueue_list(self, items: Sequence[TransferItem]) -> Task:
         """Enqueue a task over items that share the permission to replace entries."""
-        source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
+        source_dir, target_dir = self.request.source_dir, self.request.target_dir
+        source, target = source_dir.find_mount()[1], target_dir.find_mount()[1]
         has_targets = False
 
         def make_rows() -> Iterator[ManifestEntry]:
@@ -166,17 +157,10 @@ class TransferEnqueuer:
                 yield row
 
         def make_spec(count: int) -> TransferSpec:
-            return TransferSpec(
-                source=self.source_dir.path,
-                password=self.source_dir.password,
-                target_dir=self.target_dir.path,
-                name="",
-                overwrite=items[0].overwrite,
-                keep_existing=self.keep_existing,
-                selection="renamed_list" if has_targets else "list",
-                count=count,
-                write_only=not self.target_dir.may_read(),
-            )
+            return self._make_spec(
+                source=source_dir.path, target_dir=target_dir.path, overwrite=items[0].overwrite,
+                selection="renamed_list" if has_targets else "list", count=count, write_only=not target_dir.may_read(),
+            )  # fmt: skip
 
         name = self._make_name(model.format_many(items[0].path, len(items)), target)
-        return await enqueue_list(self.kind, self.source_dir, name, make_rows(), make_spec)
+        return await enqueue_list(self.request.word, source_dir, name, make_rows(), make_spec)

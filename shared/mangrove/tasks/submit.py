@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mangrove import archives
 from mangrove.core import deadlines
@@ -51,7 +52,7 @@ from mangrove.tree.listing.lookups import find_entry, look_up
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
-from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
+from mangrove.tree.operations.plans import OnConflict, TransferItem, TransferRequest, check_source, check_target_folder
 from mangrove.tree.trash import entries as trash_entries
 from mangrove.tree.trash import restoring
 
@@ -70,19 +71,18 @@ class DecompressOptions:
     into_new_dir: bool = False
     overwrite: bool = False
 
+    def make_spec(self, source: PathAccess, target_dir: PathAccess, name: str = "", **listed: Any) -> DecompressSpec:
+        """Return the specification of a task. `listed`: the fields of one over many archives."""
+        return DecompressSpec(
+            source=source.path, password=source.password, archive_password=self.password,
+            inner=TreePath(self.inner or "/"), cache_full=self.cache_full, target_dir=target_dir.path, name=name,
+            overwrite=self.overwrite, **listed,
+        )  # fmt: skip
+
 
 async def transfer(request: TransferRequest) -> list[Task]:
     """Move or copy entries. Return the tasks for the remaining ones."""
-    left = await transfers.transfer(request, TimeBudget())
-    conflict = request.conflict
-    return await TransferEnqueuer(
-        request.word,
-        "merge" if request.is_merging_copy else request.word,
-        request.source_dir,
-        request.target_dir,
-        conflict.overwrite,
-        conflict.merge or conflict.skip,
-    ).enqueue(left)
+    return await TransferEnqueuer(request).enqueue(await transfers.transfer(request, TimeBudget()))
 
 
 async def wait(task: Task, seconds: float) -> bool:
@@ -114,14 +114,15 @@ async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> 
 
 
 async def _enqueue_renames(folder: PathAccess, left: Sequence[TransferItem]) -> list[Task]:
-    overwrite = any(item.overwrite for item in left)
-    return await TransferEnqueuer("move", "move", folder, folder, overwrite).enqueue(left)
+    conflict = OnConflict(overwrite=any(item.overwrite for item in left))
+    return await TransferEnqueuer(TransferRequest(Right.MOVE, folder, folder, (), conflict)).enqueue(left)
 
 
 async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
     """Move every file of a tree into a folder. Return the number of moved files, and the tasks for the others."""
     outcome = await transfers.move_files(source_dir, target_dir, policy, TimeBudget())
-    enqueuer = TransferEnqueuer("move", "move", source_dir, target_dir, policy == "overwrite", policy == "skip")
+    conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
+    enqueuer = TransferEnqueuer(TransferRequest(Right.MOVE, source_dir, target_dir, (), conflict))
     return outcome.done, await enqueuer.enqueue(outcome.left) if outcome.is_whole else [await enqueuer.enqueue_flat()]
 
 
@@ -169,52 +170,32 @@ async def _enqueue_decompress_list(
     async for name in iterate_chunked(names):
         source_dir.child(name).require_read()
     source = await source_dir.locate("src")
-    target = await _find_decompress_target(target_dir, source)
-    within = TreePath(options.inner or "/")
+    path = model.format_many(source.path / names[0], len(names))
+    task_name = await _name_decompress(source, path, target_dir, options)
 
     def make_spec(count: int) -> DecompressSpec:
-        return DecompressSpec(
-            source=source_dir.path, count=count, into_new_dir=options.into_new_dir, password=source_dir.password,
-            archive_password=options.password, inner=within, cache_full=options.cache_full,
-            target_dir=target_dir.path, name="", overwrite=options.overwrite,
-        )  # fmt: skip
+        return options.make_spec(source_dir, target_dir, count=count, into_new_dir=options.into_new_dir)
 
-    path = model.format_many(source.path / names[0], len(names))
-    name = model.format_decompress_name(
-        source.mount.path, path, within, target.mount.path, target.path, options.password
-    )
-    rows = (ManifestEntry(name, None, 0.0, False, "") for name in names)
-    return await enqueue_list("decompress", source_dir, name, rows, make_spec)
-
-
-async def _find_decompress_target(target_dir: PathAccess, source: StoragePath) -> StoragePath:
-    """Return the target folder of extractions of `source`, a path in a storage."""
-    target = await target_dir.locate("dst")
-    if source.mount.path == target.mount.path:
-        await check_target_folder(target)
-    _require_uploads(target.driver)
-    return target
+    return await enqueue_list("decompress", source_dir, task_name, map(ManifestEntry, names), make_spec)
 
 
 async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
     source = await archive.require_read().locate("src")
     await check_source(archive, source)
-    target = await _find_decompress_target(target_dir, source)
-    within = TreePath(options.inner or "/")
-    name = model.format_decompress_name(
-        source.mount.path, source.path, within, target.mount.path, target.path, options.password
+    task_name = await _name_decompress(source, source.path, target_dir, options)
+    name = archives.base_name(archive.path.name) if options.into_new_dir else ""
+    return await enqueue("decompress", archive, TaskRequest(task_name, options.make_spec(archive, target_dir, name)))
+
+
+async def _name_decompress(source: StoragePath, path: str, target_dir: PathAccess, options: DecompressOptions) -> str:
+    """Return the name of the extraction of `path` in the storage of `source`. Raise StorageProblem for the target."""
+    target = await target_dir.locate("dst")
+    if source.mount.path == target.mount.path:
+        await check_target_folder(target)
+    _require_uploads(target.driver)
+    return model.format_decompress_name(
+        source.mount.path, path, TreePath(options.inner or "/"), target.mount.path, target.path, options.password
     )
-    spec = DecompressSpec(
-        source=archive.path,
-        password=archive.password,
-        archive_password=options.password,
-        inner=within,
-        cache_full=options.cache_full,
-        target_dir=target_dir.path,
-        name=archives.base_name(archive.path.name) if options.into_new_dir else "",
-        overwrite=options.overwrite,
-    )
-    return await enqueue("decompress", archive, TaskRequest(name, spec))
 
 
 async def compress(source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], name: str) -> Task:
@@ -269,7 +250,7 @@ async def _enqueue_compress(
 
     if not entries:
         return await enqueue("compress", source_dir, TaskRequest(task_name, make_spec(0), id=id))
-    rows = (ManifestEntry(entry, None, 0.0, False, "") for entry in entries)
+    rows = map(ManifestEntry, entries)
     return await enqueue_list("compress", source_dir, task_name, rows, make_spec, id)
 
 
@@ -326,7 +307,7 @@ async def _enqueue_download_list(target: PathAccess, urls: Sequence[str], policy
             url="", count=count, tool=registry.SIMPLE_HTTP, delete_policy=policy, target_dir=target.path
         )
 
-    rows = (ManifestEntry(url, None, 0.0, False, "") for url in urls)
+    rows = map(ManifestEntry, urls)
     name = model.format_download_name(f"{urls[0]} and {len(urls) - 1} more", target.path)
     return await enqueue_list("offline_download", target, name, rows, make_spec)
 

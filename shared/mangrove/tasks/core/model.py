@@ -101,11 +101,11 @@ class ManifestEntry(NamedTuple):
 
     path: str
     """The path below the source; "" for the source itself."""
-    size: int | None
+    size: int | None = None
     """Bytes; None if unknown."""
-    modified: float
-    is_dir: bool
-    etag: str
+    modified: float = 0.0
+    is_dir: bool = False
+    etag: str = ""
     target: str = ""
     """The path below the target; "" for the same path."""
 

@@ -95,9 +95,12 @@ class TransferItem:
 class Plan:
     """Checked items, with their source and target folders."""
 
+    right: Right  # MOVE, COPY or RENAME
     source: StoragePath
     target: StoragePath
     items: Sequence[TransferItem]
+    conflict: OnConflict = OnConflict()  # for a target that was taken since the check
+    is_durable: bool = False  # copies are on the disk when they are acknowledged
     needs_task: bool = False  # no driver can do it within the request
 
 
@@ -134,8 +137,10 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
         if (item := await checker.check(name, access)) is not None
     ]
     await check_target_folder(target)
-    plan = Plan(source, target, items, source.driver is not target.driver or not _has_operation(source, request.right))
-    return plan if plan.needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
+    needs_task = source.driver is not target.driver or not _has_operation(source, request.right)
+    is_durable = source_dir.settings.is_durable
+    plan = Plan(request.right, source, target, items, request.conflict, is_durable, needs_task)
+    return plan if needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
 
 
 def _has_operation(source: StoragePath, right: Right) -> bool:
@@ -342,7 +347,7 @@ async def plan_renames(
         )
         async for old, new in iterate_chunked(pairs.items())
     ]
-    return Plan(parent, parent, items)
+    return Plan(Right.RENAME, parent, parent, items)
 
 
 def _can_copy_and_remove(driver: Driver) -> bool:

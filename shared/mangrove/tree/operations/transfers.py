@@ -59,48 +59,40 @@ class Outcome:
 async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Sequence[TransferItem]:
     """Move or copy entries. Return those that need a task."""
     plan = await plan_transfer(request, budget)
-    if plan.needs_task:
-        return plan.items
-    is_durable = request.source_dir.settings.is_durable
-    return (await _execute(plan, request.right, request.conflict, budget, is_durable=is_durable)).left
+    return plan.items if plan.needs_task else (await _execute(plan, budget)).left
 
 
-async def _execute(
-    plan: Plan, right: Right, conflict: OnConflict, budget: TimeBudget | None, *, is_durable: bool = False
-) -> Outcome:
-    """Do everything that the driver can do within the request.
-
-    A target that was taken since the check is handled by `conflict`, too.
-    """
+async def _execute(plan: Plan, budget: TimeBudget | None) -> Outcome:
+    """Do everything that the driver can do within the request."""
     outcome, budget = Outcome(), budget or unlimited()
     async for position, item in iterate_chunked(enumerate(plan.items)):
         if not budget.covers(position, len(plan.items)):
             outcome.left += plan.items[position:]
             break
         try:
-            await _execute_item(plan, item, right, is_durable)
+            await _execute_item(plan, item)
             outcome.done += 1
         except NotSupported:
             outcome.left.append(item)
         except StorageProblem as problem:
             if not isinstance(problem, EntryExists) or item.overwrite:
-                raise problem.with_prefix(f"{WORDS[right]} [{item.name}]") from problem
-            if not conflict.keeps_existing(item):
+                raise problem.with_prefix(f"{WORDS[plan.right]} [{item.name}]") from problem
+            if not plan.conflict.keeps_existing(item):
                 raise NameConflict(f"file [{item.target.name}] exists") from None
     return outcome
 
 
-async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable: bool) -> None:
+async def _execute_item(plan: Plan, item: TransferItem) -> None:
     source, target = plan.source.with_path(item.path), plan.source.with_path(item.target)
-    driver, is_copy = plan.source.driver, right is Right.COPY
+    driver, is_copy = plan.source.driver, plan.right is Right.COPY
     change = journal.copy if is_copy else journal.move
     async with (
         change(source, target, is_folder=item.is_dir, replaces=item.overwrite),
         lock_name(target, *(() if is_copy else (source,)), overwrite=item.overwrite),
     ):
         if is_copy:
-            await driver.copy(source.path, target.path, overwrite=item.overwrite, durable=is_durable)
-        elif right is Right.MOVE:
+            await driver.copy(source.path, target.path, overwrite=item.overwrite, durable=plan.is_durable)
+        elif plan.right is Right.MOVE:
             await driver.move(source.path, target.path, overwrite=item.overwrite)
         else:
             await driver.rename(source.path, target.path, overwrite=item.overwrite)
@@ -135,7 +127,7 @@ async def rename_all(
     plan = await plan_renames(folder, new_names, overwrite, may_use_task=budget is not None)
     if not plan.source.driver.capabilities.rename:
         return plan.items
-    outcome = await _execute(plan, Right.RENAME, OnConflict(), budget)
+    outcome = await _execute(plan, budget)
     if outcome.left and budget is None:
         raise NotSupported
     return outcome.left
@@ -221,7 +213,8 @@ async def move_files(
             raise
         return Outcome(is_whole=False)
     items = await _resolve_conflicts(files, taken_names, policy, target_dir)
-    outcome = await _execute(Plan(source, target, items), Right.MOVE, OnConflict(skip=policy == "skip"), budget)
+    plan = Plan(Right.MOVE, source, target, items, OnConflict(skip=policy == "skip"))
+    outcome = await _execute(plan, budget)
     if outcome.left and budget is None:
         raise NotSupported
     return outcome
