@@ -145,7 +145,7 @@ async def regex_rename(who: Renamer, body: models.RegexRenameReq, flavour: Reque
 
 
 async def _find_ends(
-    who: Caller, body: models.MoveCopyReq | models.RecursiveMoveReq | models.DecompressReq
+    who: Caller, body: models.MoveCopyReq | models.RecursiveMoveReq | models.DecompressReq | models.CompressReq
 ) -> tuple[access.PathAccess, access.PathAccess]:
     """Return the source folder and the target folder."""
     return await access.at(who, body.src_dir, body.password), await access.at(who, body.dst_dir, body.password)
@@ -218,9 +218,7 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
 @api.post("/api/fs/archive/compress", data_model=models.Stored, creates_tasks=True)
 async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavour) -> Reply:
     """Pack entries of a folder into a new archive of another folder, as a task."""
-    source_dir = await access.at(who, body.src_dir, body.password)
-    target_dir = await access.at(who, body.dst_dir, body.password)
-    task = await submit.compress(source_dir, target_dir, body.names, body.name)
+    task = await submit.compress(*await _find_ends(who, body), body.names, body.name)
     return ok({"task": flavours.format_created_task(task, flavour)})
 
 
