@@ -185,7 +185,7 @@ def delete_key(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an SSH key of the caller."""
     owner = _require_user(who)
     key_id = parse_id(id, "id format invalid")
-    keys.delete_own(owner, key_id)
+    ssh_keys.delete_own(owner, key_id)
     audit.record(who, AuditAction.SSH_KEY_DELETE, f"#{key_id}")
     return ok()
 
@@ -212,7 +212,7 @@ def delete_app_password(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete an application password of the caller; its sessions end."""
     owner = _require_user(who)
     token_id = parse_id(id, "id format invalid")
-    app_passwords.delete_own(owner, token_id)
+    app_password_records.delete_own(owner, token_id)
     audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
     return ok()
 
@@ -353,7 +353,7 @@ def delete_token(who: AccountOwner, id: RecordId = "") -> Reply:
     """Delete a token of the caller; its sessions end, and its tasks fail."""
     owner = _require_user(who)
     token_id = parse_id(id, "id format invalid")
-    app_passwords.delete_own(owner, token_id)
+    app_password_records.delete_own(owner, token_id)
     audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
     return ok()
 

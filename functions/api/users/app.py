@@ -6,12 +6,13 @@ from typing import Annotated
 
 from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
-from mangrove.identity import accounts, app_passwords, groups, keys, passkeys, sessions, tokens
+from mangrove.identity import accounts, groups, sessions, tokens
 from mangrove.identity.rights import Caller
 from mangrove.records import groups as group_records
 from mangrove.records import users
 from mangrove.records.credentials import app_passwords as app_password_records
 from mangrove.records.credentials import ssh_keys
+from mangrove.records.passkeys import passkeys as passkey_records
 from mangrove.records.users import User
 from mangrove.tree import audit
 from mangrove.tree.audit import AuditAction
@@ -79,11 +80,8 @@ def delete(who: Admin, id: Id) -> Reply:
     """Delete an ordinary user with their sessions, keys, application passwords and passkeys."""
     username = accounts.get(id).username
     accounts.delete(id)
-    for key in ssh_keys.find_by_user(id):
-        keys.delete(key.id)
-    for password in app_password_records.find_by_user(id):
-        app_passwords.delete(password.id)
-    passkeys.delete_all(id)
+    for credentials in (ssh_keys, app_password_records, passkey_records):
+        credentials.delete_all(id)
     audit.record(who, AuditAction.USER_DELETE, username)
     return ok()
 
@@ -148,7 +146,7 @@ def list_keys(who: Admin, flavour: RequestFlavour, uid: UserId = "") -> Reply:
 def delete_key(who: Admin, id: RecordId = "") -> Reply:
     """Delete an SSH key of any user."""
     key_id = parse_id(id, "id format invalid")
-    keys.delete(key_id)
+    ssh_keys.delete_any(key_id)
     audit.record(who, AuditAction.SSH_KEY_DELETE, f"#{key_id}")
     return ok()
 
@@ -169,7 +167,7 @@ def delete_app_password(who: Admin, id: RecordId = "") -> Reply:
 
 def _delete_token(who: Caller, id: str) -> None:
     token_id = parse_id(id, "id format invalid")
-    app_passwords.delete(token_id)
+    app_password_records.delete_any(token_id)
     audit.record(who, AuditAction.TOKEN_DELETE, f"#{token_id}")
 
 

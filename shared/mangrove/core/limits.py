@@ -313,42 +313,29 @@ class Limits:
     """The limiters of this process, and its locks by key."""
 
     def __init__(self) -> None:
-        self.chunk_bytes = ConcurrencyLimiter(
-            "too many chunks are received at once, try again later",
-            CHUNK_BYTES, CHUNK_BYTES_PER_USER, wait_seconds=CHUNK_WAIT_SECONDS, counts=_share(0),
+        self.chunk_bytes = _share(0, "chunks are received", CHUNK_BYTES, CHUNK_BYTES_PER_USER, CHUNK_WAIT_SECONDS)
+        self.whole_body_bytes = _share(
+            1, "uploads are held in memory", WHOLE_BODY_BYTES, WHOLE_BODY_BYTES, WHOLE_BODY_WAIT_SECONDS, when=""
+        )
+        self.searches = _share(2, "searches", SEARCH_CONCURRENCY, SEARCHES_PER_CALLER, SEARCH_WAIT_SECONDS)
+        self.thumbnails = _share(
+            3, "thumbnails are made", THUMBNAIL_CONCURRENCY, THUMBNAILS_PER_CALLER, THUMBNAIL_WAIT_SECONDS
+        )
+        self.large_requests = _share(
+            4, "large requests are handled", LARGE_REQUEST_CONCURRENCY, LARGE_REQUESTS_PER_CALLER,
+            LARGE_REQUEST_WAIT_SECONDS,
         )  # fmt: skip
-        self.whole_body_bytes = ConcurrencyLimiter(
-            "too many uploads are held in memory, try again later",
-            WHOLE_BODY_BYTES, WHOLE_BODY_BYTES, wait_seconds=WHOLE_BODY_WAIT_SECONDS, counts=_share(1),
+        self.archive_lookups = _share(
+            5, "archives are looked into", ARCHIVE_LOOKUP_CONCURRENCY, ARCHIVE_LOOKUPS_PER_CALLER,
+            ARCHIVE_LOOKUP_WAIT_SECONDS,
         )  # fmt: skip
-        self.searches = ConcurrencyLimiter(
-            "too many searches at once, try again later",
-            SEARCH_CONCURRENCY, SEARCHES_PER_CALLER, wait_seconds=SEARCH_WAIT_SECONDS, counts=_share(2),
+        self.archive_members = _share(
+            6, "files of archives are sent", ARCHIVE_MEMBER_CONCURRENCY, ARCHIVE_MEMBERS_PER_CALLER,
+            ARCHIVE_MEMBER_WAIT_SECONDS,
         )  # fmt: skip
-        self.thumbnails = ConcurrencyLimiter(
-            "too many thumbnails are made at once, try again later",
-            THUMBNAIL_CONCURRENCY, THUMBNAILS_PER_CALLER, wait_seconds=THUMBNAIL_WAIT_SECONDS, counts=_share(3),
-        )  # fmt: skip
-        self.large_requests = ConcurrencyLimiter(
-            "too many large requests are handled at once, try again later",
-            LARGE_REQUEST_CONCURRENCY, LARGE_REQUESTS_PER_CALLER,
-            wait_seconds=LARGE_REQUEST_WAIT_SECONDS, counts=_share(4),
-        )  # fmt: skip
-        self.archive_lookups = ConcurrencyLimiter(
-            "too many archives are looked into at once, try again later",
-            ARCHIVE_LOOKUP_CONCURRENCY, ARCHIVE_LOOKUPS_PER_CALLER,
-            wait_seconds=ARCHIVE_LOOKUP_WAIT_SECONDS, counts=_share(5),
-        )  # fmt: skip
-        self.archive_members = ConcurrencyLimiter(
-            "too many files of archives are sent at once, try again later",
-            ARCHIVE_MEMBER_CONCURRENCY, ARCHIVE_MEMBERS_PER_CALLER,
-            wait_seconds=ARCHIVE_MEMBER_WAIT_SECONDS, counts=_share(6),
-        )  # fmt: skip
-        self.event_streams = ConcurrencyLimiter(
-            "too many streams of events at once, try again later",
-            EVENT_STREAM_CONCURRENCY, EVENT_STREAMS_PER_CALLER,
-            wait_seconds=EVENT_STREAM_WAIT_SECONDS, counts=_share(7),
-        )  # fmt: skip
+        self.event_streams = _share(
+            7, "streams of events", EVENT_STREAM_CONCURRENCY, EVENT_STREAMS_PER_CALLER, EVENT_STREAM_WAIT_SECONDS
+        )
         self.sign_ins = ConcurrencyLimiter(
             "too many sign-ins at the same time, try again later",
             SIGN_IN_CONCURRENCY, SIGN_IN_CONCURRENCY,
@@ -364,8 +351,13 @@ class Limits:
         self.names = KeyedLock()  # of files that this process changes: one of the waiting callers asks the records
 
 
-def _share(number: int) -> Counts:
-    return Counts(Region.LIMITS, number, SHARED_LIMITS)
+def _share(
+    number: int, what: str, limit: int, per_caller: int, wait_seconds: float, when: str = " at once"
+) -> ConcurrencyLimiter:
+    """Return a limiter of all processes of this computer together."""
+    counts = Counts(Region.LIMITS, number, SHARED_LIMITS)
+    refusal = f"too many {what}{when}, try again later"
+    return ConcurrencyLimiter(refusal, limit, per_caller, wait_seconds=wait_seconds, counts=counts)
 
 
 def limits() -> Limits:

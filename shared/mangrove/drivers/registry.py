@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Set
 from dataclasses import asdict
@@ -125,10 +126,21 @@ def build_template(name: str) -> dict[str, Any]:
     }
 
 
-async def start_own_storage(folder: str, bucket_variable: str) -> Driver:
-    """Return the storage `<data>/<folder>`, or the bucket that a variable names. Raise Problem if there is neither."""
-    name, options = platform().describe_own_storage(folder, bucket_variable)
-    kind = load(name)
-    made = kind(kind.Options.parse(json.dumps(options)), DriverContext())
-    await made.start()
-    return made
+class OwnStorage:
+    """A storage of the service itself: `<data>/<folder>`, or the bucket that a variable names."""
+
+    def __init__(self, folder: str, bucket_variable: str, driver: Driver | None = None) -> None:
+        self._places = folder, bucket_variable
+        self._driver = driver
+        self._starting = asyncio.Lock()
+
+    async def get_driver(self) -> Driver:
+        """Return the storage, started at the first call. Raise Problem if none is configured."""
+        async with self._starting:
+            if self._driver is None:
+                name, options = platform().describe_own_storage(*self._places)
+                kind = load(name)
+                driver = kind(kind.Options.parse(json.dumps(options)), DriverContext())
+                await driver.start()
+                self._driver = driver
+            return self._driver

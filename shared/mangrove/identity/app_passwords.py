@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
+from mangrove.core.problems import BadRequest, RecordNotFound
 from mangrove.identity.scopes import TokenMode, TokenProtocol
 from mangrove.records.credentials import OLD_PROTOCOLS, AppPassword, app_passwords
 from mangrove.records.store.base import NameTaken
@@ -114,22 +114,3 @@ def note_use(id: int) -> None:
             app_passwords.change(id, last_used=now)
     except RecordNotFound:
         pass  # deleted meanwhile
-
-
-def delete_own(user_id: int, id: int) -> None:
-    """Delete a token of the user. Raise ResourceNotFound for any other id."""
-    try:
-        password = app_passwords.get(id)
-    except RecordNotFound:
-        password = None
-    if password is None or password.user_id != user_id:
-        raise ResourceNotFound("failed to get application password")
-    delete(id)
-
-
-def delete(id: int) -> None:
-    """Delete the token with this id, if it exists."""
-    try:
-        app_passwords.delete(id)
-    except RecordNotFound:
-        pass  # already deleted

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from datetime import UTC, datetime
 
-from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
+from mangrove.core.problems import BadRequest
 from mangrove.records.credentials import SshKey, ssh_keys
 from mangrove.records.store.base import NameTaken
 
@@ -45,22 +45,3 @@ def _read_blob(text: str) -> bytes:
         return base64.b64decode(text.split()[1])
     except (ValueError, IndexError, UnsupportedAlgorithm):
         raise BadRequest("provided key invalid") from None
-
-
-def delete_own(user_id: int, id: int) -> None:
-    """Delete a key of the user. Raise ResourceNotFound for any other id."""
-    try:
-        key = ssh_keys.get(id)
-    except RecordNotFound:
-        raise ResourceNotFound("failed to get public key") from None
-    if key.user_id != user_id:
-        raise ResourceNotFound("failed to get public key")
-    ssh_keys.delete(id)
-
-
-def delete(id: int) -> None:
-    """Delete the key with this id, if it exists."""
-    try:
-        ssh_keys.delete(id)
-    except RecordNotFound:
-        pass  # already deleted

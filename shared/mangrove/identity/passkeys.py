@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from mangrove.core.problems import BadRequest, Problem, RecordNotFound, ResourceNotFound, Unauthorized
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import accounts, challenges, lockout
 from mangrove.records import login_challenges, users
@@ -176,22 +176,7 @@ def delete_own(user_id: int, credential_id: str) -> None:
     """Delete a passkey of the user by its credential id, in Base64 or Base64url. Raise ResourceNotFound for any
     other."""
     passkey = records.find_by_credential(credential_id.rstrip("=").translate(str.maketrans("+/", "-_")))
-    if passkey is None or passkey.user_id != user_id:
-        raise ResourceNotFound("failed to get passkey")
-    _delete(passkey.id)
-
-
-def delete_all(user_id: int) -> None:
-    """Delete the passkeys of a user."""
-    for passkey in records.passkeys.find_by_user(user_id):
-        _delete(passkey.id)
-
-
-def _delete(id: int) -> None:
-    try:
-        records.passkeys.delete(id)
-    except RecordNotFound:
-        pass  # already deleted
+    records.passkeys.delete_own(user_id, 0 if passkey is None else passkey.id)
 
 
 def _check_count(own: list[Passkey]) -> None:

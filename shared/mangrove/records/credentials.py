@@ -7,6 +7,7 @@ a scope is a token for the whole tree by WebDAV and SFTP.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttrib
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.transactions import TransactWrite
 
+from mangrove.core.problems import RecordNotFound, ResourceNotFound
 from mangrove.records import users
 from mangrove.records.store import versions
 from mangrove.records.store.base import TableMeta, Versioned, get_connection, table_name, translate_errors
@@ -120,6 +122,10 @@ class CredentialRepository(Repository[Value]):
     updated. A change of its last use does not count.
     """
 
+    def __init__(self, name: str, model: type[Versioned], value: type[Value], taken: str, missing: str) -> None:
+        super().__init__(name, model, value, "name", taken)
+        self.missing = missing  # the message of ResourceNotFound
+
     def find_by_user(self, user_id: int) -> list[Value]:
         """Return the credentials of a user, by id.
 
@@ -140,11 +146,31 @@ class CredentialRepository(Repository[Value]):
             if not start:
                 return values
 
+    def delete_own(self, user_id: int, id: int) -> None:
+        """Delete a credential of the user. Raise ResourceNotFound for any other id."""
+        credential: Any = self.get_many([id]).get(id)
+        if credential is None or credential.user_id != user_id:
+            raise ResourceNotFound(self.missing)
+        self.delete_any(id)
+
+    def delete_all(self, user_id: int) -> None:
+        """Delete the credentials of a user."""
+        for credential in self.find_by_user(user_id):
+            self.delete_any(credential.id)  # type: ignore[attr-defined]
+
+    def delete_any(self, id: int) -> None:
+        """Delete the credential with this id, if it exists."""
+        with suppress(RecordNotFound):
+            self.delete(id)
+
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
         versions.write(self.model, users.KIND, [int(record.user_id)], add)
 
 
-ssh_keys = CredentialRepository("sshkeys", SshKeyRecord, SshKey, "name", "key with the same title already exists")
-app_passwords = CredentialRepository(
-    "app_passwords", AppPasswordRecord, AppPassword, "name", "application password with the same title already exists"
+ssh_keys = CredentialRepository(
+    "sshkeys", SshKeyRecord, SshKey, "key with the same title already exists", "failed to get public key"
 )
+app_passwords = CredentialRepository(
+    "app_passwords", AppPasswordRecord, AppPassword, "application password with the same title already exists",
+    "failed to get application password",
+)  # fmt: skip

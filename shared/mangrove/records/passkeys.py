@@ -49,7 +49,9 @@ class PasskeyRecord(Versioned):
     by_user = UserIndex()
 
 
-passkeys = CredentialRepository("passkeys", PasskeyRecord, Passkey, "name", "this passkey is registered already")
+passkeys = CredentialRepository(
+    "passkeys", PasskeyRecord, Passkey, "this passkey is registered already", "failed to get passkey"
+)
 
 
 def find_by_credential(credential_id: str) -> Passkey | None:

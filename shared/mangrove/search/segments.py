@@ -29,7 +29,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
-from mangrove.drivers.registry import start_own_storage
+from mangrove.drivers.registry import OwnStorage
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.calls import DamagedSegment
@@ -100,16 +100,9 @@ class SegmentStore:
         self, driver: Driver | None = None, folder: Path | None = None, *, fetches: bool | None = None
     ) -> None:
         self._fetches = platform().remote_index if fetches is None else fetches
-        self._driver = driver
+        self._storage = OwnStorage("index", "MANGROVE_INDEX_BUCKET", driver)
         self._folder = folder or platform().index_folder
-        self._starting = asyncio.Lock()
         self._opened: dict[int, _OpenedIndex] = {}
-
-    async def _get_driver(self) -> Driver:
-        async with self._starting:
-            if self._driver is None:
-                self._driver = await start_own_storage("index", "MANGROVE_INDEX_BUCKET")
-            return self._driver
 
     def _get_local_folder(self, storage_id: int) -> Path:
         return self._folder / str(storage_id)
@@ -119,7 +112,7 @@ class SegmentStore:
 
         Return None in the same cases as `open`.
         """
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         try:
             return await _read_manifest(storage, storage_id)
         except EntryNotFound:
@@ -133,7 +126,7 @@ class SegmentStore:
 
         Return None if there is none, or if it was damaged; then it is dropped and logged.
         """
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         damaged = ""
         for _ in range(OPEN_ATTEMPTS):
             try:
@@ -178,7 +171,7 @@ class SegmentStore:
 
     async def store(self, storage_id: int, file: Path) -> None:
         """Store a finished file under its unique name, and remove the local one."""
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         if not self._fetches:
             self._get_local_folder(storage_id).mkdir(mode=0o700, parents=True, exist_ok=True)
         upload = _make_upload(file.stat().st_size)
@@ -197,7 +190,7 @@ class SegmentStore:
         path = self._get_local_folder(storage_id) / name
         if path.is_file():
             return path
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         if not self._fetches:
             raise DamagedSegment(data=name)
         part = self.make_work_folder(storage_id) / name
@@ -214,7 +207,7 @@ class SegmentStore:
 
     async def commit(self, storage_id: int, manifest: IndexManifest) -> None:
         """Make this the present index, then remove files that it does not name, unless it is partial."""
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         last = await self.read_manifest(storage_id)
         checksums = {} if last is None else last.checksums
         new = [name for name in manifest.files if name not in checksums]
@@ -237,7 +230,7 @@ class SegmentStore:
             await self._remove_others(storage_id, manifest.files)
 
     async def _remove_others(self, storage_id: int, names: Collection[str]) -> None:
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         kept_names = {MANIFEST, *names}
         for entry in await _list(storage, TreePath(f"/{storage_id}")):
             if entry.name not in kept_names:
@@ -247,7 +240,7 @@ class SegmentStore:
 
     async def drop(self, storage_id: int) -> None:
         """Remove the index of a storage."""
-        storage = await self._get_driver()
+        storage = await self._storage.get_driver()
         self._opened.pop(storage_id, None)
         await storage.remove(_get_path(storage_id, MANIFEST))
         pass_checkpoint("index.dropped")
@@ -269,7 +262,7 @@ class SegmentStore:
 
     async def drop_unknown(self, storage_ids: Collection[int]) -> None:
         """Drop the indexes of all other storages."""
-        for entry in await _list(await self._get_driver(), ROOT):
+        for entry in await _list(await self._storage.get_driver(), ROOT):
             if entry.is_dir and entry.name.isdecimal() and int(entry.name) not in storage_ids:
                 await self.drop(int(entry.name))
 

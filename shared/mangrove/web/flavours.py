@@ -66,35 +66,24 @@ def format_fingerprint(text: str, flavour: ApiFlavour) -> str:
 
 def format_sshkey(key: SshKey, flavour: ApiFlavour) -> dict[str, Any]:
     """Return an SSH key's record."""
-    return {
-        "id": key.id,
-        "title": key.title,
-        "fingerprint": format_fingerprint(key.fingerprint, flavour),
-        "added_time": key.added,
-        "last_used_time": key.last_used,
-    }
+    return _format_credential(key, fingerprint=format_fingerprint(key.fingerprint, flavour))
 
 
 def format_app_password(password: AppPassword) -> dict[str, Any]:
     """Return an application password's record, without its text."""
-    return {
-        "id": password.id,
-        "title": password.title,
-        "added_time": password.added,
-        "last_used_time": password.last_used,
-    }
+    return _format_credential(password)
 
 
 def format_passkey(passkey: Passkey) -> dict[str, Any]:
     """Return a passkey's record."""
     id = b64encode(urlsafe_b64decode(f"{passkey.name}{'=' * (-len(passkey.name) % 4)}")).decode()
-    return {
-        "id": id,
-        "fingerprint": bytes.fromhex(passkey.aaguid.replace("-", "")).hex(" ").upper(),
-        "title": passkey.title,
-        "added_time": passkey.added,
-        "last_used_time": passkey.last_used,
-    }
+    fingerprint = bytes.fromhex(passkey.aaguid.replace("-", "")).hex(" ").upper()
+    return _format_credential(passkey, fingerprint=fingerprint) | {"id": id}
+
+
+def _format_credential(credential: SshKey | AppPassword | Passkey, **own: str) -> dict[str, Any]:
+    used = {"added_time": credential.added, "last_used_time": credential.last_used}
+    return {"id": credential.id, "title": credential.title} | own | used
 
 
 def format_lock(lock: Lock, user: User | None) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_it_opens_a_door_to_its_user_alone_and_needs_no_second_factor() -> None:
     for name in (bob.username, "nobody"):
         with pytest.raises(Unauthorized):
             enter(text, name)
-    app_passwords.delete(made.id)
+    records.delete_any(made.id)
     with pytest.raises(Unauthorized):
         enter(text)
 
@@ -119,9 +119,9 @@ def test_only_the_owner_removes_one() -> None:
     made, _ = app_passwords.add(7, NewToken("phone"))
     for user_id, id in ((8, made.id), (7, made.id + 1)):
         with pytest.raises(ResourceNotFound, match="failed to get application password"):
-            app_passwords.delete_own(user_id, id)
-    app_passwords.delete_own(7, made.id)
-    app_passwords.delete(made.id)
+            records.delete_own(user_id, id)
+    records.delete_own(7, made.id)
+    records.delete_any(made.id)
     assert records.find_by_user(7) == []
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.identity import keys
+from mangrove.records.credentials import ssh_keys
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"  # github.com's
 ECDSA = (
@@ -46,14 +47,13 @@ def test_a_title_is_taken_once_per_user(records: None) -> None:
 
 
 def test_only_the_owner_removes_a_key(records: None) -> None:
-    from mangrove.records.credentials import ssh_keys
 
     key = keys.add(7, "mine", ED25519)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
-        keys.delete_own(8, key.id)
+        ssh_keys.delete_own(8, key.id)
     assert [key_found.id for key_found in ssh_keys.find_by_user(7)] == [key.id]
-    keys.delete_own(7, key.id)
+    ssh_keys.delete_own(7, key.id)
     with pytest.raises(ResourceNotFound, match="failed to get public key"):
-        keys.delete_own(7, key.id)
-    keys.delete(key.id)
+        ssh_keys.delete_own(7, key.id)
+    ssh_keys.delete_any(key.id)
     assert ssh_keys.find_by_user(7) == []

@@ -190,7 +190,7 @@ def test_passkeys_of_a_user_are_bounded_and_deleted_by_their_owner(monkeypatch: 
         with pytest.raises(ResourceNotFound):
             passkeys.delete_own(user_id, id)
     passkeys.delete_own(ann.id, ids[0])
-    passkeys.delete_all(ann.id)
+    records.delete_all(ann.id)
     assert not records.all()
 
 

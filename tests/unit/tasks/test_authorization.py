@@ -174,7 +174,7 @@ def test_task_of_a_token_ends_with_the_token(task_env: TaskEnv, target: Side) ->
     assert task_env.view(task) == (State.SUCCEEDED, "")
     target.clear()
     task, id = copy_with_token(task_env, source.mount, target.mount, "/")
-    app_passwords.delete(id)
+    token_records.delete_any(id)
     task_env.run(task)
     assert task_env.view(task) == (State.FAILED, "the token that requested this has expired or was removed")
     assert target.files() == {}

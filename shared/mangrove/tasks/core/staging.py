@@ -5,7 +5,6 @@ A list (`StagedList`) has any length. It is appended to, read from any row on, a
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Driver, Upload
-from mangrove.drivers.registry import start_own_storage
+from mangrove.drivers.registry import OwnStorage
 from mangrove.tasks.core.model import ManifestEntry
 
 BODY = "body"  # the result of a task for the next task
@@ -29,19 +28,11 @@ PINNED = "pinned"  # marks files that another program uses; this service never r
 ROWS_PER_FILE = 1000
 
 
-class Staging:
+class Staging(OwnStorage):
     """The storage of staging of this process."""
 
     def __init__(self, driver: Driver | None = None) -> None:
-        self._driver = driver
-        self._starting = asyncio.Lock()
-
-    async def get_driver(self) -> Driver:
-        """Return the storage, started at the first call. Raise Problem if none is configured."""
-        async with self._starting:
-            if self._driver is None:
-                self._driver = await start_own_storage("staging", "MANGROVE_STAGING_BUCKET")
-            return self._driver
+        super().__init__("staging", "MANGROVE_STAGING_BUCKET", driver)
 
 
 @dataclass(frozen=True, slots=True)
