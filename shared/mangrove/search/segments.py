@@ -29,7 +29,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Upload, list_all
-from mangrove.drivers.registry import OwnStorage
+from mangrove.drivers.registry import StartedStorage
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search.calls import DamagedSegment
@@ -100,7 +100,7 @@ class SegmentStore:
         self, driver: Driver | None = None, folder: Path | None = None, *, fetches: bool | None = None
     ) -> None:
         self._fetches = platform().remote_index if fetches is None else fetches
-        self._storage = OwnStorage("index", "MANGROVE_INDEX_BUCKET", driver)
+        self._storage = StartedStorage("index", "MANGROVE_INDEX_BUCKET", driver)
         self._folder = folder or platform().index_folder
         self._opened: dict[int, _OpenedIndex] = {}
 

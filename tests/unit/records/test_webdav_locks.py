@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.records import webdav_locks
+from mangrove.records.store.base import delete_expired
 from mangrove.records.webdav_locks import Lock, LockConflict, LockedFile, LockQuotaExceeded
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -88,7 +89,7 @@ def test_shared_locks_beyond_bound_of_file_are_refused() -> None:
 def test_expired_lock_binds_nobody_and_is_swept() -> None:
     webdav_locks.add(make_lock("/a", token="old", seconds=-5))
     assert find("/a") == set() and webdav_locks.find_all() == []
-    webdav_locks.sweep()
+    delete_expired(webdav_locks.LockRecord)
     assert webdav_locks.LockRecord.count() == 0
     lock = make_lock("/a", token="new")
     webdav_locks.add(lock)

@@ -20,7 +20,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Driver, Upload
-from mangrove.drivers.registry import OwnStorage
+from mangrove.drivers.registry import StartedStorage
 from mangrove.tasks.core.model import ManifestEntry
 
 BODY = "body"  # the result of a task for the next task
@@ -28,7 +28,7 @@ PINNED = "pinned"  # marks files that another program uses; this service never r
 ROWS_PER_FILE = 1000
 
 
-class Staging(OwnStorage):
+class Staging(StartedStorage):
     """The storage of staging of this process."""
 
     def __init__(self, driver: Driver | None = None) -> None:
