@@ -127,7 +127,7 @@ def build_template(name: str) -> dict[str, Any]:
 
 
 class StartedStorage:
-    """A storage of the service itself, started at its first use: `<data>/<folder>`, or the bucket that a variable names."""
+    """A storage of the service itself: `<data>/<folder>`, or the bucket that a variable names."""
 
     def __init__(self, folder: str, bucket_variable: str, driver: Driver | None = None) -> None:
         self._places = folder, bucket_variable

@@ -9,7 +9,7 @@ import pytest
 from mangrove.records import name_locks
 from mangrove.records.name_locks import Heartbeat
 from mangrove.records.store import counters
-from mangrove.records.store.base import RecordConflict
+from mangrove.records.store.base import RecordConflict, delete_expired
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -46,7 +46,7 @@ def test_a_hold_is_taken_over_only_as_it_was_seen() -> None:
 
 def test_a_hold_that_is_renewed_is_not_swept() -> None:
     assert name_locks.acquire("x", "one")
-    counters.sweep()
+    delete_expired(counters.Counter)
     assert name_locks.find("x") == Heartbeat("one", 0)
 
 

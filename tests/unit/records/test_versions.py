@@ -11,7 +11,7 @@ from mangrove.core import runtime
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import metas, settings, storages, users
 from mangrove.records.store import counters, versions
-from mangrove.records.store.base import Connections, NameTaken, RecordConflict
+from mangrove.records.store.base import Connections, NameTaken, RecordConflict, delete_expired
 from mangrove.records.store.counters import Counter
 from mangrove.records.store.keys import Keyring
 from mangrove.records.store.versions import MAX_NOTES, read_changes
@@ -92,6 +92,6 @@ def test_notes_end_and_are_swept() -> None:
     (note,) = Counter.scan(Counter.key.startswith("change#"))
     note.expires = datetime(2020, 1, 1, tzinfo=UTC)
     note.save()
-    counters.sweep()
+    delete_expired(counters.Counter)
     assert read_changes(0, 1) is None
     assert versions.get_version() == 1
