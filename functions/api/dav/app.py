@@ -56,12 +56,10 @@ class DavGate(Gate):
         session = await sign_in(credentials, await find_client_address(request))
         for name, value in session.describe().items():
             setattr(request.state, name, value)
-        if self.declared_right:
-            await session.make_caller(self.declared_right)  # refused before the body is read
-        guest = (await session.find_caller()).is_guest
+        caller = await session.make_caller(self.declared_right)  # refused before the body is read
         lists = parse_if(request.headers.get("if", ""))
         conditions = Conditions(lists, await find_prefix(request))
-        return DavRequest(session, credentials.password if guest else "", self.declared_right, conditions)
+        return DavRequest(session, credentials.password if caller.is_guest else "", caller, conditions)
 
 
 def require_enabled(settings: Settings) -> None:

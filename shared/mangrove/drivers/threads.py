@@ -294,6 +294,10 @@ class StorageThreads:
 
         Raise Unreachable if it hangs, and immediately while the storage hangs.
         """
+        return await self.start(function, *args)
+
+    def start(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> asyncio.Future[Result]:
+        """Run as `run`, without waiting for the result."""
         if self._probe.is_hung or self._pool.has_lost_all:
             raise Unreachable
         loop = asyncio.get_running_loop()
@@ -303,12 +307,11 @@ class StorageThreads:
         if self._watching is not loop:
             self._watching = loop
             loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)
-        result: Result = await call.future
-        return result
+        return call.future
 
     async def run_to_completion(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
         """Run as `run`. On cancellation, first wait for the function to end or to be given up."""
-        return await finish_despite_cancel(self.run(function, *args))
+        return await finish_despite_cancel(self.start(function, *args))
 
     def run_later(self, function: Callable[[Unpack[Arguments]], object], *args: *Arguments) -> None:
         """Run a blocking function when there is a thread for it, also while the storage hangs, without waiting: so

@@ -43,6 +43,7 @@ CHANGES = (
     | Right.FTP_MANAGE | Right.DECOMPRESS | Right.SHARE | Right.CUSTOM_SHARE_ID
 )  # fmt: skip
 """The rights that a token for reading does not have."""
+_CHANGES_BITS = int(CHANGES)
 
 
 SHARE_VISITOR = User(
@@ -76,12 +77,13 @@ class Caller:
 
         An administrator has every right. Without a path, permissions for folders do not count.
         """
-        if right & CHANGES and not self.may_change:
+        bits = int(right)  # as flags, each operation costs as much as this function
+        if bits & _CHANGES_BITS and not self.may_change:
             return False
         permission = self.user.permission
         if self.groups is not None:
             permission |= self.groups.find(path)
-        return self.user.role == ADMIN or permission & right == right
+        return self.user.role == ADMIN or permission & bits == bits
 
     def is_named(self, user_ids: Collection[int] | None, group_ids: Collection[int] | None) -> bool:
         """True if the user is among the users, or a member of one of the groups."""

@@ -23,7 +23,7 @@ from mangrove.identity import accounts
 from mangrove.identity import app_passwords as tokens
 from mangrove.identity.passwords import run_in_turn
 from mangrove.identity.rights import GUEST, Caller, Right
-from mangrove.identity.scopes import TokenProtocol
+from mangrove.identity.scopes import TokenProtocol, TokenScope
 from mangrove.records.credentials import app_passwords, ssh_keys
 from mangrove.records.users import User
 from mangrove.tree import audit, callers
@@ -74,28 +74,34 @@ class ProtocolSession:
     writing: Right
     credential: Credential | None = None
 
-    async def _find_user(self) -> User:
-        """Return the present account. Raise Unauthorized if it can no longer use the protocol."""
+    async def find_caller(self, right: Right = Right.READ) -> Caller:
+        """Return the present account with the scope of its token.
+
+        Raise Unauthorized if the session has ended, or if the account can no longer use the protocol.
+        """
         user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
-        if not callers.make_caller(user).has(self.reading):
+        caller = callers.make_caller(user, right, self.source, await self._find_scope(user))
+        if not caller.has(self.reading):
             raise Unauthorized(ENDED)
-        return user
+        return caller
 
-    async def find_caller(self, right: Right = Right.READ) -> Caller:
-        """Return the present account with the scope of its token. Raise Unauthorized if the session has ended."""
-        user, used = await self._find_user(), self.credential
+    async def _find_scope(self, user: User) -> TokenScope | None:
+        """Return the scope of the application password, None for another credential.
+
+        Raise Unauthorized if the credential was removed.
+        """
+        used, scope = self.credential, None
         if used is None:
-            return callers.make_caller(user, right, self.source)
+            return None
         if used.kind == app_passwords.name:
             scope = await callers.find_scope(user.id, used.id)
             if scope is None:
                 raise Unauthorized(ENDED)
-            return callers.make_caller(user, right, self.source, scope)
-        if used.id not in await users.find_credentials(used.kind, user.id):
+        elif used.id not in await users.find_credentials(used.kind, user.id):
             raise Unauthorized(ENDED)
-        return callers.make_caller(user, right, self.source)
+        return scope
 
     async def make_caller(self, right: Right) -> Caller:
         """Return the caller of a verb that needs `right`.

@@ -59,6 +59,7 @@ class PathAccess:
     decisions: Sequence[RuleDecision]
     share: SharedPath | None = None  # for a visitor of a share link: paths lie in it
     _selection: tuple[Mount, TreePath] | None = field(default=None, init=False, repr=False, compare=False)
+    _parent: PathAccess | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def make(
@@ -87,8 +88,10 @@ class PathAccess:
 
     @property
     def parent(self) -> PathAccess:
-        """Return the access to the parent folder."""
-        return self.with_path(self.path.parent)
+        """Return the access to the parent folder, the same at every call."""
+        if self._parent is None:
+            self._parent = self.with_path(self.path.parent)
+        return self._parent
 
     def child(self, name: str) -> PathAccess:
         """Return the access to the entry `name` of this folder. Raise RelativePath for a name that leads out of it."""

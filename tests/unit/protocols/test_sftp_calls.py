@@ -26,13 +26,13 @@ def scene(records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the functions that threads of a storage run."""
     names: list[str] = []
-    run = StorageThreads.run
+    start = StorageThreads.start
 
-    async def count(self: StorageThreads, function: Any, *args: Any) -> Any:
+    def count(self: StorageThreads, function: Any, *args: Any) -> Any:
         names.append(function.__name__)
-        return await run(self, function, *args)
+        return start(self, function, *args)
 
-    monkeypatch.setattr(StorageThreads, "run", count)
+    monkeypatch.setattr(StorageThreads, "start", count)
     return names
 
 

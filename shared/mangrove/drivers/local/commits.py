@@ -105,7 +105,7 @@ def commit_durably(
         if not isinstance(outcome, StorageProblem):
             named[file.folder.handle] = paths[index]
     try:
-        durability.sync_names(named.values())
+        durability.sync_open_folders(named)
     except StorageProblem as problem:
         return {
             index: outcome if isinstance(outcome, StorageProblem) else problem for index, outcome in outcomes.items()

@@ -61,6 +61,23 @@ class Durability:
             for handle in files:
                 sync_file(handle)
 
+    def sync_open_folders(self, targets: Mapping[int, TreePath]) -> None:
+        """Make the names of new files survive as `sync_names` does.
+
+        `targets`: a file of each folder, by the open handle of the folder.
+        """
+        unknown: list[TreePath] = []
+        for handle, target in targets.items():
+            # the folder itself, not one to which a link leads, if both have one inode
+            inode = self._named.get(tuple(filter(None, target.parent.split("/"))))
+            if len(targets) < MIN_FILES_FOR_SYNCFS and inode == os.fstat(handle).st_ino:
+                with translate_errors():
+                    _sync_folder(handle)
+            else:
+                unknown.append(target)
+        if unknown:
+            self.sync_names(unknown)
+
     def sync_names(self, targets: Iterable[TreePath]) -> None:
         """Make the names of new files and folders survive, with those of their parents."""
         folders: dict[Segments, int] = {}

@@ -89,11 +89,11 @@ async def sign_in(credentials: ClientCredentials, source: str) -> ProtocolSessio
     try:
         if credentials.token:
             return await _sign_in_with_token(credentials.token, source)
-        guest = await WEBDAV.find_guest(credentials.username)
-        if guest is not None:
-            return WEBDAV.open_session(guest, source)
         session = await _find_session(credentials, source)
         if session is None:
+            guest = await WEBDAV.find_guest(credentials.username)
+            if guest is not None:
+                return WEBDAV.open_session(guest, source)
             session = await sign_in_with_password(credentials.username, credentials.password, WEBDAV, source)
             _cache_session(credentials, source, session)
             session.log_start()

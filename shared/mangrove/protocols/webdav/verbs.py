@@ -19,7 +19,7 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.drivers.base import Entry, Upload
-from mangrove.identity.rights import Right
+from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.sessions import ProtocolSession
 from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
@@ -45,17 +45,23 @@ LEFT_SECONDS = 3.0  # of a function's time, for the answer that the task continu
 class DavRequest:
     """One request of a signed-in user.
 
-    `password`: for folders that have one, which guests send as their own; `right`: the right that the method declares.
+    `password`: for folders that have one, which guests send as their own; `caller`: with the right that the method
+    declares.
     """
 
     session: ProtocolSession
     password: str
-    right: Right
+    caller: Caller
     conditions: Conditions
+
+    @property
+    def right(self) -> Right:
+        """The right that the method declares."""
+        return self.caller.declared_right
 
     async def at(self, path: str, right: Right | None = None) -> PathAccess:
         """Return a path below the caller's base path, for a method that needs `right`."""
-        caller = await self.session.make_caller(self.right if right is None else right)
+        caller = self.caller if right is None else await self.session.make_caller(right)
         return await accesses.at(caller, path, self.password)
 
 
@@ -179,7 +185,7 @@ async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
 async def move(dav: DavRequest, transfer: Transfer) -> CopyOutcome:
     """Move to another path, as `copy`. In one folder it needs the right to rename, else the right to move."""
     is_same_folder = (await dav.at(transfer.path)).path.parent == (await dav.at(transfer.destination)).path.parent
-    dav = replace(dav, right=Right.RENAME if is_same_folder else Right.MOVE)
+    dav = replace(dav, caller=await dav.session.make_caller(Right.RENAME if is_same_folder else Right.MOVE))
     source = await dav.at(transfer.path)
     source.parent.require(dav.right)
     entry = await entries.stat(source)

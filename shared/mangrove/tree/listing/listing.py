@@ -265,9 +265,10 @@ class Listings:
             self.weight -= folder.counted_weight
             folder.counted_weight = 0
 
-    def forget(self, storage_id: int, path: TreePath) -> None:
-        """Drop a changed folder, in all storages to which it leads."""
-        keys = runtime.get(Mounts).table.follow_redirects(storage_id, path)
+    def forget(self, storage_id: int, *paths: TreePath) -> None:
+        """Drop changed folders, in all storages to which they lead."""
+        table = runtime.get(Mounts).table
+        keys = {key for path in paths for key in table.follow_redirects(storage_id, path)}
         count_folder_changes(keys)
         for key in keys:
             self._drop(key)

@@ -265,5 +265,4 @@ def change_folders(*touched: Touched) -> StorageChange:
 
 def _forget_ancestors(storage_path: StoragePath) -> None:
     """Drop the listings that are affected by a new entry and by new folders above it."""
-    for folder in storage_path.path.ancestors():
-        listings().forget(storage_path.mount.storage.id, folder)
+    listings().forget(storage_path.mount.storage.id, *storage_path.path.ancestors())

@@ -100,6 +100,9 @@ def run(image: Image, source: Path, durable: bool) -> dict[str, bytes]:
             assert await driver.copy_from(other, requests) == [None] * count
         files = [NewFile(P(f"/small/f{number}"), CONTENT, upload) for number in range(SMALL_FILES)]
         assert all(isinstance(result, Entry) for result in await driver.write_whole(files))
+        (image.root / "link").symlink_to("small")
+        for path in ("/link/through", "/small/again"):  # the name of the folder is on the disk already
+            assert isinstance((await driver.write_whole([NewFile(P(path), CONTENT, upload)]))[0], Entry)
 
     asyncio.run(go())
     after = image.cut()
@@ -110,7 +113,7 @@ def test_what_is_stored_durably_survives_a_power_cut(image: Image, tmp_path: Pat
     (tmp_path / "source").mkdir()
     expected = {"a/b/put/f", "a/parts/f", "copies/one/f"}
     expected |= {f"copies/few/f{number}" for number in range(3)}
-    expected |= {f"small/f{number}" for number in range(SMALL_FILES)}
+    expected |= {f"small/f{number}" for number in range(SMALL_FILES)} | {"small/through", "small/again"}
     expected |= {f"copies/many/f{number}" for number in range(2 * durability.MIN_FILES_FOR_SYNCFS)}
     assert run(image, tmp_path / "source", True) == dict.fromkeys(expected, CONTENT)
 
