@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mangrove.core.limits import limits
-from mangrove.search import find
+from mangrove.search import changers, find
 from mangrove.tasks.index import indexing
+from mangrove.tree import access
 from mangrove.tree.sharing import visits
 from mangrove.web import models, search_models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, ClientAddress, RequestFlavour, ShareReader, name_caller
+from mangrove.web.gates import Admin, ClientAddress, Member, RequestFlavour, ShareReader, name_caller
 
 api = Api("search")
 
@@ -28,6 +29,14 @@ async def search(
     await indexing.request_build(result.missing)
     await indexing.request_update(result.behind)
     return ok(search_models.make_page(result, folder.settings, flavour))
+
+
+@api.post("/api/fs/changer", data_model=search_models.Changer)
+async def changer(who: Member, body: search_models.ChangerReq, client_address: ClientAddress) -> Reply:
+    """Return the user who changed a file last through the service, as far as the index knows."""
+    file = await access.at(who, body.path, body.password)
+    async with limits().searches.hold(name_caller(who, client_address)):
+        return ok({"username": await changers.find_changer(file)})
 
 
 @api.post("/api/admin/index/build", creates_tasks=True)

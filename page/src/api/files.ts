@@ -10,6 +10,12 @@ export function get(api: ApiClient, path: string, password: string): Promise<Sin
   return api.call('post', '/api/fs/get', { body: { path, password } })
 }
 
+/** The name of the user who changed a file last; empty if it is not known. */
+export async function findChanger(api: ApiClient, path: string, password: string): Promise<string> {
+  const { username } = await api.call('post', '/api/fs/changer', { body: { path, password } })
+  return username
+}
+
 /** True if there is something at the path, as far as the service tells: the change itself will tell the rest. */
 export async function isTaken(api: ApiClient, path: string, password: string): Promise<boolean> {
   try {

@@ -49,6 +49,7 @@ export const frame = {
     unknownSize: 'Not indexed',
     bytes: (shown: string) => `${shown} bytes`,
     modified: 'Changed',
+    changedBy: 'Changed by',
     created: 'Created',
     kind: 'Kind',
     place: 'Place',

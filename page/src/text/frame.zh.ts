@@ -47,6 +47,7 @@ export const frame: Texts['frame'] = {
     unknownSize: '未编入索引',
     bytes: (shown) => `${shown} 字节`,
     modified: '修改时间',
+    changedBy: '修改者',
     created: '创建时间',
     kind: '类型',
     place: '位置',

@@ -144,6 +144,15 @@ class BatchRenameReq(TypedDict):
     rename_objects: NotRequired[list[RenameObject]]
 
 
+class Changer(TypedDict):
+    username: str
+
+
+class ChangerReq(TypedDict):
+    path: NotRequired[str]
+    password: NotRequired[str]
+
+
 class CompressReq(TypedDict):
     password: NotRequired[str]
     src_dir: NotRequired[str]

@@ -453,6 +453,10 @@ class Operations:
         """Rename entries of a folder, each to its own name, at once or as a task."""
         return self._call("POST", "/api/fs/batch_rename", headers={"Idempotency-Key": idempotency_key}, json=body)
 
+    def fs_changer(self, **body: Unpack[models.ChangerReq]) -> models.Changer:
+        """Return the user who changed a file last through the service, as far as the index knows."""
+        return self._call("POST", "/api/fs/changer", json=body)
+
     def fs_copy(self, *, idempotency_key: str | None = None, **body: Unpack[models.MoveCopyReq]) -> models.Done | None:
         """Copy entries into another folder, at once or as tasks."""
         return self._call("POST", "/api/fs/copy", headers={"Idempotency-Key": idempotency_key}, json=body)

@@ -64,6 +64,7 @@ class IndexedName(NamedTuple):
     is_dir: bool
     size: int | None
     modified: float
+    changed_by: int | None = None  # the id of the user who made the change; None for a folder, or if it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,8 @@ def _write(requests: list[dict[str, Any]]) -> None:
 
 def _dump(change: IndexChange) -> dict[str, dict[str, Any]]:
     content = {
-        "path": change.path, "deep": change.deep, "target": change.target, "entries": change.entries,
-        "removed": change.removed,
+        "path": change.path, "deep": change.deep, "target": change.target,
+        "entries": [*map(_dump_name, change.entries)], "removed": change.removed,
     }  # fmt: skip
     return {
         "log": {"S": LOG},
@@ -148,6 +149,10 @@ def _dump(change: IndexChange) -> dict[str, dict[str, Any]]:
         "kind": {"S": change.kind.value},
         "content": {"S": json.dumps(content, separators=(",", ":"))},  # it escapes what is not UTF-8
     }
+
+
+def _dump_name(entry: IndexedName) -> Sequence[Any]:
+    return entry[:4] if entry.changed_by is None else entry
 
 
 def read(after: str = "", limit: int | None = None) -> list[IndexChange]:

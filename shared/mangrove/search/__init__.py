@@ -17,6 +17,7 @@
     delta.py       changes as statements on the tables; compaction uses the same statements
     visibility.py  the folders with matches that the caller may see, and the visible names in them
     find.py        the operation: all of these together
+    changers.py    the user who changed a file last
     corrections.py a listing that was read for another purpose, compared with the index
 
 Walking through a storage is the work of a task, `mangrove.tasks.index.worker`. Changes through this service are written

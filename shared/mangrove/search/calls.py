@@ -15,11 +15,13 @@ TABLES = """
 create sequence numbers;
 create table folders(base uinteger, number uinteger, id uinteger, path varchar);
 create table names(
-    base uinteger, folder uinteger, name varchar, folded varchar, is_dir boolean, size bigint, modified double
+    base uinteger, folder uinteger, name varchar, folded varchar, is_dir boolean, size bigint, modified double,
+    changed_by bigint
 );
 create table hidden(base uinteger, path varchar);
 create table hidden_names(base uinteger, folder varchar, name varchar);
 create table is_free(value boolean);
+create table known(path varchar, known_name varchar, size bigint, modified double, changed_by bigint);
 create table copied(old uinteger, new uinteger, id uinteger, path varchar);
 """  # see `search.delta`
 

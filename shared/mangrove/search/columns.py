@@ -29,6 +29,7 @@ class IndexColumns:
     is_dir: list[bool]
     sizes: list[int | None]
     modified: list[float]
+    changed_by: list[int | None]
 
 
 def make_columns(entries: Sequence[_Named]) -> IndexColumns:
@@ -44,11 +45,13 @@ def make_columns(entries: Sequence[_Named]) -> IndexColumns:
         folded,
         [entry.is_dir for entry in entries],
         [size if size is None or -1 < size <= MAX_SIZE else None for size in map(_GET_SIZE, entries)],
-        _round_all([entry.modified for entry in entries]),
+        round_times([entry.modified for entry in entries]),
+        [getattr(entry, "changed_by", None) for entry in entries],
     )
 
 
-def _round_all(times: Sequence[float]) -> list[float]:
+def round_times(times: Sequence[float]) -> list[float]:
+    """Return times as the index has them."""
     try:
         return [int(time * PRECISION) / PRECISION for time in times]
     except (ValueError, OverflowError):  # not a number, or not a time

@@ -4,9 +4,10 @@ The tables have for each base (one state of the segments of one storage, under a
 
     folders       folders that are not, or not any more, where the segments have them. `id`: of the folder of the
                   segments whose names it has, NULL for none
-    names         names in these folders, by their number
+    names         names in these folders, by their number, and the id of the user who changed a file last, if known
     hidden        folders of the segments that do not count there, with all below them
     hidden_names  names of the segments that do not count, by the present path of their folder
+    known         users who made changes that are applied again, while that is done
 
 Of a small storage the tables have everything, and segments are not read. To apply a change again, or one that the
 segments tell of already, does no harm: a folder that moved is where it is to be, or is moved.
@@ -49,10 +50,23 @@ INSERT INTO folders SELECT ?, nextval('numbers'), NULL, made FROM (SELECT DISTIN
 WHERE made NOT IN (SELECT path FROM folders WHERE base = ?)
 """
 _ADD_NAMES = """
-INSERT INTO names SELECT ?, number, name, folded, is_dir, size, modified FROM (
+INSERT INTO names SELECT ?, number, name, folded, is_dir, new.size, new.modified, {} FROM (
     SELECT unnest(?::VARCHAR[]) AS path, unnest(?::VARCHAR[]) AS name, unnest(?::VARCHAR[]) AS folded,
-    unnest(?::BOOLEAN[]) AS is_dir, unnest(?::BIGINT[]) AS size, unnest(?::DOUBLE[]) AS modified
-) JOIN (SELECT path, min(number) AS number FROM folders WHERE base = ? GROUP BY path) USING (path)
+    unnest(?::BOOLEAN[]) AS is_dir, unnest(?::BIGINT[]) AS size, unnest(?::DOUBLE[]) AS modified,
+    unnest(?::BIGINT[]) AS changed_by
+) AS new JOIN (SELECT path, min(number) AS number FROM folders WHERE base = ? GROUP BY path) USING (path) {}
+"""
+_ADD_NEW_NAMES = _ADD_NAMES.format("changed_by", "")
+_ADD_KNOWN_NAMES = _ADD_NAMES.format(
+    "coalesce(new.changed_by, known.changed_by)",
+    "LEFT JOIN known ON known.path = new.path AND known_name = coalesce(name, folded) "
+    "AND known.size IS NOT DISTINCT FROM new.size AND known.modified = new.modified",
+)
+_FIND_KNOWN = """
+INSERT INTO known SELECT path, coalesce(name, folded), size, modified, changed_by FROM names
+JOIN folders ON folders.base = names.base AND number = folder
+JOIN (SELECT unnest(?::VARCHAR[]) AS path, unnest(?::VARCHAR[]) AS repeated) USING (path)
+WHERE names.base = ? AND changed_by IS NOT NULL AND coalesce(name, folded) = repeated
 """
 _CHECK_FREE = "INSERT INTO is_free SELECT NOT EXISTS (FROM folders WHERE base = ? AND path = ?)"
 _CHECK_FREE_IN_SEGMENTS = (
@@ -74,7 +88,7 @@ WHERE base = ? AND {_WITHIN} AND {_FREE}
 """
 _ADD_COPIED_FOLDERS = "INSERT INTO folders SELECT ?, new, id, path FROM copied"
 _ADD_COPIED_NAMES = """
-INSERT INTO names SELECT ?, new, name, folded, is_dir, size, modified FROM names JOIN copied ON folder = old
+INSERT INTO names SELECT ?, new, name, folded, is_dir, size, modified, changed_by FROM names JOIN copied ON folder = old
 WHERE base = ?
 """
 _COPY_HIDDEN_NAMES = f"""
@@ -107,7 +121,7 @@ class _Names:
             self.gone[path] = None
             replaced.add(name)
         for entry in entries:
-            present[entry.name] = entry
+            present[entry.name] = _keep_changer(present.get(entry.name), entry)
             replaced.add(entry.name)
 
     def _drop_below(self, paths: Set[str]) -> None:
@@ -115,6 +129,12 @@ class _Names:
         for known in list(self.replaced) if paths else ():
             if not paths.isdisjoint(TreePath(known).ancestors()):
                 del self.present[known], self.replaced[known]
+
+
+def _keep_changer(known: IndexedName | None, entry: IndexedName) -> IndexedName:
+    """Return an entry with the user who changed it if another source reports the same change again without a user."""
+    is_repeated = known is not None and entry.changed_by is None and known[:4] == entry[:4]
+    return known if known is not None and is_repeated else entry
 
 
 def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[IndexChange]) -> list[Statement]:
@@ -141,7 +161,7 @@ def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[Inde
 
 
 def _apply_names(base: int, folder_files: Sequence[str], names: _Names) -> list[Statement]:
-    statements: list[Statement] = []
+    statements = _find_known(base, names)
     if names.gone:
         gone = [encode_name(path) for path in names.gone]
         statements += [(_DROP_NAMES, (base, base, gone)), (_DROP_FOLDERS, (base, gone))]
@@ -153,21 +173,40 @@ def _apply_names(base: int, folder_files: Sequence[str], names: _Names) -> list[
         statements.append((_REPLACE_NAMES, (base, folders, replaced, base)))
         if folder_files:
             statements.append((_HIDE_NAMES, (base, folders, replaced)))
-    return statements + _add_names(base, names)
+    return statements + _add_names(base, names, _ADD_KNOWN_NAMES if _find_repeated(names) else _ADD_NEW_NAMES)
 
 
-def _add_names(base: int, names: _Names) -> list[Statement]:
+def _find_repeated(names: _Names) -> list[tuple[str, str]]:
+    """Return the folders and names of files for which a change has no user: it may be reported again."""
+    return [
+        (encode_name(folder), encode_name(entry.name))
+        for folder, by_name in names.present.items()
+        for entry in by_name.values()
+        if entry.changed_by is None and not entry.is_dir
+    ]
+
+
+def _find_known(base: int, names: _Names) -> list[Statement]:
+    """Return the statements that look up who made the changes that may be reported again."""
+    repeated = _find_repeated(names)
+    if not repeated:
+        return []
+    folders, repeated_names = [folder for folder, _ in repeated], [name for _, name in repeated]
+    return [("DELETE FROM known", ()), (_FIND_KNOWN, (folders, repeated_names, base))]
+
+
+def _add_names(base: int, names: _Names, text: str) -> list[Statement]:
     entries = [(folder, entry) for folder, by_name in names.present.items() for entry in by_name.values()]
     if not entries:
         return []
     made = list(dict.fromkeys(folder for folder, _ in entries))
     made += [join_path(folder, entry.name) for folder, entry in entries if entry.is_dir]
     rows = make_columns([entry for _, entry in entries])
-    columns = (rows.names, rows.folded, rows.is_dir, rows.sizes, rows.modified)
+    columns = (rows.names, rows.folded, rows.is_dir, rows.sizes, rows.modified, rows.changed_by)
     paths = [encode_name(folder) for folder, _ in entries]
     return [
         (_MAKE_FOLDERS, (base, [encode_name(path) for path in made], base)),
-        (_ADD_NAMES, (base, paths, *columns, base)),
+        (text, (base, paths, *columns, base)),
     ]
 
 

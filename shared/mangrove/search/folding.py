@@ -16,7 +16,7 @@ from mangrove.search.delta import apply_changes
 from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.statements import find_unhidden
+from mangrove.search.statements import find_unhidden, read_names
 from mangrove.search.writing import make_copy
 
 KNOWN_SECONDS = 60.0
@@ -76,17 +76,33 @@ with shown as (
     union all
     select id, path from folders where id is not null
 )
-select changed.id as folder, name, folded, is_dir, size, modified from (
-    select path, name, folded, is_dir, size, modified from names join folders on number = folder
+select changed.id as folder, name, folded, is_dir, size, modified, changed_by from (
+    select path, name, folded, is_dir, size, modified, changed_by from names join folders on number = folder
     union all
-    select path, name, folded, is_dir, size, modified from read_parquet(?) as stored join shown on id = folder
+    select path, name, folded, is_dir, size, modified, changed_by from {} as stored join shown on id = folder
     where not exists (
         from hidden_names as h where h.folder = path and h.name = coalesce(stored.name, stored.folded)
     )
 ) join changed using (path)
 """
-_LEFT_ROWS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.folder = gone.id"
-_NEW_ROWS = "select * replace ((folder + ?)::uinteger as folder) from read_parquet(?)"
+_COLUMNS = "name, folded, is_dir, size, modified, changed_by"
+_LEFT_ROWS = f"""
+select folder, {_COLUMNS} from {read_names()} as old anti join read_parquet(?) as gone on old.folder = gone.id
+"""
+_NEW_ROWS = f"select (folder + ?)::uinteger as folder, {_COLUMNS} from {read_names()}"
+_NEW_ROWS_OF_KNOWN_CHANGERS = """
+select (folder + ?)::uinteger as folder, name, folded, is_dir, new.size, new.modified, changed_by
+from read_parquet(?) as new left join (
+    select id, known_name, size, modified, changed_by from read_parquet(?) join read_parquet(?) using (path)
+) as known
+on id = folder and known_name = coalesce(name, folded)
+and known.size is not distinct from new.size and known.modified = new.modified
+"""
+_CHANGERS = f"""
+select path, coalesce(name, folded) as known_name, size, modified, changed_by
+from {read_names()} join read_parquet(?) on folder = id
+where changed_by is not null and path in (select path from read_parquet(?))
+"""
 _LEFT_FOLDERS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.id = gone.id"
 _NEW_FOLDERS = "select * replace ((id + ?)::uinteger as id) from read_parquet(?)"
 
@@ -152,6 +168,7 @@ async def fold_changes(
     name: str,
     fresh: Fresh,
     kept_paths: Collection[str] | None = None,
+    earlier: Segments | None = None,
 ) -> Folded:
     """Combine the result of a walk with the older index. New files are `<name>-*.parquet` in `folder`; `name` must be
     unique.
@@ -161,8 +178,12 @@ async def fold_changes(
 
     `kept_paths`: paths at or below which `base` stays valid, in a rebuild the folders that could not be listed; None in
     an update, where all of it stays valid. Raise DamagedSegment.
+
+    `earlier`: the index that knows who changed the files which the walk found unchanged.
     """
     fold = _Fold(folder, name, fresh)
+    if earlier is not None:
+        await fold.find_changers(earlier)
     if base is None or not base.names or not base.folders or (kept_paths is not None and not kept_paths):
         return await fold.join()
     await fold.begin(base, kept_paths)
@@ -178,18 +199,30 @@ class _Fold:
         self._fresh = fresh
         self._gone = str(folder / f"{name}-gone.parquet")
         self._first_id = 0  # of the new folders
+        self._changers: str | None = None  # the file with the users of the earlier index, if it knows any
         self._touched: list[Path] = []
         self._untouched: list[Path] = []
         self._count = fresh.count
         self._folder_count = fresh.folder_count
+
+    async def find_changers(self, earlier: Segments) -> None:
+        """Find the users who changed files in the folders that were read."""
+        if not earlier.names or not earlier.folders:
+            return
+        file = str(self._folder / f"{self._name}-changers.parquet")
+        names, folders = _list_paths(earlier.names), _list_paths(earlier.folders)
+        rows = make_copy(_CHANGERS), [names, folders, _list_paths(self._fresh.folders), file]
+        [(count,)], *_ = await search_index().database.write([rows])
+        self._changers = file if count else None
 
     async def join(self) -> Folded:
         """Return the files as they are, or merged if there are many. Nothing of an older index is valid."""
         chunks, walked = self._fresh.names, self._fresh.folders
         names, folders, copies = list(chunks), list(walked), []
         has_shifts = any(self._fresh.shifts)
-        if len(chunks) > MAX_SMALL_FILES or self._count > MIN_COMPRESSED_ROWS or has_shifts:
-            copies.append(self._plan_copy("names", *self._shift(_NEW_ROWS, chunks)))
+        is_long = len(chunks) > MAX_SMALL_FILES or self._count > MIN_COMPRESSED_ROWS
+        if is_long or has_shifts or self._changers:
+            copies.append(self._plan_copy("names", *self._shift_names()))
         if len(walked) > MAX_SMALL_FILES or has_shifts:
             copies.append(self._plan_copy("folders", *self._shift(_NEW_FOLDERS, walked)))
         if copies:
@@ -225,7 +258,7 @@ class _Fold:
 
     async def finish(self, base: Segments) -> Folded:
         """Write the remaining rows of the affected files together with the new rows."""
-        rows = self._shift(_NEW_ROWS, self._fresh.names)
+        rows = self._shift_names()
         if self._touched:
             rows.insert(0, (_LEFT_ROWS, [_list_paths(self._touched), self._gone]))
         left = (_LEFT_FOLDERS, [_list_paths(base.folders), self._gone])
@@ -233,6 +266,17 @@ class _Fold:
         await search_index().database.write([self._plan_copy("names", *rows), self._plan_copy("folders", left, *new)])
         names, folders = self._take_files("names"), self._take_files("folders")
         return self._describe([*self._untouched, *names], folders, {*names, *folders})
+
+    def _shift_names(self) -> list[Statement]:
+        """Return the names that were read, with shifted ids and with the users of those that are unchanged."""
+        if self._changers is None:
+            return self._shift(_NEW_ROWS, self._fresh.names)
+        shifts = self._fresh.shifts or [0] * len(self._fresh.names)
+        files = zip(shifts, self._fresh.names, self._fresh.folders, strict=True)
+        return [
+            (_NEW_ROWS_OF_KNOWN_CHANGERS, [self._first_id + shift, str(names), self._changers, str(folders)])
+            for shift, names, folders in files
+        ]
 
     def _shift(self, rows: str, files: Sequence[Path]) -> list[Statement]:
         """Return the rows of files in their order, with shifted ids."""
@@ -279,7 +323,7 @@ async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequen
             ("select count(*) from changed", []),
             (make_copy("select id, path from changed"), [str(folders_file)]),
             (
-                make_copy(_CHANGED_NAMES.format(unhidden.text)),
+                make_copy(_CHANGED_NAMES.format(unhidden.text, read_names())),
                 [files, *unhidden.parameters, names, str(names_file)],
             ),
             ("select count(*) from read_parquet(?)", [str(names_file)]),

@@ -24,7 +24,7 @@ from mangrove.search.calls import Statement
 from mangrove.search.database import Database
 from mangrove.search.delta import apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
-from mangrove.search.statements import SearchSource
+from mangrove.search.statements import SearchSource, read_names
 
 MAX_NAMES_IN_TABLES = 250_000  # of small indexes: about 25 MB
 MAX_NAMES_OF_SMALL_INDEX = 20_000
@@ -41,9 +41,9 @@ _LOAD_FOLDERS = """
 INSERT INTO folders SELECT base, nextval('numbers'), id, path FROM read_parquet(?, filename = true)
 JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) USING (filename)
 """
-_LOAD_NAMES = """
-INSERT INTO names SELECT n.base, f.number, n.name, n.folded, n.is_dir, n.size, n.modified FROM (
-    FROM read_parquet(?, filename = true)
+_LOAD_NAMES = f"""
+INSERT INTO names SELECT n.base, f.number, n.name, n.folded, n.is_dir, n.size, n.modified, n.changed_by FROM (
+    FROM {read_names("filename = true")}
     JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) USING (filename)
 ) AS n JOIN folders AS f ON f.base = n.base AND f.id = n.folder
 """

@@ -17,6 +17,7 @@ from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, Sto
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled, Right
 from mangrove.tree import mounts
+from mangrove.tree.acting import note_caller
 from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
@@ -25,7 +26,6 @@ from mangrove.tree.mounts import Mount, StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.rules import Rule, RuleDecision, Rules, get_rules
 from mangrove.tree.sharing.shared_path import SharedPath, is_shared
-from mangrove.tree.trash.acting import note_caller
 
 
 @dataclass(frozen=True, slots=True)

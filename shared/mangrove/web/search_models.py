@@ -84,6 +84,18 @@ class SearchPage(Model):
     )
 
 
+class ChangerReq(Body):
+    path: Path = Field("", description="The file.")
+    password: Password = ""
+
+
+class Changer(Model):
+    username: str = Field(
+        description="Name of the user who changed the file last; empty for a folder, and if it is not known: the file "
+        "was changed by another program, by a visitor of a share link, or before the index recorded it."
+    )
+
+
 def make_page(result: HitPage, settings: Settings, flavour: ApiFlavour) -> dict[str, Any]:
     """Return the answer of `fs/search`. `parent` is a path of the whole tree, whatever the user's root.
 

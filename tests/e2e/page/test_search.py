@@ -190,3 +190,28 @@ def test_details_tell_the_size_of_a_folder_from_the_index(page: Any, herd: str) 
     page.get_by_role("button", name="Details", exact=True).click()
     pane = page.get_by_role("complementary", name="Details")
     pane.get_by_text(f"{HIT_COUNT} B in {HIT_COUNT} files").wait_for()
+
+
+@pytest.mark.parametrize("page", ["wide"], indirect=True)
+def test_details_name_the_user_who_changed_a_file_last(page: Any, service: Service, shots: Path) -> None:
+    admin, name = service.client(), f"walter-{time.time_ns()}"
+    admin.ok(
+        "/api/admin/user/create", username=name, password="a password of some length", base_path="/",
+        permission=0xFFFF, role=0,
+    )  # fmt: skip
+    user = service.client(name, "a password of some length")
+    for client, path in ((admin, "first.txt"), (user, "second.txt")):
+        assert client.put(f"/files/changers/{path}", b"content")["code"] == 200
+    (service.data / "files/changers/third.txt").write_text("by another program")
+    sign_in(page, "/@/files/changers")
+    page.get_by_role("button", name="Details", exact=True).click()
+    pane = page.get_by_role("complementary", name="Details")
+    for row, username in (("first", "admin"), ("second", name)):
+        page.get_by_role("row", name=row).click()
+        pane.locator("dt:text-is('Changed by') + dd").get_by_text(username, exact=True).wait_for()
+    page.screenshot(path=shots / "details-changer.png")
+    with page.expect_response("**/api/fs/changer") as answer:
+        page.get_by_role("row", name="third").click()
+    assert answer.value.json()["data"] == {"username": ""}
+    pane.get_by_role("heading", name="third.txt").wait_for()
+    assert pane.get_by_text("Changed by").count() == 0

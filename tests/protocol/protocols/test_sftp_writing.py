@@ -40,6 +40,15 @@ def list_parts(place: Place) -> list[str]:
     return place.service.find_unfinished(place.root)
 
 
+def test_changer_of_a_written_file_is_its_user(place: Place, writer: str) -> None:
+    async def work(_: Any, client: asyncssh.SFTPClient) -> None:
+        async with client.open("/disk/changed", "wb") as file:
+            await file.write(b"content")
+
+    run(place, writer, work)
+    assert place.admin.ok("/api/fs/changer", path="/disk/changed") == {"username": writer}
+
+
 def test_bytes_in_any_order_and_what_was_there_between_them(place: Place, writer: str) -> None:
     (place.root / "mixed").write_bytes(b"0123456789" * 10)
 

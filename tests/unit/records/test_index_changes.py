@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -30,6 +31,14 @@ def test_change_keeps_names_that_are_not_unicode() -> None:
     assert (row.entries, row.removed, row.path, row.target, row.kind) == (
         names, change.removed, "/é", "/b", ChangeKind.MOVE,
     )  # fmt: skip
+
+
+def test_change_of_an_earlier_version_has_no_user() -> None:
+    old, new = IndexedName("old", False, 1, 1.5), IndexedName("new", False, 1, 1.5, 7)
+    index_changes.add(IndexChange(1, ChangeKind.NAMES, entries=(old, new)))
+    (row,) = index_changes.IndexChangeRecord.query(index_changes.LOG)
+    assert json.loads(row.content)["entries"] == [["old", False, 1, 1.5], ["new", False, 1, 1.5, 7]]
+    assert index_changes.read()[0].entries == (old, new)
 
 
 def test_number_is_above_the_last_one_of_the_process() -> None:

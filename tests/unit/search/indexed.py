@@ -150,7 +150,7 @@ def _lay_over(storage: Storage) -> list[tuple[str, list[Any]]]:
     paths = list(dict.fromkeys(row.path for row in storage.fresh))
     first = storage.id * 1000
     folders = [(storage.id, first + number, None, encode_name(path)) for number, path in enumerate(paths)]
-    names = [(storage.id, first + paths.index(row.path), *row.columns) for row in storage.fresh]
+    names = [(storage.id, first + paths.index(row.path), *row.columns, None) for row in storage.fresh]
     hidden = [(storage.id, encode_name(path)) for path, deep in storage.masked if deep]
     hidden_names = [
         (storage.id, encode_name(row.path), encode_name(row.name))

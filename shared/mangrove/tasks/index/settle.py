@@ -14,6 +14,7 @@ from secrets import token_hex
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
+from mangrove.core.problems import SearchTooSlow
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.search import folding
@@ -85,8 +86,7 @@ async def _commit(run: IndexRun) -> IndexManifest:
 async def _swap(run: IndexRun) -> IndexManifest:
     storage_id, cursor, store = run.spec.storage_id, run.cursor, get_store()
     unread = await read_all(open_failed(run, cursor.failed_count)) if cursor.is_whole else None
-    base = await open_base(run) if unread is None else await store.open(storage_id) if unread else None
-    folded = await _merge(run, base, unread)
+    folded = await _merge(run, await _open_earlier(run), unread)
     for file in folded.fresh:
         await store.store(storage_id, file)
     pass_checkpoint("index.folded")
@@ -99,7 +99,15 @@ async def _swap(run: IndexRun) -> IndexManifest:
     return manifest
 
 
-async def _merge(run: IndexRun, base: Segments | None, unread: Sequence[str] | None) -> Folded:
+async def _open_earlier(run: IndexRun) -> Segments | None:
+    """Return the present index, None if a whole walk finds none, or an unfinished one."""
+    if not run.cursor.is_whole:
+        return await open_base(run)
+    segments = await get_store().open(run.spec.storage_id)
+    return None if segments is None or segments.manifest.partial else segments
+
+
+async def _merge(run: IndexRun, earlier: Segments | None, unread: Sequence[str] | None) -> Folded:
     """Return the next index: the present one with the changes since, in which the names that were read replace the
     older ones.
 
@@ -107,21 +115,32 @@ async def _merge(run: IndexRun, base: Segments | None, unread: Sequence[str] | N
     """
     cursor, work = run.cursor, get_store().make_work_folder(run.spec.storage_id)
     name = f"{cursor.generation}-{token_hex(3)}"
-    merged: Folded | None = None
-    if base is not None:
-        known, last = await asyncio.to_thread(index_changes.read_of, run.spec.storage_id), base.manifest.merged
-        changes = [change for change in known if last < change.number <= cursor.merged]
-        if changes:
-            merged = await folding.merge_changes(base, work, f"{name}-merged", changes)
-            base = folding.open_folded(base, merged, work)
-    if merged is not None and not cursor.files:
+    merged = None
+    if earlier is not None:
+        try:
+            merged = await _merge_changes(run, earlier, work, f"{name}-merged")
+        except SearchTooSlow:
+            if unread is None or unread:
+                raise
+            earlier = None  # a whole walk does not need it: only the users who changed files are lost
+    if earlier is not None and merged is not None:
+        earlier = folding.open_folded(earlier, merged, work)
+    if merged is not None and not cursor.files and not cursor.is_whole:
         return merged
+    base = earlier if unread is None or unread else None
     folders, names = await _fetch(run, cursor.folder_files), await _fetch(run, cursor.files)
     folder_count = cursor.folder_count + cursor.shift - cursor.failed_count
     fresh = Fresh(folders, names, cursor.count, folder_count, cursor.shifts)
-    folded = await folding.fold_changes(base, work, name, fresh, unread)
+    folded = await folding.fold_changes(base, work, name, fresh, unread, earlier)
     older = merged.fresh if merged is not None else ()
     return replace(folded, fresh=(*folded.fresh, *(path for path in older if path.name in folded.files)))
+
+
+async def _merge_changes(run: IndexRun, earlier: Segments, work: Path, name: str) -> Folded | None:
+    """Return the earlier index with the changes since, None if there are none."""
+    known, last = await asyncio.to_thread(index_changes.read_of, run.spec.storage_id), earlier.manifest.merged
+    changes = [change for change in known if last < change.number <= run.cursor.merged]
+    return await folding.merge_changes(earlier, work, name, changes) if changes else None
 
 
 async def _fetch(run: IndexRun, names: Sequence[str]) -> list[Path]:

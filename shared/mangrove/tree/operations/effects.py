@@ -27,6 +27,7 @@ class Effect:
     replaces: bool = False  # the entry may have existed before, so it is looked up first
     is_gone: bool = False
     is_unknown: bool = False  # the content of the folder
+    changed_by: int | None = None  # the id of the user who made the change
     is_deep: bool = False  # with `is_unknown`: including everything below
 
 
@@ -63,16 +64,18 @@ async def describe_effect(effect: Effect) -> list[IndexChange]:
         ]
     if effect.source is not None:
         return await _describe_folder(storage_path, effect.source, effect.is_move)
-    change = await _describe_name(storage_path, effect.entry, effect.is_gone)
+    change = await _describe_name(storage_path, effect.entry, effect.is_gone, effect.changed_by)
     changes = [change]
     if storage_path.path != "/":
-        changes += await _describe_elsewhere(storage_path)
+        changes += await _describe_elsewhere(storage_path, effect.changed_by)
         if change.removed or any(entry.is_dir for entry in change.entries):
             changes += await _describe_below(storage_path)
     return changes
 
 
-async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone: bool = False) -> IndexChange:
+async def _describe_name(
+    storage_path: StoragePath, entry: Entry | None, is_gone: bool = False, changed_by: int | None = None
+) -> IndexChange:
     folder, storage_id = str(storage_path.path.parent), storage_path.mount.storage.id
     if storage_path.path == "/":
         return IndexChange(storage_id, ChangeKind.READ, "/")
@@ -86,11 +89,12 @@ async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone
         return IndexChange(storage_id, ChangeKind.READ, folder)
     if entry is None:
         return IndexChange(storage_id, ChangeKind.NAMES, folder, removed=(name,))
-    indexed_name = IndexedName(name, entry.is_dir, entry.size, entry.modified)
+    changer = None if entry.is_dir else changed_by
+    indexed_name = IndexedName(name, entry.is_dir, entry.size, entry.modified, changer)
     return IndexChange(storage_id, ChangeKind.NAMES, folder, entries=(indexed_name,))
 
 
-async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
+async def _describe_elsewhere(storage_path: StoragePath, changed_by: int | None) -> list[IndexChange]:
     """Return the effects in other storages that show the entry.
 
     A folder in which the entry may have another name is read again.
@@ -105,7 +109,7 @@ async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
                 changes.append(_read(scope))
                 continue
             shown_path = StoragePath(await mount.get_driver(), TreePath(scope.path) / storage_path.path.name, mount)
-            changes.append(await _describe_name(shown_path, None))
+            changes.append(await _describe_name(shown_path, None, changed_by=changed_by))
         except Problem:
             changes.append(_read(scope))
     return changes

@@ -23,6 +23,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported
 from mangrove.drivers.base import Entry
 from mangrove.records.index_changes import ChangeKind, IndexChange
+from mangrove.tree.acting import find_actor
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mount_table import FolderScope
 from mangrove.tree.mounts import StoragePath
@@ -51,6 +52,7 @@ class StorageChange:
         self._forget = forget  # drops the listings of the change, also if it was incomplete
         self._touched = touched
         self._in_bulk = in_bulk  # one of many, made by a task
+        self._actor = find_actor()
         self._scopes: set[FolderScope] = set()
         self._has_begun = False
         self.effects: list[Effect] = []
@@ -108,7 +110,11 @@ class StorageChange:
         await runtime.get(ChangeLog).end(self._scopes, changes, waits=not self._in_bulk)
 
     async def _describe(self, problem: BaseException | None) -> list[IndexChange]:
-        changes = [change for effect in self._choose_effects(problem) for change in await describe_effect(effect)]
+        changes: list[IndexChange] = []
+        for effect in self._choose_effects(problem):
+            # after a failure a file may be as another user left it
+            effect.changed_by = (self._actor.id or None) if problem is None else None
+            changes += await describe_effect(effect)
         return [change for change in changes if is_indexed_change(change)]
 
     def _choose_effects(self, problem: BaseException | None) -> list[Effect]:

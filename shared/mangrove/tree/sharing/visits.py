@@ -40,6 +40,7 @@ from mangrove.records.users import User
 from mangrove.tree import access as tree_access
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
+from mangrove.tree.acting import note_visitor
 from mangrove.tree.callers import make_caller
 from mangrove.tree.folder_passwords import count_guess
 from mangrove.tree.mount_table import MountTable
@@ -142,6 +143,7 @@ async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
 
 async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _OpenedShare:
     """Open a share link. `password`: None for a visitor whose password was checked before."""
+    note_visitor()
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
     now = configuration.cached()

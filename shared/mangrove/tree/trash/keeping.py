@@ -30,7 +30,7 @@ from mangrove.drivers.base import CopyRequest, Driver, Entry, NewFile, Upload
 from mangrove.drivers.wrapping import WrappingDriver
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
-from mangrove.tree.trash.acting import find_remover
+from mangrove.tree.acting import find_actor
 from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle
 
 MAX_VERSIONS_PER_FILE = 1000
@@ -71,7 +71,7 @@ class TrashDriver(WrappingDriver):
 
     def describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
         """Return the record of an entry that the current caller removes or replaces now."""
-        remover = find_remover()
+        remover = find_actor()
         size = 0 if entry.is_dir else -1 if entry.size is None else entry.size
         return TrashEntry(
             trash.make_id(), self.context.storage_id, str(path), entry.is_dir, size, entry.modified, remover.id,
