@@ -53,6 +53,7 @@ def test_events_of_own_changes_do_no_harm(admin: Person, deliveries: Deliveries)
     (written,) = deliveries.deliver()
     assert (written["path"], written["change"]) == ("/files/own folder/own.txt", "written")
     assert find(admin, "own") == before == ["/files/own folder", "/files/own folder/own.txt"]
+    assert find_changer(admin, "/files/own folder/own.txt") == "admin"
     admin.gets("files/rename", path="/files/own folder/own.txt", name="renamed.txt")
     changes = {(detail["path"], detail["change"]) for detail in deliveries.deliver()}
     assert changes == {
@@ -60,6 +61,10 @@ def test_events_of_own_changes_do_no_harm(admin: Person, deliveries: Deliveries)
         ("/files/own folder/own.txt", "removed"),
     }
     assert find(admin, "own.txt") == [] and find(admin, "renamed") == ["/files/own folder/renamed.txt"]
+    assert find_changer(admin, "/files/own folder/renamed.txt") == "admin"
+    put(deliveries, "own folder/renamed.txt")
+    deliveries.deliver()
+    assert find_changer(admin, "/files/own folder/renamed.txt") == "", "another program replaced it"
     admin.gets("files/remove", dir="/files", names=["own folder"])
     deliveries.deliver()
     assert find(admin, "own") == find(admin, "renamed") == []
@@ -97,6 +102,10 @@ def test_many_objects_in_one_folder_are_one_row_of_the_log(admin: Person, delive
     assert records.scan(TableName=table)["Count"] - before == 2, "of the folder, and of the root that has it"
     assert len(deliveries.take_announced()) == 60
     assert find_count(admin, "many-") == 60
+
+
+def find_changer(admin: Person, path: str) -> str:
+    return str(admin.gets("search/changer", path=path)["username"])
 
 
 def find_count(admin: Person, words: str) -> int:

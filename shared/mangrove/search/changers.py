@@ -10,7 +10,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
 from mangrove.search.calls import DamagedSegment, TablesLost
-from mangrove.search.columns import make_columns
+from mangrove.search.columns import is_same_time, make_columns
 from mangrove.search.find import require_search
 from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
@@ -66,9 +66,8 @@ async def _find_id(mount: Mount, path: TreePath, entry: Entry) -> int | None:
     key = encode_name(path.parent), encode_name(path.name)
     rows = await _select(_IN_TABLES, source.base, *key) or await _select_stored(source, *key)
     shown = make_columns([entry])
-    return next(
-        (changer for size, modified, changer in rows if [size] == shown.sizes and [modified] == shown.modified), None
-    )
+    (size,), (modified,) = shown.sizes, shown.modified
+    return next((row[2] for row in rows if row[0] == size and is_same_time(row[1], modified)), None)
 
 
 async def _select_stored(source: SearchSource, folder: str, name: str) -> Sequence[tuple[Any, ...]]:

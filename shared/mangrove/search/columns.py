@@ -15,6 +15,10 @@ from mangrove.search.words import fold
 MAX_SIZE = (1 << 63) - 1
 MAX_SECONDS = 1e12  # since the epoch
 PRECISION = 1024.0  # parts of a second: further digits would take a tenth of the file and are not used
+# between the times that a write and the storage tell, for whole seconds: S3 does not tell a write the time of the file
+MAX_SECONDS_APART = 2
+SAME_TIME = f"""(known.modified = new.modified
+    OR (new.modified = floor(new.modified) AND abs(known.modified - new.modified) < {MAX_SECONDS_APART}))"""
 _GET_SIZE = attrgetter("size")
 
 _Named: TypeAlias = Entry | IndexedName
@@ -45,13 +49,17 @@ def make_columns(entries: Sequence[_Named]) -> IndexColumns:
         folded,
         [entry.is_dir for entry in entries],
         [size if size is None or -1 < size <= MAX_SIZE else None for size in map(_GET_SIZE, entries)],
-        round_times([entry.modified for entry in entries]),
+        _round_times([entry.modified for entry in entries]),
         [getattr(entry, "changed_by", None) for entry in entries],
     )
 
 
-def round_times(times: Sequence[float]) -> list[float]:
-    """Return times as the index has them."""
+def is_same_time(known: float, new: float) -> bool:
+    """True if the index has `known` as the time of a file that a storage tells as `new`. SAME_TIME is the condition."""
+    return known == new or (new.is_integer() and abs(known - new) < MAX_SECONDS_APART)
+
+
+def _round_times(times: Sequence[float]) -> list[float]:
     try:
         return [int(time * PRECISION) / PRECISION for time in times]
     except (ValueError, OverflowError):  # not a number, or not a time

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from mangrove.core.paths import TreePath
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search.calls import Statement
-from mangrove.search.columns import make_columns
+from mangrove.search.columns import SAME_TIME, is_same_time, make_columns
 from mangrove.search.names import encode_name
 from mangrove.search.statements import find_unhidden
 
@@ -60,7 +60,7 @@ _ADD_NEW_NAMES = _ADD_NAMES.format("changed_by", "")
 _ADD_KNOWN_NAMES = _ADD_NAMES.format(
     "coalesce(new.changed_by, known.changed_by)",
     "LEFT JOIN known ON known.path = new.path AND known_name = coalesce(name, folded) "
-    "AND known.size IS NOT DISTINCT FROM new.size AND known.modified = new.modified",
+    "AND known.size IS NOT DISTINCT FROM new.size AND " + SAME_TIME,
 )
 _FIND_KNOWN = """
 INSERT INTO known SELECT path, coalesce(name, folded), size, modified, changed_by FROM names
@@ -133,8 +133,10 @@ class _Names:
 
 def _keep_changer(known: IndexedName | None, entry: IndexedName) -> IndexedName:
     """Return an entry with the user who changed it if another source reports the same change again without a user."""
-    is_repeated = known is not None and entry.changed_by is None and known[:4] == entry[:4]
-    return known if known is not None and is_repeated else entry
+    if known is None or entry.changed_by is not None or known[:3] != entry[:3]:
+        return entry
+    is_repeated = is_same_time(known.modified, entry.modified)
+    return entry._replace(changed_by=known.changed_by) if is_repeated else entry
 
 
 def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[IndexChange]) -> list[Statement]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mangrove.records.index_changes import IndexChange
 from mangrove.search.calls import TABLES, Statement
+from mangrove.search.columns import SAME_TIME
 from mangrove.search.delta import apply_changes
 from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
@@ -90,13 +91,13 @@ _LEFT_ROWS = f"""
 select folder, {_COLUMNS} from {read_names()} as old anti join read_parquet(?) as gone on old.folder = gone.id
 """
 _NEW_ROWS = f"select (folder + ?)::uinteger as folder, {_COLUMNS} from {read_names()}"
-_NEW_ROWS_OF_KNOWN_CHANGERS = """
+_NEW_ROWS_OF_KNOWN_CHANGERS = f"""
 select (folder + ?)::uinteger as folder, name, folded, is_dir, new.size, new.modified, changed_by
 from read_parquet(?) as new left join (
     select id, known_name, size, modified, changed_by from read_parquet(?) join read_parquet(?) using (path)
 ) as known
 on id = folder and known_name = coalesce(name, folded)
-and known.size is not distinct from new.size and known.modified = new.modified
+and known.size is not distinct from new.size and {SAME_TIME}
 """
 _CHANGERS = f"""
 select path, coalesce(name, folded) as known_name, size, modified, changed_by
