@@ -10,12 +10,12 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
 from mangrove.search.calls import DamagedSegment, TablesLost
-from mangrove.search.columns import is_same_time, make_columns
+from mangrove.search.columns import is_same_time, make_columns, read_names
 from mangrove.search.find import require_search
 from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
 from mangrove.search.scope import is_indexed
-from mangrove.search.statements import SearchSource, find_unhidden, read_names
+from mangrove.search.statements import SearchSource, find_unhidden
 from mangrove.search.tables import SearchedStorage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import find_entry

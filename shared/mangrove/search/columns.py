@@ -17,7 +17,7 @@ MAX_SECONDS = 1e12  # since the epoch
 PRECISION = 1024.0  # parts of a second: further digits would take a tenth of the file and are not used
 # between the times that a write and the storage tell, for whole seconds: S3 does not tell a write the time of the file
 MAX_SECONDS_APART = 2
-SAME_TIME = f"""(known.modified = new.modified
+TIME_CONDITION = f"""(known.modified = new.modified
     OR (new.modified = floor(new.modified) AND abs(known.modified - new.modified) < {MAX_SECONDS_APART}))"""
 _GET_SIZE = attrgetter("size")
 
@@ -54,8 +54,14 @@ def make_columns(entries: Sequence[_Named]) -> IndexColumns:
     )
 
 
+def read_names(options: str = "") -> str:
+    """Return the source of the names in files, with the column `changed_by`, which older files do not have."""
+    files = f"FROM read_parquet(?, union_by_name = true{options})"
+    return f"({files} UNION ALL BY NAME SELECT NULL::BIGINT AS changed_by WHERE FALSE)"
+
+
 def is_same_time(known: float, new: float) -> bool:
-    """True if the index has `known` as the time of a file that a storage tells as `new`. SAME_TIME is the condition."""
+    """True if the index has `known` as the time of a file that a storage tells as `new`. TIME_CONDITION is the condition."""
     return known == new or (new.is_integer() and abs(known - new) < MAX_SECONDS_APART)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from mangrove.core.paths import TreePath
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search.calls import Statement
-from mangrove.search.columns import SAME_TIME, is_same_time, make_columns
+from mangrove.search.columns import TIME_CONDITION, is_same_time, make_columns
 from mangrove.search.names import encode_name
 from mangrove.search.statements import find_unhidden
 
@@ -60,7 +60,7 @@ _ADD_NEW_NAMES = _ADD_NAMES.format("changed_by", "")
 _ADD_KNOWN_NAMES = _ADD_NAMES.format(
     "coalesce(new.changed_by, known.changed_by)",
     "LEFT JOIN known ON known.path = new.path AND known_name = coalesce(name, folded) "
-    "AND known.size IS NOT DISTINCT FROM new.size AND " + SAME_TIME,
+    "AND known.size IS NOT DISTINCT FROM new.size AND " + TIME_CONDITION,
 )
 _FIND_KNOWN = """
 INSERT INTO known SELECT path, coalesce(name, folded), size, modified, changed_by FROM names

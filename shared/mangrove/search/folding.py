@@ -12,12 +12,12 @@ from pathlib import Path
 
 from mangrove.records.index_changes import IndexChange
 from mangrove.search.calls import TABLES, Statement
-from mangrove.search.columns import SAME_TIME
+from mangrove.search.columns import TIME_CONDITION, read_names
 from mangrove.search.delta import apply_changes
 from mangrove.search.index import search_index
 from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.statements import find_unhidden, read_names
+from mangrove.search.statements import find_unhidden
 from mangrove.search.writing import make_copy
 
 KNOWN_SECONDS = 60.0
@@ -97,7 +97,7 @@ from read_parquet(?) as new left join (
     select id, known_name, size, modified, changed_by from read_parquet(?) join read_parquet(?) using (path)
 ) as known
 on id = folder and known_name = coalesce(name, folded)
-and known.size is not distinct from new.size and {SAME_TIME}
+and known.size is not distinct from new.size and {TIME_CONDITION}
 """
 _CHANGERS = f"""
 select path, coalesce(name, folded) as known_name, size, modified, changed_by

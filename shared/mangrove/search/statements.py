@@ -386,12 +386,6 @@ def _select_names(table: str, where: SqlCondition, more: SqlCondition) -> SqlCon
     return SqlCondition(f"SELECT * FROM ({text}) WHERE {more.text}", (*where.parameters, *more.parameters))
 
 
-def read_names(option: str = "union_by_name = true") -> str:
-    """Return the source of the names in files, with the column `changed_by`, which older files do not have."""
-    options = option if option.startswith("union_by_name") else f"{option}, union_by_name = true"
-    return f"(FROM read_parquet(?, {options}) UNION ALL BY NAME SELECT NULL::BIGINT AS changed_by WHERE FALSE)"
-
-
 def find_unhidden(base: int) -> SqlCondition:
     """Return the condition under which rows of the segments for `folders` are valid."""
     return SqlCondition(_UNHIDDEN, (base, base))

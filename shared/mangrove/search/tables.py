@@ -21,10 +21,11 @@ from mangrove.drivers.base import ROOT
 from mangrove.records import index_changes
 from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, IndexChange
 from mangrove.search.calls import Statement
+from mangrove.search.columns import read_names
 from mangrove.search.database import Database
 from mangrove.search.delta import apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
-from mangrove.search.statements import SearchSource, read_names
+from mangrove.search.statements import SearchSource
 
 MAX_NAMES_IN_TABLES = 250_000  # of small indexes: about 25 MB
 MAX_NAMES_OF_SMALL_INDEX = 20_000
@@ -43,7 +44,7 @@ JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) US
 """
 _LOAD_NAMES = f"""
 INSERT INTO names SELECT n.base, f.number, n.name, n.folded, n.is_dir, n.size, n.modified, n.changed_by FROM (
-    FROM {read_names("filename = true")}
+    FROM {read_names(", filename = true")}
     JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) USING (filename)
 ) AS n JOIN folders AS f ON f.base = n.base AND f.id = n.folder
 """

@@ -16,10 +16,10 @@ from mangrove.records import users
 from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import tables
 from mangrove.search.changers import find_changer
+from mangrove.search.columns import read_names
 from mangrove.search.folding import Fresh, fold_changes, merge_changes, open_folded
 from mangrove.search.index import search_index
 from mangrove.search.segments import Segments, SegmentStore
-from mangrove.search.statements import read_names
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from tests.unit.search.index_files import commit, directory, file, run_in, write_names
