@@ -61,7 +61,7 @@ def read_names(options: str = "") -> str:
 
 
 def is_same_time(known: float, new: float) -> bool:
-    """True if the index has `known` as the time of a file that a storage tells as `new`. TIME_CONDITION is the condition."""
+    """True if the index has `known` as the time of a file that a storage tells as `new`, as TIME_CONDITION tests it."""
     return known == new or (new.is_integer() and abs(known - new) < MAX_SECONDS_APART)
 
 
