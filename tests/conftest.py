@@ -26,8 +26,9 @@ from mangrove.records.store.keys import Keyring
 from tests import servers
 from tests.support import driver_table, selection, service_models
 from tests.support import engine as engines
+from tests.support.prepared import run_prepared
 from tests.support.scheduling import ModuleScheduling
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 from tests.support.task_env import TaskEnv
 from tests.support.task_env import task_env as open_task_env
 
@@ -36,6 +37,14 @@ os.environ.setdefault("MANGROVE_PROCESSES", "1")
 os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "support" / "roots.pem"))
 selection.get_seed()  # before the workers start
 service_models.share()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the process that forks services, once for all workers."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        stack = ExitStack()
+        stack.enter_context(run_prepared())
+        config.add_cleanup(stack.close)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -109,7 +118,7 @@ def records(tables: engines.Tables) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One real `mangrove serve` for the whole run. Each test uses names of its own."""
-    with run_service(tmp_path_factory.mktemp("service") / "data", "tests.support.quick") as service:
+    with run_forked(tmp_path_factory.mktemp("service") / "data", "tests.support.quick") as service:
         yield service
 
 

@@ -24,7 +24,7 @@ from tests.crash.backends import Bucket, Disk, Side, make_memory_folder
 from tests.crash.jobs import KINDS, Broken, Job, prepare_jobs
 from tests.support import origin
 from tests.support.origin import Origin
-from tests.support.service import Client, Service, start_service
+from tests.support.service import Client, Service, fork_service
 
 SETTLE_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -52,7 +52,7 @@ class World:
         self.data = folder / "data"
         self.web = web
         self._orders = folder / "orders"
-        self.service: Service = start_service(self.data, MANGROVE_KILL_AT=str(self._orders))
+        self.service: Service = fork_service(self.data, MANGROVE_KILL_AT=str(self._orders))
         self.client: Client = self.service.client()
         second = folder / "second"
         second.mkdir()
@@ -107,7 +107,7 @@ class World:
     def restart(self) -> None:
         token = self.client.token
         self.client.http.close()
-        self.service = start_service(self.data, MANGROVE_KILL_AT=str(self._orders))
+        self.service = fork_service(self.data, MANGROVE_KILL_AT=str(self._orders))
         self.client = Client(self.service.address, token)
 
     def undone(self, kinds: Iterable[str] = KINDS) -> list[Any]:

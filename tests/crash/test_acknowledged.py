@@ -23,7 +23,7 @@ from tests.crash.processes import Family
 from tests.crash.writers import TROUBLES, USER, ApiWriter, CopyWriter, DavWriter, MultipartWriter, SftpWriter, Writer
 from tests.e2e.processes import find_engines
 from tests.servers import free_port, wait_for
-from tests.support.service import ADMIN_PASSWORD, PART, Client, run_service
+from tests.support.service import ADMIN_PASSWORD, PART, Client, run_forked
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("crash")]
 
@@ -110,7 +110,7 @@ def find_unfound(client: Client, folder: str, names: set[str]) -> set[str]:
 def test_every_acknowledged_change_survives_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "PROCESSES", PROCESSES)
     (tmp_path / "second").mkdir()
-    with run_service(tmp_path / "data", MANGROVE_PROCESSES=str(PROCESSES)) as service:
+    with run_forked(tmp_path / "data", MANGROVE_PROCESSES=str(PROCESSES)) as service:
         admin, port = service.client(), free_port()
         addition = json.dumps({"root_folder_path": str(tmp_path / "second")})
         admin.ok("/api/admin/storage/create", mount_path="/second", driver="Local", addition=addition)

@@ -19,7 +19,7 @@ import pytest
 from mangrove.core import checkpoints, runtime
 from mangrove.core.runtime import Runtime
 from tests.support.indexes import Names, read_disk, read_index
-from tests.support.service import Client, Service, start_service
+from tests.support.service import Client, Service, fork_service
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("index checkpoints")]  # one service
 
@@ -36,7 +36,7 @@ class World:
         self._orders = folder / "orders"
         self._data = folder / "data"
         self.tree = self._data / "files"
-        self.service: Service = start_service(self._data, MANGROVE_KILL_AT=str(self._orders))
+        self.service: Service = fork_service(self._data, MANGROVE_KILL_AT=str(self._orders))
         self.client: Client = self.service.client()
 
     def die_at(self, name: str) -> None:
@@ -51,7 +51,7 @@ class World:
     def restart(self) -> None:
         token = self.client.token
         self.client.http.close()
-        self.service = start_service(self._data, MANGROVE_KILL_AT=str(self._orders))
+        self.service = fork_service(self._data, MANGROVE_KILL_AT=str(self._orders))
         self.client = Client(self.service.address, token)
 
     def settle(self) -> None:

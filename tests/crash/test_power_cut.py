@@ -16,7 +16,7 @@ from tests.crash.backends import Disk, Model
 from tests.crash.jobs import differences, make_model
 from tests.crash.power import PowerDisk
 from tests.crash.trees import Tree, parents
-from tests.support.service import Client, run_service
+from tests.support.service import Client, run_forked
 
 pytestmark = [
     pytest.mark.long,
@@ -64,7 +64,7 @@ def test_what_is_said_to_be_moved_or_copied_survives_a_power_cut(
 ) -> None:
     tree = make_tree(Random(1))
     expected = make_model(tree)
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         client = service.client()
         source = mount(client, "/source", (tmp_path if place == "elsewhere" else disk.root) / "source")
         mount(client, "/target", disk.root / "target")
@@ -87,7 +87,7 @@ def check_survived(expected: Model, present: Model) -> None:
 def test_what_is_put_survives_a_power_cut(tmp_path: Path, disk: PowerDisk) -> None:
     rng = Random(2)
     bodies = {f"new/folder{number % 2}/f{number}": rng.randbytes(300 + number) for number in range(40)}
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         client = service.client()
         mount(client, "/target", disk.root / "target")
         os.sync()

@@ -16,7 +16,7 @@ from mangrove.core import checkpoints
 from mangrove.drivers.part_names import TRASH
 from mangrove.tree.trash.repair import FINISHING_SECONDS
 from tests import servers
-from tests.support.service import Client, Service, start_service
+from tests.support.service import Client, Service, fork_service
 from tests.support.waiting import wait_until
 
 CONTENT = {"a.txt": b"first", "sub/b.txt": b"second" * 1000}
@@ -29,7 +29,7 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
         self.orders = folder / "orders"
-        self.service: Service = start_service(self.data, MANGROVE_KILL_AT=str(self.orders))
+        self.service: Service = fork_service(self.data, MANGROVE_KILL_AT=str(self.orders))
         self.client = self.service.client()
         for name, content in CONTENT.items():
             self.client.put(f"/files/d/{name}", content)
@@ -51,7 +51,7 @@ class Disk:
         self.service.kill()
         token = self.client.token
         self.client.http.close()
-        self.service = start_service(self.data, MANGROVE_KILL_AT=str(self.orders))
+        self.service = fork_service(self.data, MANGROVE_KILL_AT=str(self.orders))
         self.client = Client(self.service.address, token)
 
 

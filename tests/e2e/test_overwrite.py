@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.service import Client, run_service
+from tests.support.service import Client, run_forked
 
 pytestmark = pytest.mark.long
 
@@ -66,7 +66,7 @@ def read_in_two(client: Client, url: str) -> None:
 
 
 def test_a_download_beside_an_overwrite_is_one_whole_version(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data") as service, ThreadPoolExecutor(4) as threads:
+    with run_forked(tmp_path / "data") as service, ThreadPoolExecutor(4) as threads:
         assert service.client().put(PATH, make_content(0))["code"] == 200
         url = service.client().ok("/api/fs/get", path=PATH)["raw_url"]
         ended = threading.Event()

@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.identity.lockout import MAX_FAILURES_PER_PAIR
 from tests.e2e.proxies import HOST, PROXIES, find_program
-from tests.support.service import ADMIN_PASSWORD, Service, run_service
+from tests.support.service import ADMIN_PASSWORD, Service, run_forked
 
 BLOCK = bytes(1 << 20)
 UPLOAD_BLOCKS = 40  # more than the body that nginx accepts by default, and than it would buffer in memory
@@ -20,7 +20,7 @@ CREDENTIALS = ("admin", ADMIN_PASSWORD)
 @pytest.fixture(scope="module")
 def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that trusts a proxy on the same computer."""
-    with run_service(tmp_path_factory.mktemp("trusting") / "data", MANGROVE_TRUSTED_PROXIES="127.0.0.1") as service:
+    with run_forked(tmp_path_factory.mktemp("trusting") / "data", MANGROVE_TRUSTED_PROXIES="127.0.0.1") as service:
         yield service
 
 

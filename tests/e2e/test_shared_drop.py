@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support import waiting
-from tests.support.service import Service, start_service
+from tests.support.service import Service, fork_service
 
 pytestmark = pytest.mark.long
 FILE_BYTES = 5 << 30
@@ -36,7 +36,7 @@ class Sender:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self.service = start_service(data)
+        self.service = fork_service(data)
         admin = self.service.client()
         admin.ok("/api/fs/mkdir", path="/files/in")
         self.id: str = admin.ok("/api/share/create", files=["/files/in"], mode="drop")["id"]
@@ -66,7 +66,7 @@ class Sender:
             pass
         killer.join()
         self.http.close()
-        self.service = start_service(self._data)
+        self.service = fork_service(self._data)
         self.http = httpx.Client(base_url=self.service.address, timeout=120, trust_env=False)
 
     def list_received(self) -> set[int]:

@@ -17,7 +17,7 @@ import pytest
 from tests.crash.trees import ODD
 from tests.protocol import places
 from tests.protocol.places import Kind
-from tests.support.service import Client, Service, start_service
+from tests.support.service import Client, Service, fork_service
 
 pytestmark = pytest.mark.long
 
@@ -35,12 +35,12 @@ class Mortal:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self.service: Service = start_service(data)
+        self.service: Service = fork_service(data)
         self.client: Client = self.service.client()
 
     def kill(self) -> None:
         self.service.kill()
-        self.service = start_service(self._data)
+        self.service = fork_service(self._data)
         self.client.address = self.service.address
         self.client.http.base_url = self.service.address
 

@@ -21,7 +21,12 @@ class QuickHasher(passwords.Hasher):
         self.argon2 = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
-if __name__ == "__main__":
+def prepare() -> None:
+    """Let this process make cheap hashes, and share the descriptions."""
     passwords.Hasher = QuickHasher  # type: ignore[misc]
     service_models.share()
+
+
+if __name__ == "__main__":
+    prepare()
     sys.exit(main())

@@ -18,7 +18,10 @@ import httpx
 
 from mangrove.records.store.endpoints import EngineEndpoint
 from mangrove.standalone.data_directory import DataDirectory
+from tests.support.prepared import SOCKET, PreparedProcess
 from tests.support.proc import list_servers, read_links
+
+Process = subprocess.Popen[bytes] | PreparedProcess
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 60.0
@@ -94,7 +97,7 @@ def quote_path(path: str) -> str:
 class Service:
     """A running `mangrove serve`, whose standard output goes to the file `printed`."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, data: Path, printed: Path) -> None:
+    def __init__(self, process: Process, address: str, data: Path, printed: Path) -> None:
         self.process = process
         self.address = address
         self.data = data
@@ -152,15 +155,45 @@ def command(*arguments: str, module: str = "mangrove.standalone") -> list[str]:
 
 def start_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Service:
     """Start the service on a data directory and wait for its address."""
-    log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
-    with log.open("a") as stderr, printed.open("w") as stdout:
-        process = subprocess.Popen(
-            command("serve", "--port", "0", "--data", str(data), module=module),
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
-            env=os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | environment,
+    output, log = list_outputs(data)
+    with output.open("w") as stdout, log.open("a") as stderr:
+        process: Process = subprocess.Popen(
+            command(*make_arguments(data), module=module), stdout=stdout, stderr=stderr, env=make_variables(environment)
         )
+    return wait_for_service(process, data)
+
+
+def fork_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Service:
+    """Start the service like `start_service`. In a run of several workers it is a fork of a process that has loaded it.
+
+    This is for tests of a running service. What depends on variables at the import, or on the memory of the process,
+    needs a process of its own.
+    """
+    if SOCKET not in os.environ:
+        return start_service(data, module, **environment)
+    output, log = list_outputs(data)
+    output.write_text("")
+    return wait_for_service(
+        PreparedProcess(module, make_arguments(data), make_variables(environment), output, log), data
+    )
+
+
+def make_arguments(data: Path) -> list[str]:
+    return ["serve", "--port", "0", "--data", str(data)]
+
+
+def make_variables(more: dict[str, str]) -> dict[str, str]:
+    return os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | more
+
+
+def list_outputs(data: Path) -> tuple[Path, Path]:
+    """Return the files of standard output and of standard error."""
+    return data.parent / f"{data.name}.out", data.parent / f"{data.name}.log"
+
+
+def wait_for_service(process: Process, data: Path) -> Service:
+    """Return a service that starts when it answers."""
+    printed, log = list_outputs(data)
     while not printed.read_text().endswith("\n") and process.poll() is None:
         time.sleep(0.01)
     match = re.search(r"at (http://\S+),", printed.read_text())
@@ -185,7 +218,16 @@ def wait_until_ready(address: str) -> None:
 @contextmanager
 def run_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Iterator[Service]:
     """A service that ends with the context."""
-    service = start_service(data, module, **environment)
+    yield from _end_with_context(start_service(data, module, **environment))
+
+
+@contextmanager
+def run_forked(data: Path, module: str = "mangrove.standalone", **environment: str) -> Iterator[Service]:
+    """A service of `fork_service` that ends with the context."""
+    yield from _end_with_context(fork_service(data, module, **environment))
+
+
+def _end_with_context(service: Service) -> Iterator[Service]:
     try:
         yield service
     finally:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import find_id, guest, stranger
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1})
 
@@ -29,7 +29,7 @@ def document(service: Service) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The administrator of a new service."""
-    with run_service(tmp_path_factory.mktemp("empty") / "data") as service:
+    with run_forked(tmp_path_factory.mktemp("empty") / "data") as service:
         yield service.client()
 
 

@@ -19,7 +19,7 @@ from tests.contract.api.decompress_client import KIND, MIB, ROUTE, UPLOAD, write
 from tests.contract.api.task_client import DECOMPRESS, Row, TaskClient, read_files, wait_until
 from tests.support import origin
 from tests.support.origin import Origin, Request
-from tests.support.service import Client, run_service
+from tests.support.service import Client, run_forked
 from tests.unit.archives.packing import zipped
 
 
@@ -152,7 +152,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
     page, structure = serve_slowly(web)
     root = tmp_path / "root"
     root.mkdir()
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         admin = service.client()
         for path, driver, options in (
             ("/tree", "UrlTree", {"url_structure": structure, "allowed_hosts": "127.0.0.1"}),
@@ -164,7 +164,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
         assert page.is_requested.wait(60)
         service.kill()
     page.go.set()
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         again = Client(service.address, admin.token)
         for kind in (KIND, UPLOAD):
             (row,) = wait_until(partial(list_done, again, kind))

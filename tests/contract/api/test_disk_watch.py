@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.contract.api import fixtures
 from tests.contract.api.event_client import follow
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 from tests.support.waiting import wait_until
 
 WATCHED = {"watch_disk": True}
@@ -31,7 +31,7 @@ def watched(service: Service, admin: Client, root: Path) -> Iterator[str]:
 def test_change_by_another_program_is_reported_within_a_second(tmp_path: Path) -> None:
     root = tmp_path / "root"
     (root / "sub").mkdir(parents=True)
-    with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
         admin = service.client()
         with watched(service, admin, root) as mount:
             with follow(admin, mount) as events, follow(admin, f"{mount}/sub") as events_below:

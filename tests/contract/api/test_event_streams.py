@@ -12,7 +12,7 @@ from mangrove.core.limits import EVENT_STREAMS_PER_CALLER
 from tests.contract.api import fixtures
 from tests.contract.api.event_client import CLOSED, follow
 from tests.contract.api.transfer_client import send
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 
 def test_change_of_a_folder_is_reported_to_its_watchers(admin: Client, folder: str) -> None:
@@ -133,7 +133,7 @@ def test_client_that_leaves_frees_its_stream(service: Service, admin: Client) ->
 
 
 def test_service_with_streams_stops_at_once(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
         client = service.client()
         with follow(client, "/") as events, follow(client, "/files"):
             service.stop()
@@ -141,7 +141,10 @@ def test_service_with_streams_stops_at_once(tmp_path: Path) -> None:
 
 
 def test_changes_of_another_process_are_reported(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service, ExitStack() as stack:
+    with (
+        run_forked(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service,
+        ExitStack() as stack,
+    ):
         client = service.client()
         streams = [stack.enter_context(follow(client, "/files")) for _ in range(6)]  # on both processes
         for number in range(3):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import fixtures
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 WAIT_SECONDS = 30.0
 ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "clear"), ("GET", "progress"))
@@ -19,7 +19,7 @@ ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "cle
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service on a new data directory, without other clients."""
-    with run_service(tmp_path_factory.mktemp("index") / "data") as service:
+    with run_forked(tmp_path_factory.mktemp("index") / "data") as service:
         end = time.monotonic() + WAIT_SECONDS
         while progress(service.client())["last_done_time"] is None:  # the first build opens soon after the start
             assert time.monotonic() < end

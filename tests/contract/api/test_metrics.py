@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.contract.api import fixtures
 from tests.contract.api.event_client import follow
 from tests.contract.api.transfer_client import send
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 TOKEN = "m" * 32
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -103,7 +103,7 @@ def test_metrics_count_what_happens(service: Service, admin: Client, visitor: Cl
 
 
 def test_metrics_are_those_of_all_processes(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path / "data", MANGROVE_PAGE="none", MANGROVE_PROCESSES="2") as service:
         client = service.client()
         fixtures.save(client, {"metrics_enabled": "true"})
         count = 40

@@ -20,7 +20,7 @@ from tests.contract.api.fixtures import check_failure
 from tests.contract.api.multipart_client import MIB, MultipartClient, format_crc32
 from tests.contract.api.task_client import wait_until
 from tests.contract.api.upload_client import read_stored
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 CONTENT = os.urandom(2 * MIB + 77)
 CHUNKS = [CONTENT[start : start + MIB] for start in range(0, len(CONTENT), MIB)]
@@ -33,7 +33,7 @@ SNAPSHOT = {
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One of its own: uploads that are not completed leave what they have in staging, at which other tests look."""
-    with run_service(tmp_path_factory.mktemp("multipart") / "data") as service:
+    with run_forked(tmp_path_factory.mktemp("multipart") / "data") as service:
         yield service
 
 

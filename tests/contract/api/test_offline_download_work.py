@@ -18,7 +18,7 @@ from tests.contract.api.offline_download_client import KIND, ROUTE, TRANSFER, as
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, TaskClient, read_files, task_client, wait_until
 from tests.support import origin
 from tests.support.origin import Answering, Origin, Request
-from tests.support.service import Client, run_service
+from tests.support.service import Client, run_forked
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 
@@ -35,7 +35,10 @@ def unlucky(web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
     They have a service of their own, because other tests change the settings.
     """
     folder = tmp_path_factory.mktemp("unlucky")
-    with run_service(folder / "data") as service, task_client(service, service.client(), folder / "other") as client:
+    with (
+        run_forked(folder / "data") as service,
+        task_client(service, service.client(), folder / "other") as client,
+    ):
         fixtures.save(service.client(), {"offline_download_allowed_hosts": "127.0.0.1"})
         short = web.at("/short", origin.file(b"x" * 100, cut=50))
         closed = f"http://127.0.0.1:{servers.free_port()}/closed"
@@ -345,7 +348,7 @@ def test_aria2_brings_no_more_than_the_setting_allows_either(owner: TaskClient, 
 def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin) -> None:
     page = Halting(LARGE, CUT_BYTES)
     url = web.at("/killed.bin", page)
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         admin = service.client()
         fixtures.save(admin, {"offline_download_allowed_hosts": "127.0.0.1"})
         body = {"urls": [url], "path": "/files/in", "tool": "SimpleHttp", "delete_policy": "delete_always"}
@@ -355,7 +358,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
         assert page.halted.is_set()
         service.kill()
     page.go.set()
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         target = service.data / "files/in/killed.bin"
         wait_until(target.exists)
         assert target.read_bytes() == LARGE

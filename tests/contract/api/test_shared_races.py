@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.records.open_uploads import MAX_OPEN_UPLOADS_PER_SENDER
 from tests.support.proc import find_server
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 THREADS = 24
 Answer = tuple[int, str, int]
@@ -21,7 +21,7 @@ Answer = tuple[int, str, int]
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
         yield service
 
 

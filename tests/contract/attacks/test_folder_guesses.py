@@ -16,7 +16,7 @@ from mangrove.core.problems import TooMany
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, MAX_FAILURES_PER_PAIR
 from mangrove.records.store.base import Connections
 from tests.e2e.processes import mount
-from tests.support.service import Service, run_service
+from tests.support.service import Service, run_forked
 
 WRONG = (403, "password is incorrect or you have no permission", None)
 LOCKED = (429, FOLDERS.message, str(LOCK_SECONDS))
@@ -26,7 +26,7 @@ RIGHT = "open sesame"
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service of two processes with a guest who may use WebDAV."""
-    with run_service(tmp_path_factory.mktemp("guarded") / "data", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path_factory.mktemp("guarded") / "data", MANGROVE_PROCESSES="2") as service:
         admin = service.client()
         guest = next(user for user in admin.get("/api/admin/user/list")["data"]["content"] if user["role"] == 1)
         admin.ok("/api/admin/user/update", **guest | {"disabled": False, "permission": 0x7FFF & ~2})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 pytestmark = pytest.mark.rest
 FUZZ_SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -56,7 +56,7 @@ def send_in_pieces(rng: Random, address: tuple[str, int], stream: bytes) -> None
 
 
 def test_broken_framing_of_http_ends_its_connection_at_most(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         fuzz(service)
     assert "Traceback" not in (tmp_path / "data.log").read_text()
 

@@ -16,7 +16,7 @@ from mangrove.identity.lockout import MAX_FAILURES_PER_PAIR
 from tests.contract.api.test_passkeys import AUTHN, find_origin
 from tests.contract.api.test_single_sign_on import Browser
 from tests.support.authenticator import Authenticator
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 REPLAY_COUNT = 16  # connections, enough for both processes
 ROUNDS = 4  # of fewer connections than lock their address out
@@ -24,7 +24,7 @@ ROUNDS = 4  # of fewer connections than lock their address out
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("replays") / "data", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path_factory.mktemp("replays") / "data", MANGROVE_PROCESSES="2") as service:
         assert len(service.list_servers()) == 2
         yield service
 

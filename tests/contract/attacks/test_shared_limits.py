@@ -15,7 +15,7 @@ from mangrove.core.limits import CHUNK_BYTES_PER_USER, CHUNK_WAIT_SECONDS
 from tests.contract.api.multipart_client import MultipartClient
 from tests.e2e.processes import mount
 from tests.support.proc import find_server
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 MIB = 1 << 20
 CHUNK = 64 * MIB
@@ -25,7 +25,7 @@ OTHER_BYTES = 96 * MIB  # that may come beside the chunks: room of growing buffe
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
         yield service
 
 

@@ -10,12 +10,12 @@ import pytest
 from fsspec.tests import abstract
 
 from mangrove.client.filesystem import MangroveFileSystem
-from tests.support.service import Service, run_service
+from tests.support.service import Service, run_forked
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("fsspec")) as service:
+    with run_forked(tmp_path_factory.mktemp("fsspec")) as service:
         yield service
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.standalone.docs import BUILT
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 CHROMIUM = shutil.which("chromium")
 AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("page") / "data") as service:
+    with run_forked(tmp_path_factory.mktemp("page") / "data") as service:
         yield service
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.page.steps import sign_in
-from tests.support.service import run_service
+from tests.support.service import run_forked
 
 
 def test_page_opens_without_the_service_and_stores_no_files(browser: Any, tmp_path: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         service.client().put("/files/secret.txt", b"secret")
         page.goto(service.address)
         sign_in(page, f"{service.address}/@/files")

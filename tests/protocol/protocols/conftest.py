@@ -8,7 +8,7 @@ import pytest
 
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import free_port, wait_for
-from tests.support.service import run_service
+from tests.support.service import run_forked
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("sftp")
     root = folder / "root"
     root.mkdir()
-    with run_service(folder / "data") as service:
+    with run_forked(folder / "data") as service:
         admin = service.client()
         admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(root))
         place = Place(service, admin, free_port(), root, folder)

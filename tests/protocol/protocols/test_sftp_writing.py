@@ -13,7 +13,7 @@ import pytest
 
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import free_port, wait_for
-from tests.support.service import start_service
+from tests.support.service import fork_service
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
@@ -199,7 +199,7 @@ def test_a_kill_in_the_middle_of_an_upload_leaves_the_old_file(place: Place, tmp
     root = tmp_path / "root"
     root.mkdir()
     (root / "kept").write_bytes(b"old")
-    service = start_service(tmp_path / "data")
+    service = fork_service(tmp_path / "data")
     other = Place(service, service.client(), free_port(), root, tmp_path)
     other.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(root))
     other.save_settings(sftp_listen=f"127.0.0.1:{other.port}")
@@ -218,7 +218,7 @@ def test_a_kill_in_the_middle_of_an_upload_leaves_the_old_file(place: Place, tmp
         run(other, "kim", work)
         raise ConnectionResetError
     key = (tmp_path / "data/ssh/ssh_host_ed25519_key").read_bytes()
-    service = start_service(tmp_path / "data")
+    service = fork_service(tmp_path / "data")
     wait_for(other.port)
     try:
         assert (root / "kept").read_bytes() == b"old" and os.listdir(root) == ["kept"]

@@ -111,7 +111,7 @@ def test_pipelining_keeps_sixteen_requests_and_answers_all(kind: str) -> None:
         "chunked": b"PUT /%d HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         "body": b"PUT /%d HTTP/1.1\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
     }[kind]
-    gate, count = Gate(), 3000
+    gate, count = Gate(), 500
     stream = b"".join(request % number for number in range(count)) + HEAD.replace(b"Host", b"Connection: close\r\nHost")
     with serve(gate) as server:
         most, answers = send_pipelined(server, gate, stream)

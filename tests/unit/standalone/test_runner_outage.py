@@ -21,7 +21,7 @@ from mangrove.tasks.core.leases import Busy
 from mangrove.tasks.core.model import State
 from mangrove.tasks.enqueue import MAX_SINGLE_TASKS
 from tests.e2e.processes import find_engine
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.standalone.test_runner import Machinery, copies, done, ends, poll_often, start, wait
 
@@ -172,7 +172,7 @@ def expect_all(service: Service, root: Path) -> None:
 
 
 def test_an_engine_that_stalls_in_the_middle_fails_no_task_and_loses_none(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         client, names, root = prepare(service)
         open_copies(client, names)
         set_workers(client, 2)
@@ -182,11 +182,11 @@ def test_an_engine_that_stalls_in_the_middle_fails_no_task_and_loses_none(tmp_pa
 
 
 def test_an_engine_that_stalls_at_the_start_loses_none_of_the_queued_tasks(tmp_path: Path) -> None:
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         client, names, root = prepare(service)
         open_copies(client, names)
         set_workers(client, 2)
         service.kill()
-    with run_service(tmp_path / "data") as service:
+    with run_forked(tmp_path / "data") as service:
         stall_engine(service)
         expect_all(service, root)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("search") / "data") as service:
+    with run_forked(tmp_path_factory.mktemp("search") / "data") as service:
         yield service
 
 

@@ -15,7 +15,7 @@ from tests.contract.api.search_client import build_index
 from tests.contract.api.test_shared_races import Answer, Visitors
 from tests.contract.attacks.scene import add_rule
 from tests.support.proc import list_children, read_if_there
-from tests.support.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_forked
 
 SEARCHES = 60
 BUSY_CODE = 429
@@ -25,7 +25,7 @@ PLAN_NAMES = {"plan.txt", "plan b.txt", "plan c.txt"}
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_service(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
+    with run_forked(tmp_path_factory.mktemp("two") / "data", MANGROVE_PROCESSES="2") as service:
         yield service
 
 
