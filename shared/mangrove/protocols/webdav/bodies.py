@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -174,6 +174,28 @@ def _read_owner(owner: Element | None) -> str:
     if len(text) > MAX_OWNER_CHARACTERS:
         raise BadRequest(f"the owner of a lock may have {MAX_OWNER_CHARACTERS} characters")
     return text
+
+
+class RepeatableBody(AsyncIterator[bytes]):
+    """A body that can be read twice: what the first reader got comes again after `rewind`."""
+
+    def __init__(self, body: AsyncIterator[bytes]) -> None:
+        self._body = body
+        self._read: list[bytes] = []
+        self._again: list[bytes] = []  # in reverse order
+        self._is_kept = True
+
+    async def __anext__(self) -> bytes:
+        if self._again:
+            return self._again.pop()
+        chunk = await anext(self._body)
+        if self._is_kept:
+            self._read.append(chunk)
+        return chunk
+
+    def rewind(self) -> None:
+        """Start again, for the last time."""
+        self._again, self._read, self._is_kept = self._read[::-1], [], False
 
 
 def check_body_size(count: int) -> None:

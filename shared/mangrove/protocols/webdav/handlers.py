@@ -14,6 +14,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, TooLarge
 from mangrove.drivers.base import Entry, Upload
 from mangrove.protocols.webdav import bodies, headers, locking, multistatus, verbs
+from mangrove.protocols.webdav.bodies import RepeatableBody
 from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
 from mangrove.protocols.webdav.verbs import CopyOutcome, DavRequest, Transfer
@@ -106,10 +107,15 @@ async def put(dav: DavRequest, path: str, sent: Headers, body: AsyncIterator[byt
     if "content-range" in sent:
         raise BadRequest("a part of a file cannot be stored")
     access = await dav.at(path)
-    old = await entries.find_known(access)
-    _check_preconditions(sent, old, check)
     upload = _read_upload(sent, access.path.name)
-    stored = await verbs.put(dav, access, old, body, upload)
+    old, stored = None, None
+    if "if-match" not in sent:
+        body = RepeatableBody(body)
+        stored = await verbs.put_new(dav, access, body, upload)
+    if stored is None:
+        old = await entries.find_known(access)
+        _check_preconditions(sent, old, check)
+        stored = await verbs.put(dav, access, old, body, upload)
     accepted = {"x-oc-mtime": "accepted"} if "x-oc-mtime" in sent else {}
     return Answer(201 if old is None else 204, headers=await _make_validator(access, stored) | accepted)
 

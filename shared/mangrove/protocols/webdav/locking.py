@@ -113,13 +113,13 @@ async def find_covering(access: PathAccess) -> list[PathLock]:
     return await _select_binding(covering, Holders(access))
 
 
-async def _is_nothing_locked() -> bool:
+async def is_nothing_locked() -> bool:
     """Return True if no file at all has a lock."""
     return webdav_locks.ALL_LOCKS.is_known_empty() or await asyncio.to_thread(webdav_locks.ALL_LOCKS.is_empty)
 
 
 async def _read_covering(access: PathAccess) -> list[PathLock]:
-    if await _is_nothing_locked():
+    if await is_nothing_locked():
         return []
     files = {each.file: each for each in await FileLocator(access.table).find_covering(access.path)}
     locks_by_file = await asyncio.to_thread(webdav_locks.read, files)
@@ -133,7 +133,7 @@ def _make_path_lock(lock: Lock, file: CoveringFile) -> PathLock:
 
 async def _find_below(access: PathAccess) -> list[PathLock]:
     below: list[PathLock] = []
-    if await _is_nothing_locked():
+    if await is_nothing_locked():
         return below
     for folder in await FileLocator(access.table).find_folders(access.path):
         deeper = await asyncio.to_thread(webdav_locks.find_below, folder.file)
@@ -146,7 +146,7 @@ async def _find_below(access: PathAccess) -> list[PathLock]:
 async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
     """Return the locks that apply to the entries of a folder, by name."""
     candidates: list[PathLock] = []
-    if await _is_nothing_locked():
+    if await is_nothing_locked():
         return {}
     for folder in await FileLocator(access.table).find_files(access.path):
         for lock in await asyncio.to_thread(webdav_locks.find_entries, folder):
@@ -176,7 +176,7 @@ async def require_unlocked(conditions: Conditions, *accesses: PathAccess, is_dee
 
     Raise LockedResource unless the user of each sent its token.
     """
-    if await _is_nothing_locked():
+    if await is_nothing_locked():
         return []
     own_locks: dict[str, Lock] = {}
     for access in accesses:

@@ -21,9 +21,17 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.sessions import ProtocolSession
-from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
+from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange, RepeatableBody
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
-from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
+from mangrove.protocols.webdav.locking import (
+    Conditions,
+    forget,
+    is_nothing_locked,
+    release,
+    require_unlocked,
+    require_writer,
+    take,
+)
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
 from mangrove.records import webdav_properties
 from mangrove.records.tasks.model import Task
@@ -38,6 +46,7 @@ from mangrove.tree.operations.plans import TransferRequest
 
 WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it continues without its request
 LOCKS_FRESH_SECONDS = 1.0  # for which locks that were read are recent enough to store a file
+MAX_REPEATABLE_BYTES = 128 << 10  # of a body that is kept until the file is stored
 LEFT_SECONDS = 3.0  # of a function's time, for the answer that the task continues
 
 
@@ -76,9 +85,13 @@ async def _require_parent(access: PathAccess) -> None:
 
 
 async def put(
-    dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload
-) -> Entry:
-    """Store a file and return it. `upload.overwrite` is False if it must be a new one."""
+    dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload,
+    *, is_new: bool = False,
+) -> Entry:  # fmt: skip
+    """Store a file and return it. `upload.overwrite` is False if it must be a new one.
+
+    `is_new`: as in `uploads.write`.
+    """
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
@@ -87,7 +100,23 @@ async def put(
     paths = [access] if old else [access, access.parent]
     await require_unlocked(dav.conditions, *paths)
     guarded = _require_unlocked_at_end(dav, body, paths)
-    return await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={})
+    return await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={}, is_new=is_new)
+
+
+async def put_new(dav: DavRequest, access: PathAccess, body: RepeatableBody, upload: Upload) -> Entry | None:
+    """Store a small file at once where nothing is, in one call of the storage, and return it.
+
+    Return None if the path has to be looked up first, with the body rewound: something may be there, or a lock.
+    """
+    is_small = upload.size is not None and upload.size <= MAX_REPEATABLE_BYTES
+    if is_small and not dav.conditions.lists and not access.is_mount_or_ancestor() and access.may_read():
+        try:
+            if await uploads.refuses_existing(access) and await is_nothing_locked():
+                return await put(dav, access, None, body, replace(upload, overwrite=False), is_new=True)
+        except NameConflict:
+            pass
+    body.rewind()
+    return None
 
 
 async def _require_unlocked_at_end(

@@ -31,23 +31,32 @@ SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
 
 
 async def write(
-    access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
-) -> Entry:
+    access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True,
+    hashes: Mapping[str, str], is_new: bool = False,
+) -> Entry:  # fmt: skip
     """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must match the bytes.
     Return the stored file as its driver describes it.
 
     Everything that can be refused is refused before `body` is read. A body that is truncated, too long, or does not
     match its hashes leaves no file, and an old file unchanged. Without `overwrite` nothing is replaced, even if a file
     appears meanwhile. The file survives a power cut if the setting `durability` requires it.
+
+    `is_new`: nothing is looked up at the path, since the driver refuses an existing name (`refuses_existing`).
     """
     access, storage_path = await allow(access)
-    await _make_way(access, storage_path, overwrite, await find_recent(storage_path))
+    await _make_way(access, storage_path, overwrite, None if is_new else await find_recent(storage_path))
     may_replace = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
     try:
         return await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
     except StorageProblem as problem:
         raise explain_failure(problem, access, may_replace) from problem
+
+
+async def refuses_existing(access: PathAccess) -> bool:
+    """True if the storage of a path itself refuses a name that is taken."""
+    driver = (await access.locate("")).driver
+    return is_writable(driver) and await driver.can_refuse_existing()
 
 
 def explain_failure(problem: StorageProblem, access: PathAccess, may_replace: bool) -> Problem:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import random
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from mangrove.core.problems import BadRequest, Problem
 from mangrove.protocols.webdav import bodies
+from mangrove.protocols.webdav.bodies import RepeatableBody
 
 PROPFIND = '<D:propfind xmlns:D="DAV:"><D:prop>{}</D:prop></D:propfind>'
 PROPPATCH = '<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop>{}</D:prop></D:set></D:propertyupdate>'
@@ -102,3 +104,19 @@ def test_parse_random_bodies_for_a_minute_stays_within_bounds() -> None:
         count += 1
     print(f"{count} bodies, {accepted} accepted, {longest * 1000:.1f} ms at most")
     assert accepted and longest < 0.05, f"seed {seed}"
+
+
+def test_repeatable_body_comes_again_from_its_start() -> None:
+    async def iterate() -> AsyncIterator[bytes]:
+        for chunk in (b"1", b"22", b"333"):
+            yield chunk
+
+    async def read_twice(first_chunks: int) -> list[bytes]:
+        body = RepeatableBody(iterate())
+        for _ in range(first_chunks):
+            await anext(body)
+        body.rewind()
+        return [chunk async for chunk in body]
+
+    for count in range(4):
+        assert asyncio.run(read_twice(count)) == [b"1", b"22", b"333"]
