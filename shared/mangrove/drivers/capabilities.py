@@ -55,7 +55,7 @@ NO_TRASH = "info|This storage has no trash: removals are final."
 class DriverProperties:
     """The configuration of a kind of storage: facts that the service and clients need before a storage is started."""
 
-    local_sort: bool = True
+    local_sort: bool = True  # with `no_upload` and `only_local` the same for all kinds: clients read them
     only_proxy: bool = False
     no_cache: bool = False
     no_upload: bool = False

@@ -183,13 +183,10 @@ def list_common_items(config: DriverProperties) -> list[FormItem]:
         FormItem("down_proxy_url", "text"),
         FormItem("disable_proxy_sign", "bool", "false", help="Leave out the signature in links to the download proxy."),
     ]
-    if config.local_sort:
-        items += [
-            FormItem("order_by", "select", options="name,size,modified"),
-            FormItem("order_direction", "select", options="asc,desc"),
-        ]
     return [
         *items,
+        FormItem("order_by", "select", options="name,size,modified"),
+        FormItem("order_direction", "select", options="asc,desc"),
         FormItem("extract_folder", "select", options="front,back"),
         FormItem("disable_index", "bool", "false", required=True),
         FormItem("enable_sign", "bool", "false", required=True),

@@ -327,7 +327,7 @@ async def _find_receiver(target: PathAccess, tool: str) -> Driver:
 
 
 def _require_uploads(driver: Driver) -> None:
-    if driver.config.no_upload or not driver.capabilities.write:
+    if not driver.capabilities.write:
         raise StorageProblem("upload not supported")
 
 

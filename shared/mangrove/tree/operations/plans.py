@@ -20,7 +20,7 @@ from mangrove.core.problems import (
     StorageForbidden,
     StorageProblem,
 )
-from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.base import Entry
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -326,7 +326,8 @@ async def plan_renames(
         check_existing_name(old)
         check_name(new)
     parent = await folder.locate("")
-    if not parent.driver.capabilities.rename and not (may_use_task and _can_copy_and_remove(parent.driver)):
+    capabilities = parent.driver.capabilities
+    if not capabilities.rename and not (may_use_task and capabilities.write and capabilities.remove):
         raise NotSupported
     async for old in iterate_chunked(new_names):
         item = folder.child(old)
@@ -348,10 +349,6 @@ async def plan_renames(
         async for old, new in iterate_chunked(pairs.items())
     ]
     return Plan(Right.RENAME, parent, parent, items)
-
-
-def _can_copy_and_remove(driver: Driver) -> bool:
-    return driver.capabilities.write and driver.capabilities.remove and not driver.config.no_upload
 
 
 async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:

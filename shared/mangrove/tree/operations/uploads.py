@@ -17,7 +17,7 @@ from mangrove.core.problems import (
     StorageProblem,
     UploadRefused,
 )
-from mangrove.drivers.base import Driver, Entry, Upload
+from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import find_entry, find_recent
@@ -101,14 +101,9 @@ async def allow(access: PathAccess) -> tuple[PathAccess, StoragePath]:
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise AccessDenied("system file upload ignored")
     storage_path = await access.locate()
-    if not is_writable(storage_path.driver):
+    if not storage_path.driver.capabilities.write:
         raise StorageProblem("upload not supported")
     return await choose_path(access, storage_path, is_folder=False)
-
-
-def is_writable(driver: Driver) -> bool:
-    """True if bodies can be stored in the storage."""
-    return driver.capabilities.write and not driver.config.no_upload
 
 
 async def make_folder(access: PathAccess, storage_path: StoragePath) -> None:
@@ -136,7 +131,7 @@ async def refuse_form(access: PathAccess) -> None:
         mount, _ = access.find_mount()
     except StorageProblem as problem:
         raise FormNotMounted(problem.message) from None
-    if not is_writable(await mount.get_driver()):
+    if not (await mount.get_driver()).capabilities.write:
         raise UploadRefused
 
 
