@@ -56,7 +56,7 @@ async def write(
 async def refuses_existing(access: PathAccess) -> bool:
     """True if the storage of a path itself refuses a name that is taken."""
     driver = (await access.locate("")).driver
-    return is_writable(driver) and await driver.can_refuse_existing()
+    return driver.capabilities.write and await driver.can_refuse_existing()
 
 
 def explain_failure(problem: StorageProblem, access: PathAccess, may_replace: bool) -> Problem:
