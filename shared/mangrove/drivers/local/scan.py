@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from itertools import chain, islice
 
 from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
@@ -81,10 +82,13 @@ class FolderScan:
         return batch
 
     def _read_kinds(self, handle: int) -> list[str]:
-        """Return the names in the folder, and note which of them are folders and links."""
+        """Return the names in the folder. If it has more than one batch, note which are folders and links."""
         names: list[str] = []
         with os.scandir(handle) as scanned:
-            for entry in scanned:
+            first = list(islice(scanned, BATCH + 1))
+            if len(first) <= BATCH:
+                return [entry.name for entry in first]
+            for entry in chain(first, scanned):
                 names.append(entry.name)
                 if not entry.is_file(follow_symlinks=False):
                     self._note_kind(entry)
