@@ -5,6 +5,7 @@ A service that a test starts is one process, unless MANGROVE_PROCESSES says how 
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -57,6 +58,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_itemcollected(item: pytest.Item) -> None:
     driver_table.note_row(item)
     selection.mark_item(item)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the modules and tests from garbage collection. A worker has millions of their objects."""
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -139,7 +140,24 @@ class Caller:
         """Lost."""
         return {entry["name"] for entry in self.ask("/api/fs/list", path=path)["content"] or ()}
 
+    def _reopen(self) -> None:
+        """Replace the connection by another one to the same process. A service closes those that are idle."""
+        others: list[Caller] = []
+        try:
+            while self.pid not in self._family.killed:
+                assert len(others) < MAX_CONNECTIONS, f"{self.pid} accepts no connection"
+                others.append(self._family.connect())
+                if others[-1].pid == self.pid:
+                    self._connection, others[-1]._connection = others[-1]._connection, self._connection
+                    return
+        finally:
+            for other in others:
+                other.close()
+        raise Lost
+
     def _send(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Any:
+        if select.select([self._connection.sock], [], [], 0)[0]:  # closed: no answer is due
+            self._reopen()
         try:
             self._connection.request(method, path, content, headers | {"authorization": self._family.token})
             answer = json.loads(self._connection.getresponse().read())

@@ -144,10 +144,10 @@ def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
 def test_the_account_is_what_the_folders_really_weigh() -> None:
     async def go() -> None:
         cache, at, driver = Listings(1 << 40), mount(), MemoryFolders()
-        driver.folders |= {f"/few{number}": ["a", "b"] for number in range(2000)}
-        driver.folders["/many"] = [f"file-{number:07}.txt" for number in range(100_000)]
+        driver.folders |= {f"/few{number}": ["a", "b"] for number in range(500)}
+        driver.folders["/many"] = [f"file-{number:07}.txt" for number in range(20_000)]
         await cache.get(StoragePath(driver, P("/few0"), at))
-        for paths in (["/many"], list(driver.folders)[1:2000]):
+        for paths in (["/many"], list(driver.folders)[1:500]):
             tracemalloc.start()
             held, counted = tracemalloc.get_traced_memory()[0], cache.weight
             for path in paths:
