@@ -330,6 +330,25 @@ def test_an_upload_without_progress_fails_and_is_tried_again(
 
 
 @WIDE
+def test_an_upload_whose_parts_make_no_progress_fails_and_goes_on(
+    page: Any, service: Service, folder: str, tmp_path: Path
+) -> None:
+    large = tmp_path / "large.bin"
+    large.write_bytes(bytes(range(256)) * (50 << 12))  # five parts
+    page.route("**/api/fs/multipart/chunk*", lambda route: None)
+    page.clock.install()
+    sign_in(page, f"/@{folder}")
+    with page.expect_request("**/api/fs/multipart/chunk*"):
+        choose(page, "Upload files", large)
+    page.clock.fast_forward("05:01")
+    page.get_by_text("There was no progress for 5 minutes.").first.wait_for()
+    page.unroute("**/api/fs/multipart/chunk*")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("1 of 1 uploaded").wait_for()
+    assert service.client().bytes(f"{folder}/large.bin").content == large.read_bytes()
+
+
+@WIDE
 def test_many_small_files_go_in_few_requests(page: Any, service: Service, folder: str, tmp_path: Path) -> None:
     client, requests = service.client(), list[str]()
     assert client.put(f"{folder}/7.txt", b"old")["code"] == 200
