@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import TooLarge, Unreachable
-from mangrove.tree.listing import entries, listing
+from mangrove.identity.rights import Right
+from mangrove.records import share_links
+from mangrove.tree.listing import browse, entries, listing
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.sharing import visits
+from mangrove.tree.sharing.shared_path import PREFIX
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied
@@ -159,6 +164,25 @@ def test_other_orders_are_of_the_whole_folder_up_to_a_bound(
         list_folder(tree, "/s3/many", PageRequest(1, 3, "size"))
     assert list_names(tree, "/s3/many", PageRequest(1, 24, "name", "asc")) == ALL[:24]
     assert lists.take() == 0, "it is known to be too large"
+
+
+def test_large_shared_folder_has_the_order_of_its_storage(
+    tree: TreeEnv, lists: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = share_links.create("large", owner=tree.user.id, files=["/s3/many"], order_by="size", order_direction="desc")
+    shared = tree.run(visits.open_shared(PREFIX / link.id, "", Right.READ, ""))
+
+    def list_shared(page: PageRequest) -> Any:
+        return tree.run(browse.list_folder(shared, page, False, ""))
+
+    small = orjson.loads(orjson.dumps(list_shared(PageRequest(1, 3))["content"]))
+    monkeypatch.setattr(listing, "MAX_SORTED_ENTRIES", 150)
+    listings().clear()
+    large = orjson.loads(orjson.dumps(list_shared(PageRequest(1, 3))["content"]))
+    assert [row["name"] for row in large] == ALL[:3]
+    assert [row["name"] for row in small][:2] == FOLDERS
+    with pytest.raises(TooLarge, match="leave out order_by"):
+        list_shared(PageRequest(1, 3, "size"))
 
 
 def test_large_folder_is_listed_in_order_of_server(
