@@ -28,6 +28,7 @@ START_SECONDS = 60.0
 PROCESSES = int(os.environ.get("MANGROVE_PROCESSES", "1"))  # of a service, unless a test asks for others
 PART = ".mangrove-"  # what names of unfinished files begin with
 TRASH_NAME = ".mangrove-trash"
+LIMITS = httpx.Limits(keepalive_expiry=2)  # the service closes a connection that is idle for five seconds
 
 
 class HttpClient(httpx.Client):
@@ -48,7 +49,7 @@ class Client:
         self.token = token
         self.data = data
         headers = {"authorization": token} if token else {}
-        self.http = HttpClient(base_url=address, headers=headers, timeout=60)
+        self.http = HttpClient(base_url=address, headers=headers, timeout=60, limits=LIMITS)
 
     def post(self, path: str, /, params: Any = None, **body: Any) -> dict[str, Any]:
         """POST with the keywords as JSON body."""

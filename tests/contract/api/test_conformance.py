@@ -323,6 +323,7 @@ def test_a_backup_is_put_back_into_a_fresh_service_record_by_record(
         now = {row[key]: row for row in backup[kind]}
         expected = {row[key]: row for row in exported[kind] if kind == "setting" or mark in row[key]}
         assert expected
+        expected.pop("index_progress", None)  # the empty service may have updated its own index meanwhile
         for name, row in expected.items():
             assert now[name] | {"id": 0, "modified": ""} == row | {"id": 0, "modified": ""}, (kind, name)
     names = [row["mount_path"] for row in backup["storage"]]
