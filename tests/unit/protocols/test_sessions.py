@@ -19,7 +19,7 @@ from mangrove.identity.rights import Right
 from mangrove.identity.scopes import TokenProtocol
 from mangrove.protocols import sessions
 from mangrove.protocols.sessions import ProtocolAccess, ProtocolSession, find_ended, sign_in_with_password
-from mangrove.records import users
+from mangrove.records import credentials, users
 from mangrove.records.credentials import ssh_keys
 from mangrove.records.store.base import Connections, count_calls
 from mangrove.records.store.keys import Keyring
@@ -65,7 +65,7 @@ def test_session_ends_with_its_application_password_or_key(ann: User, ending: in
         opened = await open_all(ann)
         used = opened[ending].credential
         assert used is not None
-        delete = ssh_keys.delete if used.kind == ssh_keys.name else app_passwords.delete
+        delete = ssh_keys.delete if used.kind == ssh_keys.name else credentials.app_passwords.delete
         await asyncio.to_thread(delete, used.id)
         assert await find_ended(opened) == [opened[ending]]
         with pytest.raises(Unauthorized, match=sessions.ENDED):
@@ -81,7 +81,7 @@ def test_what_another_process_removes_ends_a_session_here(ann: User) -> None:
         used = opened[1].credential
         assert used is not None
         with runtime.use(runtime.current().keep(Connections, Keyring)):
-            await asyncio.to_thread(app_passwords.delete, used.id)
+            await asyncio.to_thread(credentials.app_passwords.delete, used.id)
         change_counters().bump(Topic.CONFIGURATION)  # as the other process does, where they share memory
         await configuration.get()
         assert await find_ended(opened) == [opened[1]]

@@ -145,7 +145,7 @@ def test_one_that_is_ended_or_stands_still_is_replaced(
 
 
 def test_picture_that_kills_its_process_is_logged_and_next_works(tmp_path: Path) -> None:
-    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 1, MAX_PIXELS)
+    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 20, MAX_PIXELS)
     read, write_end = os.pipe()
 
     async def both() -> tuple[object, object]:
