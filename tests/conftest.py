@@ -27,7 +27,7 @@ from mangrove.records.store.keys import Keyring
 from tests import servers
 from tests.support import driver_table, selection, service_models
 from tests.support import engine as engines
-from tests.support.prepared import run_prepared
+from tests.support.prepared import SOCKET, run_prepared
 from tests.support.scheduling import ModuleScheduling
 from tests.support.service import Client, Service, run_forked
 from tests.support.task_env import TaskEnv
@@ -41,8 +41,11 @@ service_models.share()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the process that forks services, once for all workers."""
-    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+    """Prepare the process that forks services, once for all workers. A run inside a test has none."""
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.pop(SOCKET, None)
+    if getattr(config.option, "numprocesses", None):
         stack = ExitStack()
         stack.enter_context(run_prepared())
         config.add_cleanup(stack.close)

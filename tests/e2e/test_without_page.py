@@ -11,7 +11,7 @@ import pytest
 from mangrove.standalone.template import ROOT
 from tests.support.service import Service, run_service
 
-LEFT_OUT = {"page", "tests", "site", "bench", "docs"}  # of the checkout
+LEFT_OUT = {"page", "tests", "site", "bench", "docs", "data"}  # of the checkout
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         elif path.name not in LEFT_OUT and not path.name.startswith("."):
             (copy / path.name).symlink_to(path)
     python_path = os.pathsep.join([str(copy / "shared"), str(copy), os.environ.get("PYTHONPATH", "")])
-    with run_service(copy / "data", PYTHONPATH=python_path) as service:
+    with run_service(tmp_path_factory.mktemp("service") / "data", PYTHONPATH=python_path) as service:
         yield service
 
 
