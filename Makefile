@@ -17,17 +17,18 @@ serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
 
 TEST_SET_UP = .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
-RUN_TESTS = .venv/bin/python -m pytest -rs -n 3 --dist loadgroup --no-loadscope-reorder
+# Workers wait for servers and disks: with four, two processors are used by nine tenths. Browsers need them more.
+RUN_TESTS = .venv/bin/python -m pytest -rs --dist loadgroup --no-loadscope-reorder
 
 # Installs what it needs and says so, and at the end what it skipped and why. It leaves out what `make test-rest` runs
 # (see tests/support/selection.py) and the long tests. ARGS: more options, as ARGS="--durations=50"; with paths, as
 # ARGS="tests/unit -x", your own choice of tests without workers.
 test: $(TEST_SET_UP)
-	$(if $(findstring tests/,$(ARGS)),.venv/bin/python -m pytest -rs $(ARGS),$(RUN_TESTS) -m "not long and not rest" $(ARGS))
+	$(if $(findstring tests/,$(ARGS)),.venv/bin/python -m pytest -rs $(ARGS),$(RUN_TESTS) -n 4 -m "not long and not rest" $(ARGS))
 
 # All that `make test` leaves out, but for the long tests.
 test-rest: $(TEST_SET_UP)
-	$(RUN_TESTS) -m "(rest or sample) and not long"
+	$(RUN_TESTS) -n 3 -m "(rest or sample) and not long"
 
 test-all: test test-rest crash
 
