@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyotp
 import pytest
@@ -20,7 +21,7 @@ from tests.contract.api.accounts import (
     make_code,
     make_wrong_code,
 )
-from tests.support.service import Client, Service
+from tests.support.service import Client, Service, run_forked
 
 CODE_REQUIRED = (401, "a present code of the second factor is needed, in the header Otp-Code")
 SESSION_ENDED = (401, "Password has been changed, login please")
@@ -104,19 +105,18 @@ def test_all_sessions_end_when_the_administrator_removes_the_second_factor(
     assert get_data(admin.get("/api/me"))["otp"] is False
 
 
-def test_stolen_admin_session_cannot_remove_own_second_factor(service: Service, admin: Client) -> None:
-    own = {"id": get_data(admin.get("/api/me"))["id"]}
-    permanent = Client(service.address, admin.get("/api/admin/setting/get", key="token")["data"]["value"])
-    secret = pyotp.random_base32(32)
-    get_data(verify(admin, secret, make_code(secret, -1)))
-    try:
+def test_stolen_admin_session_cannot_remove_own_second_factor(tmp_path: Path) -> None:
+    """A new second factor ends the other sessions of its user, so this administrator has a service of their own."""
+    with run_forked(tmp_path / "data") as service:
+        admin = service.client()
+        own = {"id": get_data(admin.get("/api/me"))["id"]}
+        secret = pyotp.random_base32(32)
+        get_data(verify(admin, secret, make_code(secret, -1)))
         assert get_refusal(admin.post("/api/admin/user/cancel_2fa", params=own)) == CODE_REQUIRED
         assert get_data(admin.get("/api/me"))["otp"] is True
         code = {"code": make_code(secret)}
         assert get_data(admin.post("/api/admin/user/cancel_2fa", params=own | code)) is None
         assert get_data(admin.get("/api/me"))["otp"] is False
-    finally:
-        get_data(permanent.post("/api/admin/user/cancel_2fa", params=own))
 
 
 def test_a_new_password_of_ones_own_ends_all_sessions_and_the_log_says_so(service: Service, accounts: People) -> None:
