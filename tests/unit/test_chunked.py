@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked, run_chunked, sort_chunked, split_chunks, stream
+from mangrove.core.chunked import CHUNK_ITEMS, chunked, iterate_chunked, sort_chunked, split_chunks, stream
 
 
 def choose_numbers(count: int, values: int) -> list[int]:
@@ -38,6 +38,7 @@ def test_equal_things_keep_their_order_while_they_are_sorted() -> None:
     assert order == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
+@chunked
 def count_slowly(rounds: int) -> Generator[None, None, int]:
     for _ in range(rounds):
         time.sleep(0.001)
@@ -56,7 +57,7 @@ def test_others_have_their_turn_while_work_goes_on() -> None:
                 turns += 1
 
         other = asyncio.create_task(take_turns())
-        assert await run_chunked(count_slowly(50)) == 50
+        assert await count_slowly(50) == 50
         assert turns > 10
         turns = 0
         async for _ in iterate_chunked(range(20)):
@@ -68,13 +69,14 @@ def test_others_have_their_turn_while_work_goes_on() -> None:
 
 
 def test_an_error_in_the_work_is_raised() -> None:
+    @chunked
     def fail() -> Generator[None, None, Any]:
         time.sleep(0.01)
         yield
         raise LookupError("here")
 
     with pytest.raises(LookupError, match="here"):
-        asyncio.run(run_chunked(fail()))
+        asyncio.run(fail())
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 100])

@@ -201,7 +201,7 @@ async def archive_list(who: ShareArchiveReader, body: models.ArchiveListReq, cli
     """List a page of a folder inside an archive."""
     caller, page = name_caller(who, client_address), _make_page_request(body)
     async with visits.open_path(who, body.path, body.password, "list archive of") as archive:
-        return stream(await archives.list_folder(archive, body.archive_pass, body.inner_path, page, caller))
+        return stream(await archives.list_archive(archive, body.archive_pass, body.inner_path, page, caller))
 
 
 @api.post("/api/fs/archive/decompress", data_model=models.Unpacking, creates_tasks=True)

@@ -7,15 +7,17 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from mangrove.core.concurrency import ComputePool, compute_pools
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 CHUNK_ITEMS = 4096
 CHUNK_SECONDS = 0.002
@@ -27,13 +29,21 @@ class _Done(Generic[Result]):
     result: Result
 
 
-async def run_chunked(steps: Generator[Any, None, Result]) -> Result:
-    """Return the result of `steps`, which yields whenever other tasks may run.
+def chunked(
+    function: Callable[Arguments, Generator[Any, None, Result]],
+) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
+    """Make a coroutine function of a function that yields whenever other tasks may run.
 
-    The first chunk runs here, the rest in a thread.
+    The first chunk of a call runs on the event loop, the rest in a thread.
     """
-    done = _advance(steps)
-    return done.result if done is not None else await run_in_thread(steps, compute_pools().batches)
+
+    @wraps(function)
+    async def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        steps = function(*args, **kwargs)
+        done = _advance(steps)
+        return done.result if done is not None else await run_in_thread(steps, compute_pools().batches)
+
+    return run
 
 
 async def run_in_thread(steps: Generator[Any, None, Result], pool: ComputePool) -> Result:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from mangrove import configuration
-from mangrove.core.chunked import run_chunked
+from mangrove.core.chunked import chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
@@ -107,7 +107,7 @@ async def _correct(observed: _Observed) -> None:
     if rows is None:
         return
     await observed.folder.entries.read_details()
-    changes = await run_chunked(_compare(rows, observed))
+    changes = await _compare(rows, observed)
     if changes and observed.folder.stamp.is_current():  # otherwise the service has changed it since
         await journal.note(*changes)
 
@@ -125,6 +125,7 @@ async def _select_names(observed: _Observed) -> Rows | None:
     return await search_index().database.run(text, (*rows.parameters, encode_name(path)))
 
 
+@chunked
 def _compare(rows: Rows, observed: _Observed) -> Generator[None, None, list[IndexChange]]:
     """Return the changes that make the index equal to the listing."""
     known = {name: _make_row(is_dir, size, modified) for name, is_dir, size, modified in rows}

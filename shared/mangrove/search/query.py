@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mangrove.core.chunked import run_chunked
+from mangrove.core.chunked import chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
 from mangrove.search.hits import EVERYTHING as EVERYTHING
@@ -112,7 +112,7 @@ async def run(
     await search.leave_out_segments()
     few = await search.fetch_few()
     if few is not None:
-        rows = few if not evaluator.is_needed else await run_chunked(_select_visible(few, evaluator, search))
+        rows = few if not evaluator.is_needed else await _select_visible(few, evaluator, search)
         rows.sort(key=lambda row: row.key)
         return [row.hit for row in rows[start : start + count]], len(rows)
     if not evaluator.is_needed:
@@ -121,7 +121,7 @@ async def run(
     await visibility.run()
     page = await search.fetch_page(visibility.hidden, start, count)
     # the tree may have changed since its folders were tested
-    page = await run_chunked(_select_visible(page, evaluator, search))
+    page = await _select_visible(page, evaluator, search)
     return [row.hit for row in page], visibility.total
 
 
@@ -267,6 +267,7 @@ def _sort(rows: Iterable[_Row]) -> list[_Row]:
     return sorted(rows, key=lambda row: row.key)
 
 
+@chunked
 def _select_visible(
     rows: Sequence[_Row], evaluator: VisibilityEvaluator, search: _Search
 ) -> Generator[None, None, list[_Row]]:
@@ -300,10 +301,11 @@ class _Visibility:
         """Test all folders with hits."""
         await self._search.find_hidable(self._evaluator.hidable)
         async for groups in self._search.count_by_folder():
-            tests = await run_chunked(self._test_folders(groups))
+            tests = await self._test_folders(groups)
             for batch in _make_batches(tests):
                 await self._test(batch)
 
+    @chunked
     def _test_folders(self, groups: Sequence[tuple[Any, ...]]) -> Generator[None, None, list[_Test]]:
         """Return the folders in which each hit has to be tested."""
         tests = []
@@ -326,9 +328,10 @@ class _Visibility:
         shares = sum(test.group.hidable for test in batch) // HITS_PER_TEST + 1
         for number in range(shares):
             rows = await self._search.fetch_tested(batch, HitShare(number, shares))
-            for group, names in await run_chunked(self._find_hidden(batch, rows)):
+            for group, names in await self._find_hidden(batch, rows):
                 self._hide_rows(group, names)
 
+    @chunked
     def _find_hidden(
         self, batch: Sequence[_Test], rows: Sequence[tuple[Any, ...]]
     ) -> Generator[None, None, list[tuple[_Group, list[str]]]]:

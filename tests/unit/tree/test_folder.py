@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing import folder as folders
@@ -24,7 +23,7 @@ def sort(entries: Sequence[Entry], wish: Storage) -> list[str]:
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
     """A listing of a storage that wants this order."""
-    return await make_folder(await run_chunked(make_columns(entries)), mount(**fields), None, 1.0, Stamp((1, "/")))
+    return await make_folder(await make_columns(entries), mount(**fields), None, 1.0, Stamp((1, "/")))
 
 
 def encode(entries: Sequence[Entry]) -> bytes:

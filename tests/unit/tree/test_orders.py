@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import MAX_OTHER_ORDERS, CachedFolder, Stamp, make_folder
@@ -25,7 +24,7 @@ def encode(entries: Sequence[Entry]) -> bytes:
 
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
-    return await make_folder(await run_chunked(make_columns(entries)), mount(**fields), None, 1.0, Stamp((1, "/")))
+    return await make_folder(await make_columns(entries), mount(**fields), None, 1.0, Stamp((1, "/")))
 
 
 def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:

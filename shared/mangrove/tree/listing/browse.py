@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import orjson
 
-from mangrove.core.chunked import PendingRows, iterate_chunked, run_chunked
+from mangrove.core.chunked import PendingRows, iterate_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import AccessDenied, StorageProblem, TooLarge
 from mangrove.drivers.base import Driver, Entry
-from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
@@ -66,17 +64,22 @@ async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, ba
     """List a folder of the tree."""
     access.require_read()
     virtual = access.find_virtual_folders()
-    opened = await use_storage(access, bool(virtual), partial(_open_folder, access, page, refresh, bool(virtual)))
-    folder, driver, storage = opened or (None, None, None)
-    order = page.find_order(access.share, storage)
-    if folder is None:
-        no_entries = View(Selection(Columns(), ()), lambda _: b"")
-        content, total = await _get_merged_page(access, no_entries, virtual, page, order)
-    elif isinstance(folder, PagedFolder):
+
+    async def open_folder(storage_path: StoragePath) -> tuple[CachedFolder | PagedFolder, SortOrder, Driver]:
+        order = page.find_order(access.share, storage_path.mount.storage)
+        in_pages = not virtual and order.is_of_storage
+        if 0 < page.per_page <= MAX_WHOLE_ROWS:
+            folder = await listings().open(storage_path, in_pages=in_pages, refresh=refresh)
+        else:
+            folder = await listings().get(storage_path, refresh=refresh, max_entries=platform().max_listed_entries)
+        return folder, order, storage_path.driver
+
+    opened = await use_storage(access, bool(virtual), open_folder)
+    folder, order, driver = opened or (None, page.find_order(access.share, None), None)
+    if isinstance(folder, PagedFolder):
         content, total = await _get_stored_page(access, folder, virtual, page, base)
     else:
         content, total = await _get_sorted_page(access, folder, virtual, page, order, base)
-        listings().update_weight(folder)
     readme, header = access.decision.texts
     return {
         "content": content,
@@ -94,36 +97,24 @@ def _is_writable(driver: Driver) -> bool:
     return capabilities.makedirs or capabilities.put_url or capabilities.write
 
 
-async def _open_folder(
-    access: PathAccess, page: PageRequest, refresh: bool, has_virtual: bool, storage_path: StoragePath
-) -> tuple[CachedFolder | PagedFolder, Driver, Storage]:
-    """Return the storage's listing, as much of it as the page requires."""
-    storage = storage_path.mount.storage
-    folder: CachedFolder | PagedFolder
-    if 0 < page.per_page <= MAX_WHOLE_ROWS:
-        order = page.find_order(access.share, storage)
-        in_pages = not has_virtual and order.is_of_storage
-        folder = await listings().open(storage_path, in_pages=in_pages, refresh=refresh)
-    else:
-        max_entries = platform().max_listed_entries
-        folder = await listings().get(storage_path, refresh=refresh, max_entries=max_entries)
-    return folder, storage_path.driver, storage
-
-
 async def _get_sorted_page(
     access: PathAccess,
-    folder: CachedFolder,
+    folder: CachedFolder | None,
     virtual: dict[str, Mount],
     page: PageRequest,
     order: SortOrder,
     base: str,
 ) -> tuple[Rows, int]:
-    """Return a page of a folder that is in memory as a whole, and the total."""
+    """Return a page of the visible entries of a folder and the virtual folders, and the total."""
+    if folder is None:
+        return await _get_merged_page(access, View(Selection(Columns(), ()), lambda _: b""), virtual, page, order)
     try:
         view = await _get_view(access, folder, base, order)
-        return await _get_merged_page(access, view, exclude_names(virtual, folder), page, order)
+        merged_page = await _get_merged_page(access, view, exclude_names(virtual, folder), page, order)
     except StorageProblem as problem:  # of the sizes and times of the rows
         raise explain_folder_failure(access, problem) from problem
+    listings().update_weight(folder)
+    return merged_page
 
 
 async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: SortOrder) -> View:
@@ -195,7 +186,8 @@ async def _get_stored_page(
         raise explain_folder_failure(access, problem) from problem
     mount_rows = await _make_mount_rows(access, folders[start:stop])
     encode = rows.make_encoder(access, rows.make_folder_signer(access), base)
-    return join_rows(*mount_rows, await encode_in_thread(encode, part.entries)), part.total + len(folders)
+    entry_rows = [piece async for piece in encode_in_thread(encode, part.entries, 0, len(part.entries))]
+    return join_rows(*mount_rows, *entry_rows), part.total + len(folders)
 
 
 async def _list_sent(access: PathAccess, share: SharedPath, page: PageRequest, session: str) -> dict[str, Any]:
@@ -242,7 +234,7 @@ async def list_subfolders(access: PathAccess) -> Rows:
         folder = await listings().open(storage_path, in_pages=True)
         if isinstance(folder, CachedFolder):
             _remove_names(virtual, [name for name in virtual if folder.find(name) is not None])
-            folders = await run_chunked(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
+            folders = await folder.entries.select(lambda entry: entry.is_dir and passes(entry))
             await folders.read_details()
             return folders
         columns = await collect_entries(_iterate_subfolders(storage_path, virtual, passes))

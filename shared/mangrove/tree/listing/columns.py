@@ -18,7 +18,7 @@ from typing import Any, overload
 import orjson
 
 from mangrove.core import deadlines
-from mangrove.core.chunked import CHUNK_ITEMS
+from mangrove.core.chunked import CHUNK_ITEMS, chunked
 from mangrove.drivers.base import Entry
 from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 
@@ -235,8 +235,9 @@ class Columns:
 _UNREAD_FLAGS = bytes(flags | LACKS_DETAILS for flags in range(256))
 
 
+@chunked
 def make_columns(entries: Sequence[Entry]) -> Generator[None, None, Columns]:
-    """Make the columns of many entries, in steps."""
+    """Make the columns of many entries."""
     columns = Columns()
     for start in range(0, len(entries), CHUNK_ITEMS):
         columns.extend(entries[start : start + CHUNK_ITEMS])
@@ -293,8 +294,9 @@ class Selection(Sequence[Entry]):
     def __iter__(self) -> Iterator[Entry]:
         return map(self.columns.__getitem__, self.columns.select_existing(self.positions))
 
+    @chunked
     def select(self, test: Callable[[Entry], bool]) -> Generator[None, None, Selection]:
-        """Select the entries that pass, in steps."""
+        """Return the entries that pass."""
         chosen = array("I")
         for position in self.positions:
             if test(self.columns[position]):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterato
 
 import orjson
 
-from mangrove.core.chunked import PendingRows, run_chunked
+from mangrove.core.chunked import PendingRows
 from mangrove.core.concurrency import compute_pools
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
@@ -61,13 +61,9 @@ class View:
             self.weight -= sys.getsizeof(self._pages.popitem(last=False)[1]) + PAGE_BYTES
         return page
 
-    async def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
+    def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
         """Yield the rows from `start` to `stop` in chunks. They are not cached."""
-        pool = compute_pools().batches
-        for first in range(start, stop, ROWS_PER_CHUNK):
-            rows = await pool.run(self._encode_range, first, min(first + ROWS_PER_CHUNK, stop))
-            if rows:
-                yield rows
+        return encode_in_thread(self._encode, self.visible, start, stop)
 
     async def get_content(self, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
         """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent.
@@ -90,20 +86,23 @@ class View:
             elif piece:
                 yield piece
 
-    def _encode_range(self, start: int, stop: int) -> bytes:
-        return self._encode(self.visible[start:stop])
-
 
 def join_rows(*pieces: bytes) -> orjson.Fragment:
     """Join pieces of encoded rows to one JSON array, ready for an answer."""
     return orjson.Fragment(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
 
 
-async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
-    """Encode entries in a thread, in chunks."""
+async def encode_in_thread(encode: Encode, entries: Sequence[Entry], start: int, stop: int) -> AsyncIterator[bytes]:
+    """Encode entries in a thread. Yield their rows in chunks."""
     pool = compute_pools().batches
-    starts = range(0, len(entries), ROWS_PER_CHUNK)
-    return b",".join([await pool.run(encode, entries[start : start + ROWS_PER_CHUNK]) for start in starts])
+
+    def encode_range(first: int) -> bytes:
+        return encode(entries[first : min(first + ROWS_PER_CHUNK, stop)])
+
+    for first in range(start, stop, ROWS_PER_CHUNK):
+        rows = await pool.run(encode_range, first)
+        if rows:
+            yield rows
 
 
 class CachedFolder:
@@ -156,7 +155,8 @@ class CachedFolder:
             entries = await self._get_sorted(order)
             view = self._views.get((order, key))
             if view is None:
-                view = await _make_view(entries, test, encode)
+                visible = entries if test is None else await entries.select(test)
+                view = View(visible, encode, 0 if visible is entries else visible.weight)
                 self._views[order, key] = view
                 if len(self._views) > MAX_VIEWS:
                     self._views.popitem(last=False)
@@ -178,17 +178,10 @@ class CachedFolder:
         return self._other_orders[order]
 
 
-async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, encode: Encode) -> View:
-    if test is None:
-        return View(entries, encode)
-    visible = await run_chunked(entries.select(test))
-    return View(visible, encode, visible.weight)
-
-
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """Return the listing of all entries that were read."""
     entries = await sort_columns(columns, SortOrder.of(mount.storage))
-    by_name = await run_chunked(sort_by_name(entries))
+    by_name = await sort_by_name(entries)
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)
 
 

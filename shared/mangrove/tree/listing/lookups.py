@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from mangrove.core import deadlines
-from mangrove.core.chunked import in_batches, iterate_chunked, run_chunked
+from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFolder, Problem
@@ -235,6 +235,6 @@ async def _list_by_prefix(place: PageSource, prefix: str, name: str) -> tuple[En
     """Return the entry of that name, a file before a folder, if the first page has it; and that page by name."""
     page = await place.driver.list_page(place.path, prefix=prefix)
     named = [entry for entry in page.entries if entry.name == name]
-    columns = await run_chunked(make_columns(page.entries))
-    entries = await run_chunked(sort_by_name(Selection(columns, range(len(columns)))))
+    columns = await make_columns(page.entries)
+    entries = await sort_by_name(Selection(columns, range(len(columns))))
     return min(named, key=lambda entry: entry.is_dir, default=None), entries

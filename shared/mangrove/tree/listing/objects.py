@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from mangrove.core.chunked import PendingRows, run_chunked
+from mangrove.core.chunked import PendingRows
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import (
     AccessDenied,
@@ -140,7 +140,7 @@ async def _encode_related(access: PathAccess, entries: Selection | None) -> orjs
         return None
     parent, name = access.parent, access.path.name
     visibility = parent.make_visibility_filter()
-    related = await run_chunked(entries.select(lambda entry: entry.name != name and visibility.passes(entry)))
+    related = await entries.select(lambda entry: entry.name != name and visibility.passes(entry))
     view = View(related, rows.make_encoder(parent, rows.make_folder_signer(parent), None))
     return await view.get_content((0, len(related))) if len(related) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -11,7 +12,7 @@ from operator import lt
 from typing import Any
 from unicodedata import combining, normalize
 
-from mangrove.core.chunked import CHUNK_ITEMS, run_chunked, sort_chunked
+from mangrove.core.chunked import CHUNK_ITEMS, chunked, sort_chunked
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
@@ -127,29 +128,29 @@ def _put_folders(positions: Positions, columns: Columns, first: bool) -> Generat
     return ordered
 
 
-def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
-    """Sort the positions, in steps."""
-    positions: Positions = range(len(columns))
-    if order.by == "name":
-        positions = yield from _order_by_name_key(columns, order)
-    elif order.by == "size":
-        positions = yield from _order_by_key(positions, columns.sizes.__getitem__, order.descending)
-    elif order.by == "modified":
-        positions = yield from _order_by_key(positions, columns.modified.__getitem__, order.descending)
-    if order.folders in ("front", "back"):
-        positions = yield from _put_folders(positions, columns, order.folders == "front")
-    return positions
-
-
 async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
     """Sort all entries of the columns. The sort is stable. Sizes or times that it needs and that lack are read."""
     if order.by in ("size", "modified"):
         await columns.read_details(range(len(columns)))
-    return Selection(columns, await run_chunked(_sort(columns, order)))
+    return await _sort(columns, order)
 
 
+@chunked
+def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection]:
+    positions: Positions = range(len(columns))
+    if order.by == "name":
+        positions = yield from _order_by_name_key(columns, order)
+    elif order.by:
+        values = columns.sizes if order.by == "size" else columns.modified
+        positions = yield from _order_by_key(positions, values.__getitem__, order.descending)
+    if order.folders in ("front", "back"):
+        positions = yield from _put_folders(positions, columns, order.folders == "front")
+    return Selection(columns, positions)
+
+
+@chunked
 def sort_by_name(entries: Selection) -> Generator[None, None, Selection]:
-    """Sort entries by name, in steps. The sort is stable."""
+    """Sort entries by name. The sort is stable."""
     columns = entries.columns
     if columns.is_sorted and len(entries) == len(columns):
         return Selection(columns, range(len(columns)))
@@ -158,32 +159,20 @@ def sort_by_name(entries: Selection) -> Generator[None, None, Selection]:
 
 async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
     """Sort entries."""
-    return await sort_columns(await run_chunked(make_columns(entries)), order)
+    return await sort_columns(await make_columns(entries), order)
 
 
-def find_folder_position(sorted_entries: Selection, order: SortOrder, folder: Entry) -> int:
+def find_folder_position(entries: Selection, order: SortOrder, folder: Entry) -> int:
     """Return the number of sorted entries that come before one more folder."""
-    columns, positions = sorted_entries.columns, sorted_entries.positions
-    start, stop = 0, len(positions)
-    if order.folders == "front":
-        stop = _find_first(positions, start, stop, lambda at: not columns.flags[at] & IS_DIR)
-    elif order.folders == "back":
-        start = _find_first(positions, start, stop, lambda at: bool(columns.flags[at] & IS_DIR))
-    folder_key = order.make_key(folder)
-    if order.descending:
-        return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) < folder_key)
-    return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) > folder_key)
+    columns, folder_key = entries.columns, order.make_key(folder)
 
+    def is_behind(position: int) -> bool:
+        if order.folders in ("front", "back") and not columns.flags[position] & IS_DIR:
+            return order.folders == "front"
+        key = order.make_key(columns[position])
+        return bool(key < folder_key if order.descending else key > folder_key)
 
-def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable[[int], bool]) -> int:
-    """Return the first index for which `is_behind` is True, as for all later ones; `stop` if there is none."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if is_behind(positions[middle]):
-            stop = middle
-        else:
-            start = middle + 1
-    return start
+    return bisect_left(entries.positions, True, key=is_behind)
 
 
 def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable, MutableSequence, Sequence
 from typing import NamedTuple
 
 from mangrove.core import deadlines
-from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import EntriesPage, Entry, PageSource
 from mangrove.tree.listing.columns import Columns, Selection, make_columns
 from mangrove.tree.listing.folder import Stamp
@@ -118,7 +117,7 @@ class PagedFolder:
 
     async def _add_page(self, number: int, page: EntriesPage, stamp: Stamp) -> Columns:
         read_at = time.monotonic()
-        columns = await run_chunked(make_columns(page.entries))
+        columns = await make_columns(page.entries)
         self._note_end(number, page)
         if stamp is self._stamp and stamp.is_current() and self._max_age > 0:
             self._pages[number] = _CachedPage(columns, read_at)
@@ -149,7 +148,7 @@ class PagedFolder:
 
 async def _select(columns: Columns, test: Callable[[Entry], bool] | None) -> Selection:
     everything = Selection(columns, range(len(columns)))
-    return everything if test is None else await run_chunked(everything.select(test))
+    return everything if test is None else await everything.select(test)
 
 
 def _set_count(counts: MutableSequence[int], number: int, count: int) -> None:

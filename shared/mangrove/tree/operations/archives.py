@@ -98,7 +98,9 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
     return answer
 
 
-async def list_folder(access: PathAccess, password: str, inside: str, page: PageRequest, caller: str) -> dict[str, Any]:
+async def list_archive(
+    access: PathAccess, password: str, inside: str, page: PageRequest, caller: str
+) -> dict[str, Any]:
     """Return the answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
     storage_path = await _locate(access)
