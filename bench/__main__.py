@@ -13,19 +13,25 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+TABLES = {  # the module of each, and its function
+    "comparison": ("report", "print_report"),
+    "service": ("report", "print_report"),
+    "coldstart": ("coldstart", "print_cold_starts"),
+    "economy": ("economy", "print_economy"),
+    "clients": ("clients", "print_clients"),
+    "page": ("page", "print_page"),
+    "growth": ("growth", "print_growth"),
+}
 
 
 def main() -> int:
     """Print a table; return 1 if a row could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument(
-        "table",
-        nargs="?",
-        default="comparison",
-        choices=("comparison", "service", "coldstart", "economy", "clients", "page", "growth"),
-    )
+    parser.add_argument("table", nargs="?", default="comparison", choices=TABLES)
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="duration of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
@@ -33,37 +39,10 @@ def main() -> int:
     parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
     parser.add_argument("--sizes", default="10000,100000,1000000", help="numbers of entries for growth")
     parser.add_argument("--record", action="store_true", help="keep the table in docs/reference/performance.md")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
+    module, function = TABLES[options.table]
     with TemporaryDirectory(prefix="mangrove-bench-") as folder:
-        return int(not measure(Path(folder), arguments))
-
-
-def measure(folder: Path, arguments: argparse.Namespace) -> bool:
-    """Print the chosen table; return True if every row was measured."""
-    if arguments.table == "economy":
-        from bench.economy import print_economy
-
-        return print_economy(folder)
-    if arguments.table == "coldstart":
-        from bench.coldstart import print_cold_starts
-
-        return print_cold_starts(folder, arguments.only)
-    if arguments.table == "clients":
-        from bench.clients import print_clients
-
-        size = arguments.size_mib << 20
-        return print_clients(folder, size, arguments.runs, arguments.only, arguments.record)
-    if arguments.table == "page":
-        from bench.page import print_page
-
-        return print_page(folder, arguments.runs, arguments.only, arguments.record)
-    from bench.report import Plan, print_growth, print_report
-
-    size, sizes = arguments.size_mib << 20, tuple(map(int, arguments.sizes.split(",")))
-    plan = Plan(arguments.only, arguments.runs, arguments.seconds, size, arguments.peer, arguments.record)
-    if arguments.table == "growth":
-        return print_growth(folder, plan, sizes)
-    return print_report(folder, plan, arguments.table)
+        return int(not getattr(import_module(f"bench.{module}"), function)(Path(folder), options))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -248,8 +249,9 @@ def _pair_ours(program: str, client: Client, place: Place) -> Iterator[Pair]:
     yield Pair(program, UNFLUSHED_SERVER, client, place.root, "process")
 
 
-def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bool) -> bool:
+def print_clients(folder: Path, options: Namespace) -> bool:
     """Print a row for each client and server whose names contain `only`."""
+    size, runs, only = options.size_mib << 20, options.runs, options.only.lower()
     sources = _make_sources(folder / "source", size)
     note = NOTE.format(
         machine=describe_machine(), processes=PROCESSES, count=SMALL_FILES, small=SMALL_FILE_BYTES, large=size >> 20,
@@ -260,7 +262,7 @@ def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bo
         place = _open_place(_make_folder(folder / "servers"), stack)
         pairs = [*_pair_ours("page, Chromium", stack.enter_context(_open_page(place)), place)]
         pairs += [*_list_dav(place, stack), *_list_sftp(place, stack)]
-        pairs = [pair for pair in pairs if only.lower() in f"{pair.program} {pair.server}".lower()]
+        pairs = [pair for pair in pairs if only in f"{pair.program} {pair.server}".lower()]
         amounts = (SMALL_FILES, SMALL_FILES, size / 1e6, size / 1e6)
         measured: dict[int, list[tuple[float, ...]]] = {index: [] for index in range(len(pairs))}
         for run in range(runs):
@@ -272,7 +274,7 @@ def print_clients(folder: Path, size: int, runs: int, only: str, is_recorded: bo
                 print(pair.program, pair.server, *map(round, measured[index][-1]), file=sys.stderr, flush=True)
     medians = [tuple(map(statistics.median, zip(*rates, strict=True))) for rates in measured.values()]
     _print_rows(table, pairs, medians)
-    if is_recorded:
+    if options.record:
         table.record()
     return True
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -192,7 +193,7 @@ def _print_row(name: str, start: Callable[[], float], budget: int | None) -> Non
     print(f"{name:<40} | {mark}{converted:>6,.0f} ms | {aim:>9} | {measured}", flush=True)
 
 
-def print_cold_starts(folder: Path, only: str) -> bool:
+def print_cold_starts(folder: Path, options: Namespace) -> bool:
     """Print a row for each floor and function whose name contains `only`."""
     with ExitStack() as stack:
         deployment = Deployment(folder, stack)
@@ -203,6 +204,6 @@ def print_cold_starts(folder: Path, only: str) -> bool:
             code = get_folder(name)
             rows.append((code.removeprefix("functions/"), partial(deployment.start, name), _get_budget(code)))
         for row in rows:
-            if only in row[0]:
+            if options.only in row[0]:
                 _print_row(*row)
     return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class Bill:
     dollars: float
 
 
-def print_economy(folder: Path) -> bool:
+def print_economy(folder: Path, options: Namespace) -> bool:
     """Print the table of docs/guides/costs.md."""
     with ExitStack() as stack:
         reason = built.find_reason_to_skip()

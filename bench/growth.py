@@ -2,87 +2,87 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.connection import Connection
-from bench.load import Rate, describe_client
+from bench.load import describe_client, measure_rate
 from bench.processes import get_family_cpu_seconds
-from bench.requests import measure_me, measure_page, measure_ping
 from bench.rows import Workspace, make_empty
-from bench.search import FILES_PER_FOLDER, FIRST_FOLDER, make_names, search, wait_for_index
-from bench.subjects import Launch, Subject, launch_ours
-from bench.tables import Table, describe_machine, format_value
+from bench.searching import FILES_PER_FOLDER, FIRST_FOLDER, make_names, search, wait_for_index
+from bench.subjects import Subject, run_subjects
+from bench.tables import Table, describe_machine, format_value, measure_seconds
 
 PROCESSES = (1, 2, 4)
-RATES: Mapping[str, Callable[[Workspace, Subject], Rate]] = {
-    "ping": measure_ping,
-    "me": measure_me,
-    "page of 50, warm": measure_page,
+ENTRIES, REPEATS, PAGE_SIZE, FIRST_ID = 1000, 7, 50, 1000
+REQUESTS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "ping": ("/ping", {}),
+    "me": ("/api/me", {}),
+    "page of 50, warm": ("/api/fs/list", {"page": 1, "per_page": PAGE_SIZE}),
 }
-REPEATS, PAGE_SIZE, FIRST_ID = 7, 50, 1000
 RECORD_DIVISOR = 10  # of the number of entries: a million users and as many tasks take ten minutes to write
 BATCH_RECORDS, WRITE_CONCURRENCY = 25, 8  # of one call, and calls
 PASSWORD = "a long password"
 
 
-def print_processes(workspace: Workspace, peer: Launch | None, runs: int) -> Table:
+def print_growth(folder: Path, options: Namespace) -> bool:
+    """Print the tables of growth; `only` chooses one: `processes` or `sizes`."""
+    makers = {"processes": _print_processes, "sizes": _print_sizes}
+    for make in (make for name, make in makers.items() if options.only in name):
+        table = make(folder, options)
+        if options.record:
+            table.record()
+    return True
+
+
+def _print_processes(folder: Path, options: Namespace) -> Table:
     """Print requests per second for each number of processes, and for the peer."""
-    subjects = []
-    for count in PROCESSES:
-        (home := workspace.folder / f"processes {count}").mkdir()
-        subjects.append(Subject(str(count), home, partial(launch_ours, home / "data", count)))
-    if peer is not None:
-        subjects.append(Subject("peer", workspace.folder, peer))
-    note = f"{describe_machine()}; {describe_client()}; requests/s, medians of {runs} runs in turn"
-    title = "Growth with processes"
-    table = Table(title, f"{note}; in brackets the cores that client and service used", "", *(s.name for s in subjects))
-    try:
-        for subject in subjects:
-            subject.start()
-        for name, measure in RATES.items():
-            cells = [[_measure_rate(workspace, subject, measure) for subject in subjects] for _ in range(runs)]
-            table.add(name, *(sorted(column)[(runs - 1) // 2][1] for column in zip(*cells, strict=True)))
-    finally:
-        for subject in subjects:
-            subject.stop()
+    note = f"{describe_machine()}; {describe_client()}; requests/s, medians of {options.runs} runs in turn"
+    with (
+        ExitStack() as stack,
+        run_subjects(folder, ((str(count), count) for count in PROCESSES), options.peer) as subjects,
+    ):
+        workspace = Workspace(folder, stack, 0, options.seconds)
+        note += "; in brackets the cores that client and service used"
+        table = Table("Growth with processes", note, "", *(subject.name for subject in subjects))
+        for name in REQUESTS:
+            cells = [[_measure_rate(workspace, subject, name) for subject in subjects] for _ in range(options.runs)]
+            columns = (sorted(column) for column in zip(*cells, strict=True))
+            table.add(name, *(column[(options.runs - 1) // 2][1] for column in columns))
     return table
 
 
-def _measure_rate(
-    workspace: Workspace, subject: Subject, measure: Callable[[Workspace, Subject], Rate]
-) -> tuple[float, str]:
+def _measure_rate(workspace: Workspace, subject: Subject, name: str) -> tuple[float, str]:
     """Return the requests per second, and a text with the cores of client and service."""
+    path, body = REQUESTS[name]
+    if body:
+        body = body | {"path": subject.mount_local(workspace.make_files(ENTRIES))}
     began, before = time.perf_counter(), get_family_cpu_seconds(subject.pid)
-    rate = measure(workspace, subject)
+    rate = measure_rate(workspace, subject, path, **body)
     service = (get_family_cpu_seconds(subject.pid) - before) / (time.perf_counter() - began)
     return rate.per_second, f"{rate.per_second:,.0f} ({rate.client_cores:.2f}, {service:.2f})"
 
 
-def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
+def _print_sizes(folder: Path, options: Namespace) -> Table:
     """Print the milliseconds of each kind of request for each size; `!` marks a cost that grows faster than the size.
 
     For each size a new service has as many entries in one folder and names in the index, and a tenth as many users and
     finished tasks.
     """
+    sizes = [int(text) for text in options.sizes.split(",")]
     columns: list[dict[str, float]] = []
     for size in sizes:
-        (home := folder / f"size {size}").mkdir()
-        subject = Subject(str(size), home, partial(launch_ours, home / "data", 1))
-        subject.start()
-        try:
+        with run_subjects(folder, [(f"size {size}", 1)]) as (subject,):
             columns.append(dict(_measure_size(subject, size)))
-        finally:
-            subject.stop()
         print(f"{size:,}: {columns[-1]}", file=sys.stderr, flush=True)
     note = f"{describe_machine()}; one process, milliseconds, medians of {REPEATS} requests, cold and first ones once"
     note += ". The columns are numbers of entries and names; there are a tenth as many users and tasks"
@@ -97,22 +97,21 @@ def print_sizes(folder: Path, sizes: Sequence[int]) -> Table:
 
 def _measure_size(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
     """Yield the name and the milliseconds of each row."""
-    path = subject.mount_local(make_empty(subject.folder / "entries", size))
+    make_empty(subject.folder / "entries", (f"file {number:06}.txt" for number in range(size)))
+    path = subject.mount_local(subject.folder / "entries")
     subject.restart()
-    with subject.connect() as connection:
-        list_page = partial(_list, connection, path, size)
-        yield "first page of a folder, cold", _time(list_page, 1, repeats=1)
-        yield "page of 50, warm", _time(list_page, 1)
-        yield "page of 50 in the middle, warm", _time(list_page, size // PAGE_SIZE // 2)
+    list_page = partial(subject.list_page, path, size)
+    yield "first page of a folder, cold", _time(list_page, repeats=1)
+    yield "page of 50, warm", _time(list_page)
+    yield "page of 50 in the middle, warm", _time(list_page, size // PAGE_SIZE // 2)
     yield from _measure_search(subject, size, path)
     records = size // RECORD_DIVISOR
     for kind in ("users", "tasks"):
         _fill_records(kind, subject, records)
-    sign_in = partial(subject.ask, "/api/auth/login", username=f"user {FIRST_ID + records // 2}", password=PASSWORD)
-    yield "sign-in, one of the users", _time(sign_in)
-    yield "page of users", _time(partial(subject.ask, f"/api/admin/user/list?page=1&per_page={PAGE_SIZE}"))
-    yield "page of finished tasks", _time(partial(subject.ask, f"/api/task/copy/done?page=1&per_page={PAGE_SIZE}"))
-    yield "list of running tasks", _time(partial(subject.ask, "/api/task/copy/undone"))
+    yield "sign-in, one of the users", _time(subject.sign_in, f"user {FIRST_ID + records // 2}", PASSWORD)
+    yield "page of users", _time(subject.ask, f"/api/admin/user/list?page=1&per_page={PAGE_SIZE}")
+    yield "page of finished tasks", _time(subject.ask, f"/api/task/copy/done?page=1&per_page={PAGE_SIZE}")
+    yield "list of running tasks", _time(subject.ask, "/api/task/copy/undone")
 
 
 def _measure_search(subject: Subject, size: int, entries: str) -> Iterator[tuple[str, float]]:
@@ -121,35 +120,24 @@ def _measure_search(subject: Subject, size: int, entries: str) -> Iterator[tuple
     wait_for_index(subject)
     began = time.perf_counter()
     subject.ask("/api/admin/index/build", paths=[path])
-    with subject.connect() as connection:
-        yield "page of 50 while the index is built", _time(partial(_list, connection, entries, size, 1))
+    yield "page of 50 while the index is built", _time(subject.list_page, entries, size)
     wait_for_index(subject)
     yield "build of the index", (time.perf_counter() - began) * 1000
     for name, word, hits in (("rare word", "quagga", 1), ("common word", "report", None), ("one letter", "r", None)):
-        yield f"search, {name}", _time(partial(search, subject, path, word, hits))
+        yield f"search, {name}", _time(search, subject, path, word, hits)
     folder = f"{path}/{FIRST_FOLDER}"
     with subject.connect() as connection:
         connection.put(f"{folder}/okapi.txt", 1)
-    yield "first search after a put", _time(partial(search, subject, path, "okapi", 1), repeats=1)
+    yield "first search after a put", _time(search, subject, path, "okapi", 1, repeats=1)
     subject.ask("/api/fs/rename", path=f"{folder}/okapi.txt", name="tapir.txt")
-    yield "first search after a rename", _time(partial(search, subject, path, "tapir", 1), repeats=1)
+    yield "first search after a rename", _time(search, subject, path, "tapir", 1, repeats=1)
     subject.ask("/api/fs/remove", dir=folder, names=["tapir.txt"])
-    yield "first search after a removal", _time(partial(search, subject, path, "tapir", 0), repeats=1)
-
-
-def _list(connection: Connection, path: str, total: int, page: int) -> None:
-    data = connection.post("/api/fs/list", path=path, page=page, per_page=PAGE_SIZE)
-    assert len(data["content"]) == PAGE_SIZE and data["total"] == total
+    yield "first search after a removal", _time(search, subject, path, "tapir", 0, repeats=1)
 
 
 def _time(request: Callable[..., object], *arguments: Any, repeats: int = REPEATS) -> float:
     """Return the median milliseconds of a request."""
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        request(*arguments)
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds) * 1000
+    return measure_seconds(partial(request, *arguments), repeats) * 1000
 
 
 def _fill_records(kind: str, subject: Subject, count: int) -> None:

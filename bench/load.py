@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.rows import Workspace
+from bench.subjects import Subject
+
 CONNECTIONS = 8
 WARM_UP_SECONDS = 1
 _CHECK = """
@@ -35,22 +38,22 @@ def describe_client() -> str:
     return f"wrk, {CONNECTIONS} connections"
 
 
-def measure_rate(
-    address: str, path: str, token: str, body: dict[str, Any] | None, seconds: int, scratch: Path, is_checked: bool
-) -> Rate:
+def measure_rate(workspace: Workspace, subject: Subject, path: str, /, is_checked: bool = False, **body: Any) -> Rate:
     """Repeat a POST, or a GET without a body, on CONNECTIONS connections.
 
     Raise RuntimeError for an answer whose status is not 2xx, or, with `is_checked`, whose envelope is not a success.
     """
-    script = scratch / "wrk.lua"
-    script.write_text(_make_script(token, body) + (_CHECK if is_checked else ""))
-    _run(script, address + path, WARM_UP_SECONDS)
-    return _run(script, address + path, seconds)
+    if path.startswith("/api/"):
+        subject.ask(path, **body)  # which raises unless it succeeds
+    script = workspace.folder / "wrk.lua"
+    script.write_text(_make_script(subject.token, body) + (_CHECK if is_checked else ""))
+    _run(script, subject.address + path, WARM_UP_SECONDS)
+    return _run(script, subject.address + path, workspace.seconds)
 
 
-def _make_script(token: str, body: dict[str, Any] | None) -> str:
+def _make_script(token: str, body: dict[str, Any]) -> str:
     lines = [f'wrk.headers["authorization"] = {json.dumps(token)}']
-    if body is not None:
+    if body:
         lines += ['wrk.method = "POST"', 'wrk.headers["content-type"] = "application/json"']
         lines.append(f"wrk.body = {json.dumps(json.dumps(body))}")
     return "\n".join(lines) + "\n"

@@ -6,15 +6,15 @@ import json
 import statistics
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from bench.rows import fill
-from bench.tables import Table, describe_machine, format_value
+from bench.tables import Aim, Table, describe_machine, format_value, format_values
 from tests.e2e.page.conftest import CHROMIUM, VIEWS
 from tests.servers import free_port
 from tests.support.service import ADMIN_PASSWORD, Service, run_service
@@ -37,23 +37,6 @@ GO_TO_END = """async name => {
   while (!grid.textContent.includes(name)) await new Promise(requestAnimationFrame)
   return (performance.now() - began) / 1000
 }"""
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """A measured value of the page, and the bound that it is compared with."""
-
-    name: str
-    unit: str
-    most: float | None = None
-    least: float | None = None
-
-    def is_reached(self, value: float) -> bool:
-        """Return True if the value is within the bound."""
-        return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
-
-    def __str__(self) -> str:
-        return f"<= {self.most:g}" if self.most is not None else f">= {self.least:g}"
 
 
 SIGN_IN = Aim("sign-in page on slow 4G with 4 x CPU", "s", most=2.5)
@@ -178,13 +161,13 @@ MEASUREMENTS: Sequence[Callable[[Visitor], Values]] = (
 )  # fmt: skip
 
 
-def print_page(folder: Path, runs: int, only: str, is_recorded: bool) -> bool:
+def print_page(folder: Path, options: Namespace) -> bool:
     """Print the medians of the measurements whose names contain `only`, each with a service of its own."""
     measured: dict[Aim, list[float]] = {}
-    note = f"{describe_machine()}; {runs} runs, each with a new service and an empty profile of Chromium"
+    note = f"{describe_machine()}; {options.runs} runs, each with a new service and an empty profile of Chromium"
     table = Table("The page", note, "", "median", "aim")
-    for number, measure in ((number, measure) for number in range(runs) for measure in MEASUREMENTS):
-        if only not in measure.__name__:
+    for number, measure in ((number, measure) for number in range(options.runs) for measure in MEASUREMENTS):
+        if options.only not in measure.__name__:
             continue
         (place := folder / f"{number}{measure.__name__}").mkdir()
         with run_service(place / "data") as service, _visit(service, place / "profile") as visitor:
@@ -193,9 +176,7 @@ def print_page(folder: Path, runs: int, only: str, is_recorded: bool) -> bool:
                 measured.setdefault(aim, []).append(value)
                 print(aim.name, format_value(value), aim.unit, file=sys.stderr, flush=True)
     for aim, values in measured.items():
-        median = statistics.median(values)
-        mark = "" if aim.is_reached(median) else "! "
-        table.add(aim.name, f"{mark}{format_value(median)} {aim.unit}".strip(), f"{aim} {aim.unit}".strip())
-    if is_recorded:
+        table.add(aim.name, aim.mark(statistics.median(values)) + format_values(values, aim.unit), str(aim))
+    if options.record:
         table.record()
     return bool(measured)

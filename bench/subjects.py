@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from bench.connection import Connection
 from bench.processes import get_family_pss
+from bench.tables import wait_until
 from tests.servers import free_port, s3_options, wait_for
 from tests.support.proc import list_servers
 from tests.support.service import ADMIN_PASSWORD, start_service
 
-START_SECONDS = 60.0
+START_SECONDS, STOP_SECONDS = 60.0, 60.0
+PEER = "peer"
 IDLE_SECONDS = 2.0  # after which a server may close a connection
 
 
@@ -30,117 +35,125 @@ class Running:
     address: str
 
 
-Launch = Callable[[], Running]
-
-
 class Subject:
     """A service that is measured; `folder` is for its own data and targets."""
 
-    def __init__(self, name: str, folder: Path, launch: Launch) -> None:
+    def __init__(self, name: str, folder: Path, launch: Callable[[], Running]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.folder = folder
         self._launch = launch
         self._running: Running | None = None
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
         self._answered = 0.0  # the time of the last answer, by time.monotonic
         self._token = ""
         self._mounts: dict[str, str] = {}
 
     @property
-    def address(self) -> str:
+    def running(self) -> Running:
         assert self._running is not None, "it does not run"
-        return self._running.address
+        return self._running
+
+    @property
+    def address(self) -> str:
+        return self.running.address
 
     @property
     def pid(self) -> int:
-        assert self._running is not None, "it does not run"
-        return self._running.process.pid
+        return self.running.process.pid
 
     @property
     def token(self) -> str:
         """The token of an administrator."""
         if not self._token:
-            self._token = self.ask("/api/auth/login", username="admin", password=ADMIN_PASSWORD)["token"]
+            self._token = self.sign_in("admin", ADMIN_PASSWORD)
         return self._token
 
-    def start(self) -> None:
-        """Start the service and wait until it can describe each of its mounts, without listing them."""
-        self.launch()
-        end = time.monotonic() + START_SECONDS
-        for mount in self._mounts.values():
-            while not self._is_there(mount):
-                if time.monotonic() > end:
-                    raise RuntimeError(f"{self.name} did not start the storage {mount}")
-                time.sleep(0.05)
+    def sign_in(self, username: str, password: str) -> str:
+        """Return a new token of a user."""
+        with Connection(self.address) as connection:
+            return str(connection.ask("/api/auth/login", {"username": username, "password": password})["token"])
 
     def launch(self) -> None:
         """Start the service and wait until it answers."""
         self._running = self._launch()
 
-    def _is_there(self, path: str) -> bool:
-        try:
-            return bool(self.ask("/api/fs/get", path=path))
-        except RuntimeError:
-            return False
-
     def stop(self) -> None:
         """Stop the service if it runs."""
+        self._disconnect()
         if self._running is not None:
             self._running.process.terminate()
-            self._running.process.wait(60)
+            self._running.process.wait(STOP_SECONDS)
             self._running, self._token = None, ""
-        self._disconnect()
+
+    def restart(self) -> None:
+        """Restart the service on the same data, and wait until it can describe its mounts, without listing them."""
+        self.stop()
+        self.launch()
+        assert self.token
+        for mount in self._mounts.values():
+            wait_until(partial(self._is_there, mount), START_SECONDS, f"{self.name}: {mount}")
+
+    def _is_there(self, path: str) -> bool:
+        with suppress(RuntimeError):
+            return bool(self.ask("/api/fs/get", path=path))
+        return False
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def restart(self) -> None:
-        """Restart the service on the same data, and sign in."""
-        self.stop()
-        self.start()
-        assert self.token
-
     def ask(self, path: str, /, **body: Any) -> Any:
         """Return the data of a POST of these fields, or of a GET without fields. Raise RuntimeError for a failure."""
-        return self._send("POST" if body else "GET", path, body or None)
+        return self.send(path, body or None)
 
-    def _send(self, method: str, path: str, body: Any) -> Any:
-        headers = {"content-type": "application/json"}
-        if not path.startswith("/api/auth/"):
-            headers["authorization"] = self.token
+    def send(self, path: str, body: Any) -> Any:
+        """Return the data of a POST, or of a GET without a body, on a connection that is kept."""
         if time.monotonic() - self._answered > IDLE_SECONDS:
             self._disconnect()
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=300)
+            self._connection = self.connect()
         try:
-            self._connection.request(method, path, None if body is None else json.dumps(body), headers)
-            envelope = json.loads(self._connection.getresponse().read())
+            data = self._connection.ask(path, body)
         except BaseException:
             self._disconnect()
             raise
         self._answered = time.monotonic()
-        if envelope["code"] != 200:
-            raise RuntimeError(f"{self.name}: {path}: {envelope}")
-        return envelope["data"]
+        return data
 
     def connect(self) -> Connection:
         """Return a new keep-alive connection with a token."""
         return Connection(self.address, self.token)
 
-    def save_setting(self, key: str, value: str) -> None:
-        """Save a setting. Raise RuntimeError unless the code of the answer is 200."""
-        self._send("POST", "/api/admin/setting/save", [{"key": key, "value": value}])
+    def list_page(self, path: str, total: int, page: int = 1, size: int = 50) -> None:
+        """Read a page of a folder. Fail unless it is full, and the folder has at least `total` entries."""
+        data = self.ask("/api/fs/list", path=path, page=page, per_page=size)
+        assert len(data["content"]) == size and data["total"] >= total, data["total"]
 
-    def get_download_target(self, path: str) -> str:
-        """Return path and query of the address of a file's bytes."""
-        address = urlsplit(self.ask("/api/fs/get", path=path)["raw_url"])
+    def save_setting(self, key: str, value: str) -> None:
+        """Save a setting."""
+        self.send("/api/admin/setting/save", [{"key": key, "value": value}])
+
+    def get_target(self, kind: str, **body: str) -> str:
+        """Return path and query of the address that an answer has in a field."""
+        address = urlsplit(self.ask(f"/api/fs/{kind}", **body)["raw_url" if kind == "get" else "url"])
         return f"{address.path}?{address.query}"
 
     def mount_local(self, folder: Path) -> str:
         """Return the mount path of a folder of this machine. Mount it if necessary."""
         return self._mount(str(folder), "Local", root_folder_path=str(folder), show_hidden=True, thumbnail=False)
+
+    @contextmanager
+    def make_target(self) -> Iterator[tuple[Path, str]]:
+        """Make an empty folder and remove it at the end. Yield it and its mount path."""
+        folder = self.folder / uuid4().hex
+        folder.mkdir()
+        try:
+            yield folder, self.mount_local(folder)
+        finally:
+            shutil.rmtree(folder)
+            self._mounts.pop(str(folder), None)
 
     def mount_bucket(self, endpoint: str, bucket: str) -> str:
         """Return the mount path of a bucket. Mount it if necessary."""
@@ -148,7 +161,7 @@ class Subject:
 
     def _mount(self, what: str, driver: str, **addition: Any) -> str:
         if what not in self._mounts:
-            path = f"/m{len(self._mounts)}"
+            path = f"/m{uuid4().hex[:8]}"
             self.ask(
                 "/api/admin/storage/create", mount_path=path, driver=driver, addition=json.dumps(addition),
                 cache_expiration=30, web_proxy=True, webdav_policy="native_proxy",
@@ -165,15 +178,34 @@ class Subject:
         return get_family_pss(self.pid) / self.count_processes()
 
 
-def launch_ours(data: Path, processes: int | None) -> Running:
+@contextmanager
+def run_subjects(
+    folder: Path, processes: Iterable[tuple[str, int | None]], peer: Path | None = None
+) -> Iterator[list[Subject]]:
+    """Run services with these names and numbers of processes (None: the default), and a peer if there is its binary."""
+    subjects = []
+    for name, count in processes:
+        home = folder / f"ours {name}"
+        subjects.append(Subject(name, home, partial(_launch_ours, home / "data", count)))
+    if peer is not None:
+        subjects.append(Subject(PEER, folder / PEER, partial(_launch_peer, peer, folder / PEER / "data")))
+    try:
+        for subject in subjects:
+            subject.launch()
+        yield subjects
+    finally:
+        for subject in subjects:
+            subject.stop()
+
+
+def _launch_ours(data: Path, processes: int | None) -> Running:
     """Start `mangrove serve` on a data directory. `processes`: None for the default number."""
-    service = start_service(
-        data, PYTHONDONTWRITEBYTECODE="", **({} if processes is None else {"MANGROVE_PROCESSES": str(processes)})
-    )
+    more = {} if processes is None else {"MANGROVE_PROCESSES": str(processes)}
+    service = start_service(data, PYTHONDONTWRITEBYTECODE="", **more)
     return Running(service.process, service.address)
 
 
-def launch_peer(binary: Path, data: Path) -> Running:
+def _launch_peer(binary: Path, data: Path) -> Running:
     """Start another service that has the commands `admin set` and `server`, on a data directory of its own."""
     config = data / "config.json"
     if not config.exists():

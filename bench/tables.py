@@ -1,14 +1,64 @@
-"""Tables as Markdown: printed row by row, and stored in `docs/reference/performance.md` with date and machine."""
+"""Measurements in turn, and their tables as Markdown.
+
+Tables are printed row by row, and stored in `docs/reference/performance.md` with date and machine.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "performance.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A measured value and the bound that it is compared with."""
+
+    name: str
+    unit: str
+    least: float | None = None
+    most: float | None = None
+    absolute: bool = True  # False: the bound is for the ratio to the value of a peer
+
+    def mark(self, value: float) -> str:
+        """Return what stands before a value: `! ` if it misses the aim."""
+        is_low = self.least is not None and value < self.least
+        return "! " if is_low or (self.most is not None and value > self.most) else ""
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}".rstrip() if self.absolute else ""
+        return (
+            f">= {self.least:,g}{unit}" if self.least is not None else f"<= {self.most:,g}{unit}" if self.most else ""
+        )
+
+
+def measure_seconds(work: Callable[[], object], repeats: int = 1) -> float:
+    """Return the median of the seconds that `work` takes."""
+
+    def measure() -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return statistics.median(measure() for _ in range(repeats))
+
+
+def wait_until(is_done: Callable[[], object], seconds: float, what: str) -> None:
+    """Wait for a condition. The interval grows with the time that it takes. Raise RuntimeError after `seconds`."""
+    began = time.monotonic()
+    while not is_done():
+        waited = time.monotonic() - began
+        if waited > seconds:
+            raise RuntimeError(f"{what}: not done after {waited:.0f} s")
+        time.sleep(0.01 + 0.02 * waited)
 
 
 def describe_machine() -> str:
@@ -23,6 +73,14 @@ def describe_machine() -> str:
 def format_value(value: float) -> str:
     """Return a measured value with about three digits."""
     return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 3}f}"
+
+
+def format_values(values: list[float], unit: str) -> str:
+    """Return the median of values, and their range."""
+    if not values:
+        return "failed"
+    lowest, median, highest = map(format_value, (min(values), statistics.median(values), max(values)))
+    return f"{median} {unit}".rstrip() + (f" ({lowest}-{highest})" if len(values) > 1 else "")
 
 
 class Table:
