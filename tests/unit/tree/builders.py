@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+import orjson
+
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
@@ -14,6 +16,7 @@ from mangrove.records.metas import PathRule
 from mangrove.records.storages import Storage
 from mangrove.records.users import User
 from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.folder import View
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import WORKING, Mount
 from mangrove.tree.rules import Rules
@@ -63,3 +66,8 @@ def access(driver: Driver, path: str, right: Right, *metas: PathRule, permission
     caller = Caller(user(permission), right)
     rules = Rules({meta.path: meta for meta in metas})
     return PathAccess.make(caller, TreePath(path), "", Settings({}), rules, MountTable(1, [mounted]))
+
+
+async def read_rows(view: View, start: int, stop: int) -> bytes:
+    """Return the encoded rows of a page, as a JSON array."""
+    return orjson.dumps(await view.get_content((start, stop)))

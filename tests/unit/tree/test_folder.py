@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from mangrove.core.chunked import PendingRows
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing import folder as folders
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import ROWS_PER_CHUNK, CachedFolder, Stamp, View, make_folder
 from mangrove.tree.listing.orders import SortOrder, make_caseless_key, make_natural_key, sort_entries
-from tests.unit.tree.builders import mount, storage
+from tests.unit.tree.builders import mount, read_rows, storage
 
 
 def sort(entries: Sequence[Entry], wish: Storage) -> list[str]:
@@ -113,7 +114,7 @@ def test_of_two_entries_of_one_name_the_last_one_is_found() -> None:
     asyncio.run(go())
 
 
-def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
+def test_page_is_encoded_once_and_stream_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         calls = []
 
@@ -123,34 +124,44 @@ def test_a_page_is_encoded_once_and_a_stream_is_not_kept() -> None:
 
         names = [f"{number:05}" for number in range(2 * ROWS_PER_CHUNK + 1)]
         folder = await make([Entry(name, 1, 0.0, False) for name in names])
-        view = await folder.get_view("key", None, count, SortOrder())
-        expected = ",".join(names).encode()
-        assert [await view.get_rows(0, len(names)) for _ in range(3)] == [expected] * 3
+        views = [View(folder.entries, count, folder.rows, "key") for _ in range(3)]
+        expected = b"[" + ",".join(names).encode() + b"]"
+        assert [await read_rows(view, 0, len(names)) for view in views] == [expected] * 3
         assert calls == [ROWS_PER_CHUNK, ROWS_PER_CHUNK, 1]
-        weight = view.weight
-        assert b",".join([piece async for piece in view.stream_rows(1, len(names))]) == expected[6:]
+        weight = folder.weight
+        monkeypatch.setattr(folders, "MAX_WHOLE_ROWS", 2 * ROWS_PER_CHUNK - 1)
+        content = await views[0].get_content((1, len(names)))
+        assert isinstance(content, PendingRows)
+        assert b",".join([piece async for piece in content.pieces]) == expected[7:-1]
         assert calls[3:] == [ROWS_PER_CHUNK, ROWS_PER_CHUNK]
-        assert view.weight == weight
+        assert folder.weight == weight
 
     asyncio.run(go())
 
 
-def test_pages_that_were_not_asked_for_lately_go_when_they_weigh_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_pages_are_dropped_when_they_weigh_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
-        view = View(
-            await sort_entries([Entry(f"{number}", 1, 0.0, False) for number in range(100)], SortOrder()), encode
-        )
-        first = await view.get_rows(0, 1)
-        for number in range(1, 100):
-            await view.get_rows(number, number + 1)
-            assert await view.get_rows(0, 1) is first
-            assert view.weight < 12_000
+        calls = []
 
-    monkeypatch.setattr(folders, "MAX_ROW_BYTES_PER_VIEW", 10_000)
+        def count(entries: Sequence[Entry]) -> bytes:
+            calls.append(entries[0].name)
+            return encode(entries)
+
+        folder = await make([Entry(f"{number}", 1, 0.0, False) for number in range(100)])
+        view = View(folder.entries, count, folder.rows)
+        for number in range(100):
+            assert await read_rows(view, number, number + 1) == f"[{number}]".encode()
+            assert await read_rows(view, 0, 1) == b"[0]"
+            assert folder.rows.weight <= 10_000
+        assert calls == [f"{number}" for number in range(100)]
+        await read_rows(view, 1, 2)
+        assert calls[-1] == "1"
+
+    monkeypatch.setattr(folders, "MAX_ROW_BYTES", 10_000)
     asyncio.run(go())
 
 
-def test_callers_that_ask_for_a_view_at_once_share_it() -> None:
+def test_callers_that_select_at_once_share_the_selection() -> None:
     async def go() -> None:
         folder = await make([Entry(f"{number}", 1, 0.0, False) for number in range(50_000)])
         seen = []
@@ -159,10 +170,10 @@ def test_callers_that_ask_for_a_view_at_once_share_it() -> None:
             seen.append(entry.name)
             return int(entry.name) % 2 == 0
 
-        views = await asyncio.gather(*(folder.get_view("key", is_even, encode, SortOrder()) for _ in range(5)))
-        assert len(set(views)) == 1
+        selections = await asyncio.gather(*(folder.select_entries(SortOrder(), "key", is_even) for _ in range(5)))
+        assert len(set(selections)) == 1
         assert len(seen) == 50_000
-        assert len(views[0].visible) == 25_000
-        assert [entry.name for entry in views[0].visible[:2]] == ["0", "2"]
+        assert len(selections[0]) == 25_000
+        assert [entry.name for entry in selections[0][:2]] == ["0", "2"]
 
     asyncio.run(go())

@@ -12,11 +12,11 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
-from mangrove.tree.listing.folder import FOLDER_BYTES, MAX_VIEWS, Encode
+from mangrove.tree.listing.folder import FOLDER_BYTES, MAX_SELECTIONS, SELECTION_BYTES, Encode, View
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.listing.orders import SortOrder
 from mangrove.tree.mounts import Mount, StoragePath
-from tests.unit.tree.builders import mount
+from tests.unit.tree.builders import mount, read_rows
 from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
 
 P = TreePath
@@ -106,16 +106,15 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
         driver.folders["/"] = ["a", "b", "c"]
         folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
-        view = await folder.get_view("key", None, encode_names(100), SortOrder())
-        rows = await view.get_rows(0, 2)
-        assert rows == b"a" * 100 + b"," + b"b" * 100
-        assert view.weight >= 200
-        cache.update_weight(folder)
-        assert cache.weight == before + view.weight
-        assert await view.get_rows(0, 2) is rows
-        assert await folder.get_view("key", None, encode_names(0), SortOrder()) is view
-        cache.update_weight(folder)
-        assert cache.weight == before + view.weight
+        view = View(folder.entries, encode_names(100), folder.rows, "key")
+        assert await read_rows(view, 0, 2) == b"[" + b"a" * 100 + b"," + b"b" * 100 + b"]"
+        assert folder.rows.weight >= 200
+        for _ in range(2):
+            cache.update_weight(folder)
+            assert cache.weight == before + folder.rows.weight
+            assert await read_rows(View(folder.entries, encode_names(0), folder.rows, "key"), 0, 2) == await read_rows(
+                view, 0, 2
+            )
         cache.clear()
         assert cache.weight == 0
         cache.update_weight(folder)
@@ -124,17 +123,17 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
     asyncio.run(go())
 
 
-def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
+def test_selections_that_are_dropped_give_back_their_weight() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
-        for number in range(10 * MAX_VIEWS):
-            view = await folder.get_view(number, None, encode_names(1000), SortOrder())
-            await view.get_rows(0, 1)
+        for number in range(10 * MAX_SELECTIONS):
+            selection = await folder.select_entries(SortOrder(), number, lambda _: True)
+            assert len(selection) == 1
             cache.update_weight(folder)
-        assert cache.weight == before + MAX_VIEWS * view.weight
+        assert cache.weight == before + MAX_SELECTIONS * (selection.weight + SELECTION_BYTES)
         cache.clear()
         assert cache.weight == 0
 
@@ -152,8 +151,8 @@ def test_the_account_is_what_the_folders_really_weigh() -> None:
             held, counted = tracemalloc.get_traced_memory()[0], cache.weight
             for path in paths:
                 folder = await cache.get(StoragePath(driver, P(path), at))
-                view = await folder.get_view("key", None, encode_names(10), SortOrder())
-                await view.get_rows(0, 1)
+                entries = await folder.select_entries(SortOrder(), "key", None)
+                await read_rows(View(entries, encode_names(10), folder.rows, (SortOrder(), "key", None, "")), 0, 1)
                 cache.update_weight(folder)
             held, counted = tracemalloc.get_traced_memory()[0] - held, cache.weight - counted
             tracemalloc.stop()

@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
-from mangrove.tree.listing.folder import MAX_OTHER_ORDERS, CachedFolder, Stamp, make_folder
+from mangrove.tree.listing.folder import MAX_SELECTIONS, CachedFolder, Stamp, make_folder
 from mangrove.tree.listing.orders import MAX_NUMBER_DIGITS, SortOrder, cut_page, find_folder_position, sort_entries
 from tests.unit.tree.builders import mount
 
@@ -19,8 +19,8 @@ ENTRIES = [
 ]  # fmt: skip
 
 
-def encode(entries: Sequence[Entry]) -> bytes:
-    return b",".join(entry.name.encode() for entry in entries)
+def list_names(entries: Sequence[Entry]) -> list[str]:
+    return [entry.name for entry in entries]
 
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
@@ -30,27 +30,33 @@ async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
 def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:
     async def go() -> None:
         folder = await make(ENTRIES, order_by="name")
-        shown = await folder.get_view("key", None, encode, SortOrder("size", True, "front"))
-        own = await folder.get_view("key", None, encode, SortOrder("name"))
-        filtered = await folder.get_view("few", lambda entry: not entry.is_dir, encode, SortOrder("modified"))
-        assert await shown.get_rows(0, 4) == b"dir2,Dir1,b9,b10"
-        assert await own.get_rows(0, 4) == b"Dir1,b9,b10,dir2"
-        assert await filtered.get_rows(0, 2) == b"b9,b10"
-        assert shown is await folder.get_view("key", None, encode, SortOrder("size", True, "front"))
-        assert own is await folder.get_view("key", None, encode, SortOrder("name"))
+        by_size = await folder.select_entries(SortOrder("size", True, "front"), "all", None)
+        own = await folder.select_entries(SortOrder("name"), "all", None)
+        filtered = await folder.select_entries(SortOrder("modified"), "files", lambda entry: not entry.is_dir)
+        assert list_names(by_size) == ["dir2", "Dir1", "b9", "b10"]
+        assert list_names(own) == ["Dir1", "b9", "b10", "dir2"]
+        assert list_names(filtered) == ["b9", "b10"]
+        assert by_size is await folder.select_entries(SortOrder("size", True, "front"), "others", None)
+        assert filtered is await folder.select_entries(SortOrder("modified"), "files", lambda entry: entry.is_dir)
+        assert own is folder.entries
 
     asyncio.run(go())
 
 
-def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
+def test_latest_orders_are_cached_with_their_weight() -> None:
     async def go() -> None:
         folder = await make([Entry(f"{number}", number, 0.0, False) for number in range(10_000)])
         before = folder.weight
-        orders = [SortOrder(by, descending) for by in ("name", "size", "modified") for descending in (False, True)]
-        views = [await folder.get_view("key", None, encode, order) for order in orders]
-        assert 40_000 * MAX_OTHER_ORDERS < folder.weight - before < 45_000 * MAX_OTHER_ORDERS
-        assert await folder.get_view("key", None, encode, orders[-1]) is views[-1]
-        assert await folder.get_view("key", None, encode, orders[0]) is not views[0]
+        orders = [
+            SortOrder(by, descending, folders)
+            for by in ("name", "size", "modified")
+            for descending in (False, True)
+            for folders in ("front", "back")
+        ]
+        selections = [await folder.select_entries(order, "", None) for order in orders]
+        assert 40_000 * MAX_SELECTIONS < folder.weight - before < 45_000 * MAX_SELECTIONS
+        assert await folder.select_entries(orders[-1], "", None) is selections[-1]
+        assert await folder.select_entries(orders[0], "", None) is not selections[0]
 
     asyncio.run(go())
 

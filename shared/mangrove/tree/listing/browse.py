@@ -65,17 +65,16 @@ async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, ba
     access.require_read()
     virtual = access.find_virtual_folders()
 
-    async def open_folder(storage_path: StoragePath) -> tuple[CachedFolder | PagedFolder, SortOrder, Driver]:
-        order = page.find_order(access.share, storage_path.mount.storage)
-        in_pages = not virtual and order.is_of_storage
-        if 0 < page.per_page <= MAX_WHOLE_ROWS:
-            folder = await listings().open(storage_path, in_pages=in_pages, refresh=refresh)
-        else:
-            folder = await listings().get(storage_path, refresh=refresh, max_entries=platform().max_listed_entries)
-        return folder, order, storage_path.driver
+    async def open_folder(storage_path: StoragePath) -> CachedFolder | PagedFolder:
+        if not 0 < page.per_page <= MAX_WHOLE_ROWS:
+            return await listings().get(storage_path, refresh=refresh, max_entries=platform().max_listed_entries)
+        is_of_storage = page.find_order(access.share, storage_path.mount.storage).is_of_storage
+        return await listings().open(storage_path, in_pages=is_of_storage and not virtual, refresh=refresh)
 
-    opened = await use_storage(access, bool(virtual), open_folder)
-    folder, order, driver = opened or (None, page.find_order(access.share, None), None)
+    folder = await use_storage(access, bool(virtual), open_folder)
+    mount = None if folder is None else folder.mount
+    driver = None if mount is None else mount.driver
+    order = page.find_order(access.share, None if mount is None else mount.storage)
     if isinstance(folder, PagedFolder):
         content, total = await _get_stored_page(access, folder, virtual, page, base)
     else:
@@ -118,24 +117,22 @@ async def _get_sorted_page(
 
 
 async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: SortOrder) -> View:
+    """Return the entries that the caller may see. Callers with the same rights share them, and the encoded pages."""
     signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
     picture_limit = find_limit_at(access)
     thumbs = (base, access.share and access.share.key, picture_limit) if folder.has_thumbs or picture_limit else ""
-    return await folder.get_view(
-        (access.table.version, str(access.path), visibility.key, signer, thumbs),
-        visibility.test,
-        rows.make_encoder(access, signer, base),
-        order,
-    )
+    key = (access.table.version, str(access.path), visibility.key)
+    entries = await folder.select_entries(order, key, visibility.test)
+    return View(entries, rows.make_encoder(access, signer, base), folder.rows, (order, key, signer, thumbs))
 
 
 async def _get_merged_page(
     access: PathAccess, view: View, virtual: dict[str, Mount], page: PageRequest, order: SortOrder
 ) -> tuple[Rows, int]:
     """Return a page of the visible entries and the virtual folders, and the total."""
-    folders, positions = await _place_folders(virtual, view.visible, order)
-    total = len(view.visible) + len(folders)
+    folders, positions = await _place_folders(virtual, view.entries, order)
+    total = len(view.entries) + len(folders)
     pieces = list(cut_page(*page.indices(total), positions))
     mount_rows = iter(await _make_mount_rows(access, [folders[piece] for piece in pieces if isinstance(piece, int)]))
     content = await view.get_content(*(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))

@@ -1,4 +1,4 @@
-"""One listing: its entries in the order of their storage, an index by name, and the views of callers.
+"""One listing: its entries in the order of their storage, by name and as callers select them, and encoded pages.
 
 A stamp shows if a folder changed since it was read, in any process of this machine.
 """
@@ -10,6 +10,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -24,46 +25,47 @@ from mangrove.tree.mounts import Mount
 
 ROWS_PER_CHUNK = 512  # encoded in one call
 MAX_WHOLE_ROWS = 4096  # of an answer that is encoded as a whole; a longer one is encoded while it is sent
-MAX_VIEWS = 8  # of a folder
-MAX_OTHER_ORDERS = 2  # of a folder in addition to that of its storage: four bytes per entry
-MAX_ROW_BYTES_PER_VIEW = 16 << 20
+MAX_SELECTIONS = 8  # of a folder in addition to all entries in the order of its storage: four bytes per entry
+MAX_ROW_BYTES = 16 << 20  # of the encoded pages of a folder
 FOLDER_BYTES = 1200  # weight of a folder without its columns
-VIEW_BYTES = 900
-PAGE_BYTES = 200  # weight of a cached page without its rows
+SELECTION_BYTES = 400
+PAGE_BYTES = 500  # weight of a cached page without its rows
 
 Encode = Callable[[Sequence[Entry]], bytes]
 
 
-class View:
-    """A folder as callers with the same rights see it: the visible entries, and the pages that were read last.
+class RowCache:
+    """The encoded pages that were read last, up to MAX_ROW_BYTES."""
 
-    Rows are JSON objects, separated by commas.
-    """
+    def __init__(self) -> None:
+        self.weight = 0  # bytes
+        self._pages: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def __init__(self, visible: Selection, encode: Encode, weight: int = 0) -> None:
-        self.visible = visible
-        self.weight = weight + VIEW_BYTES  # bytes
-        self._encode = encode
-        self._pages: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._max_weight = self.weight + MAX_ROW_BYTES_PER_VIEW
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._pages
 
-    async def get_rows(self, start: int, stop: int) -> bytes:
-        """Return the rows from `start` to `stop`."""
-        key = (start, stop)
-        if key not in self._pages:
-            page = b",".join([rows async for rows in self.stream_rows(start, stop)])
-            if key not in self._pages:
-                self._pages[key] = page
-                self.weight += sys.getsizeof(page) + PAGE_BYTES
+    def get(self, key: Hashable) -> bytes:
+        """Return a cached page."""
         self._pages.move_to_end(key)
-        page = self._pages[key]
-        while self.weight > self._max_weight:
-            self.weight -= sys.getsizeof(self._pages.popitem(last=False)[1]) + PAGE_BYTES
-        return page
+        return self._pages[key]
 
-    def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
-        """Yield the rows from `start` to `stop` in chunks. They are not cached."""
-        return encode_in_thread(self._encode, self.visible, start, stop)
+    def add(self, key: Hashable, page: bytes) -> None:
+        """Add a page, and drop the oldest beyond MAX_ROW_BYTES."""
+        if key not in self._pages:
+            self._pages[key] = page
+            self.weight += sys.getsizeof(page) + PAGE_BYTES
+        while self.weight > MAX_ROW_BYTES:
+            self.weight -= sys.getsizeof(self._pages.popitem(last=False)[1]) + PAGE_BYTES
+
+
+@dataclass(slots=True)
+class View:
+    """Entries with the format of their rows. Rows are JSON objects, separated by commas."""
+
+    entries: Selection
+    encode: Encode
+    cache: RowCache = field(default_factory=RowCache)
+    key: Hashable = None  # in the cache: equal for views with the same rows
 
     async def get_content(self, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
         """Join ranges of the view and encoded rows. If there are many rows, they are encoded while they are sent.
@@ -72,16 +74,24 @@ class View:
         """
         ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
         for start, stop in ranges:
-            if (start, stop) not in self._pages:
-                await self.visible.read_details(start, stop)
+            if (self.key, start, stop) not in self.cache:
+                await self.entries.read_details(start, stop)
         if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
             return PendingRows(self._stream(pieces))
-        return join_rows(*[piece if isinstance(piece, bytes) else await self.get_rows(*piece) for piece in pieces])
+        return join_rows(*[piece if isinstance(piece, bytes) else await self._get_rows(*piece) for piece in pieces])
+
+    async def _get_rows(self, start: int, stop: int) -> bytes:
+        key = (self.key, start, stop)
+        if key in self.cache:
+            return self.cache.get(key)
+        page = b",".join([rows async for rows in encode_in_thread(self.encode, self.entries, start, stop)])
+        self.cache.add(key, page)
+        return page
 
     async def _stream(self, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
         for piece in pieces:
             if not isinstance(piece, bytes):
-                async for rows in self.stream_rows(*piece):
+                async for rows in encode_in_thread(self.encode, self.entries, *piece):
                     yield rows
             elif piece:
                 yield piece
@@ -119,17 +129,17 @@ class CachedFolder:
         self.max_age = max_age  # seconds for which an unchanged token is trusted
         self.stamp = stamp  # taken before it was read
         self.counted_weight = 0  # bytes that are counted in the cache
+        self.rows = RowCache()
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
-        self._views: OrderedDict[tuple[SortOrder, Hashable], View] = OrderedDict()
-        self._other_orders: OrderedDict[SortOrder, Selection] = OrderedDict()
+        self._selections: OrderedDict[tuple[SortOrder, Hashable], Selection] = OrderedDict()
         self._lock = asyncio.Lock()
 
     @property
     def weight(self) -> int:
         """Its size in bytes."""
-        parts: list[View | Selection] = [*self._views.values(), *self._other_orders.values()]
-        return self._own_weight + sum(part.weight for part in parts)
+        selections = sum(selection.weight + SELECTION_BYTES for selection in self._selections.values())
+        return self._own_weight + selections + self.rows.weight
 
     @property
     def has_thumbs(self) -> bool:
@@ -144,38 +154,32 @@ class CachedFolder:
         """Return the entries whose names start with `prefix`, by name."""
         return self._by_name.find_range(encode_name(prefix))
 
-    async def get_view(
-        self, key: Hashable, test: Callable[[Entry], bool] | None, encode: Encode, order: SortOrder
-    ) -> View:
-        """Return the view with the key, made at its first use from the entries that pass `test`.
+    async def select_entries(self, order: SortOrder, key: Hashable, test: Callable[[Entry], bool] | None) -> Selection:
+        """Return the entries that pass `test` in an order. Tests with the same result have the same `key`.
 
-        Beyond MAX_VIEWS, the least recently used view is dropped.
+        Beyond MAX_SELECTIONS, the least recently used selection is dropped.
         """
         async with self._lock:
-            entries = await self._get_sorted(order)
-            view = self._views.get((order, key))
-            if view is None:
-                visible = entries if test is None else await entries.select(test)
-                view = View(visible, encode, 0 if visible is entries else visible.weight)
-                self._views[order, key] = view
-                if len(self._views) > MAX_VIEWS:
-                    self._views.popitem(last=False)
-            self._views.move_to_end((order, key))
-            return view
+            entries = await self._sort(order)
+            if test is None:
+                return entries
+            if (order, key) not in self._selections:
+                self._add(order, key, await entries.select(test))
+            self._selections.move_to_end((order, key))
+            return self._selections[order, key]
 
-    async def _get_sorted(self, order: SortOrder) -> Selection:
-        """Return all entries in an order, sorted at its first use."""
+    async def _sort(self, order: SortOrder) -> Selection:
         if order == SortOrder.of(self.mount.storage):
             return self.entries
-        if order not in self._other_orders:
-            columns = self.entries.columns
-            self._other_orders[order] = await sort_columns(columns, order)
-            if len(self._other_orders) > MAX_OTHER_ORDERS:
-                oldest, _ = self._other_orders.popitem(last=False)
-                for view_key in [view_key for view_key in self._views if view_key[0] == oldest]:
-                    del self._views[view_key]
-        self._other_orders.move_to_end(order)
-        return self._other_orders[order]
+        if (order, None) not in self._selections:
+            self._add(order, None, await sort_columns(self.entries.columns, order))
+        self._selections.move_to_end((order, None))
+        return self._selections[order, None]
+
+    def _add(self, order: SortOrder, key: Hashable, entries: Selection) -> None:
+        self._selections[order, key] = entries
+        if len(self._selections) > MAX_SELECTIONS:
+            self._selections.popitem(last=False)
 
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
