@@ -108,7 +108,7 @@ LIST: Sequence[Limit] = [
         ("answer of a directory", "identity.directory:DIRECTORY_TIMEOUT_SECONDS", "seconds", "request"),
         ("passkeys", "identity.passkeys:MAX_PASSKEYS_PER_USER", "passkeys", "user"),
         ("title of a passkey", "identity.passkeys:MAX_TITLE_LENGTH", "characters", "passkey"),
-        ("part of a passkey", "web.sign_in_models:MAX_CREDENTIAL_CHARACTERS", "characters", "request"),
+        ("part of a passkey", "web.sign_in:MAX_CREDENTIAL_CHARACTERS", "characters", "request"),
         ("answer to a passkey's challenge", "identity.passkeys:CHALLENGE_SECONDS", "seconds", "challenge"),
         (
             "challenges of sign-ins",

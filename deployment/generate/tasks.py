@@ -21,7 +21,7 @@ NO_SLOT: Rule = {
     "ErrorEquals": ["NoSlot"], "IntervalSeconds": 60, "BackoffRate": 1.5, "MaxDelaySeconds": 300, "MaxAttempts": 2000,
     "JitterStrategy": "FULL",
 }  # fmt: skip
-"""The end of another step starts a waiting task, see `mangrove.tasks.waiting`; these retries are for a lost one."""
+"""The end of another step starts a waiting task, see `mangrove.cloud.task_stream`; these retries are for a lost one."""
 THROTTLED: Rule = {
     "ErrorEquals": ["Lambda.TooManyRequestsException", "RecordsThrottled"], "IntervalSeconds": 2, "BackoffRate": 2,
     "MaxDelaySeconds": 60, "MaxAttempts": 120, "JitterStrategy": "FULL",

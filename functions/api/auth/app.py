@@ -21,7 +21,7 @@ from mangrove.records.credentials import ssh_keys
 from mangrove.records.passkeys import passkeys as passkey_records
 from mangrove.tree import audit
 from mangrove.tree.audit import AuditAction
-from mangrove.web import account_models, flavours, models, sign_in, sign_in_models
+from mangrove.web import account_models, flavours, models, sign_in
 from mangrove.web.address import find_site_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -251,7 +251,7 @@ PasskeyUser = Annotated[
 PasskeyTitle = Annotated[str, Query(max_length=255, description="A name for the passkey; empty for one with a number.")]
 
 
-@api.get("/api/authn/webauthn_begin_login", data_model=sign_in_models.PasskeyChallenge)
+@api.get("/api/authn/webauthn_begin_login", data_model=sign_in.PasskeyChallenge)
 async def begin_passkey_login(
     who: Anyone, request: Request, client_address: ClientAddress, username: PasskeyUser = ""
 ) -> Reply:
@@ -265,7 +265,7 @@ async def begin_passkey_login(
 async def finish_passkey_login(
     who: Anyone,
     request: Request,
-    body: sign_in_models.AssertionReq,
+    body: sign_in.AssertionReq,
     client_address: ClientAddress,
     session: PasskeySession = "",
     username: PasskeyUser = "",
@@ -278,7 +278,7 @@ async def finish_passkey_login(
     return ok({"token": await record_session(request, token)})
 
 
-@api.get("/api/authn/webauthn_begin_registration", data_model=sign_in_models.PasskeyChallenge)
+@api.get("/api/authn/webauthn_begin_registration", data_model=sign_in.PasskeyChallenge)
 async def begin_passkey_registration(
     who: AccountOwner, request: Request, present_code: PresentCode, client_address: ClientAddress
 ) -> Reply:
@@ -294,7 +294,7 @@ async def begin_passkey_registration(
 async def finish_passkey_registration(
     who: AccountOwner,
     request: Request,
-    body: sign_in_models.AttestationReq,
+    body: sign_in.AttestationReq,
     session: PasskeySession = "",
     title: PasskeyTitle = "",
 ) -> Reply:
@@ -307,14 +307,14 @@ async def finish_passkey_registration(
 
 
 @api.post("/api/authn/delete_authn")
-def delete_passkey(who: AccountOwner, body: sign_in_models.DeletePasskeyReq) -> Reply:
+def delete_passkey(who: AccountOwner, body: sign_in.DeletePasskeyReq) -> Reply:
     """Delete a passkey of the caller."""
     passkeys.delete_own(_require_user(who), body.id)
     audit.record(who, AuditAction.PASSKEY_DELETE)
     return ok("Deleted Successfully")
 
 
-@api.get("/api/authn/getcredentials", data_model=list[sign_in_models.PasskeyRow])
+@api.get("/api/authn/getcredentials", data_model=list[sign_in.PasskeyRow])
 def list_passkeys(who: AccountOwner) -> Reply:
     """List the passkeys of the caller."""
     own = passkey_records.find_by_user(_require_user(who))

@@ -42,7 +42,7 @@ from mangrove.web.gates import (
     Writer,
     name_caller,
 )
-from mangrove.web.trash_answers import format_outcome, format_page, format_versions
+from mangrove.web.trash_models import format_outcome, format_page, format_versions
 
 api = Api("files")
 EventPath = Annotated[str, require_in_query("The folder to watch, below the caller's root.")]

@@ -7,9 +7,12 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from types import MappingProxyType
 from urllib.parse import quote
+
+from mangrove.core.problems import BadRequest
 
 MAX_HTTP_DATE = 253_402_300_799.0  # the end of the year 9999, in seconds since the epoch
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -31,6 +34,7 @@ PRIVATE_HEADERS = frozenset(
 PRIVATE_HEADER_PREFIXES = ("cf-", "content-", "if-", "proxy-", "sec-", "x-amz", "x-forwarded", "x-file-")
 
 _forwarded: ContextVar[Mapping[str, str]] = ContextVar("forwarded", default=MappingProxyType({}))
+WHOLE_DAY = timedelta(days=1, microseconds=-1)
 
 
 def parse_integer(text: str, *, signed: bool = False, digits: int = 18) -> int | None:
@@ -132,3 +136,18 @@ def forward_headers(headers: Iterable[tuple[str, str]], ignored: Collection[str]
 def get_forwarded_headers() -> dict[str, str]:
     """Return the headers of `forward_headers`; empty outside of a request."""
     return dict(_forwarded.get())
+
+
+def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | None:
+    """Return seconds since the epoch, None for an empty text; for a date, the moment `day` after its start.
+
+    Raise BadRequest if the text is neither a date nor a time.
+    """
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (moment + day if len(text) <= len("2024-01-31") else moment).timestamp()
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{name}: not a time as in RFC 3339: {text[:40]}") from None

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from mangrove.core.http import WHOLE_DAY, parse_moment
 from mangrove.records import audit
 from mangrove.records.audit import AuditEntry, AuditPage
 from mangrove.tree.audit import AuditAction, find_oldest_action
 from mangrove.web.framework import Body, Model
-from mangrove.web.moments import WHOLE_DAY, parse_moment
 
 MAX_AUDIT_ROWS_PER_PAGE = 200
 AuditText = Annotated[str, Field(max_length=256)]

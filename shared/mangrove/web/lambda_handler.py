@@ -1,10 +1,17 @@
-"""The adapter that makes an application a Lambda function."""
+"""The adapter that makes an application a Lambda function, and the hooks of SnapStart.
+
+AWS stores the memory of an initialised function, and starts many processes from it. No process may continue a
+connection of another one, or repeat its random numbers.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import math
+import os
+import random
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +19,8 @@ from urllib.parse import quote
 from mangum import Mangum
 
 from mangrove import configuration
-from mangrove.core import deadlines, snapshots
+from mangrove.core import deadlines, runtime
+from mangrove.core.aws import AwsSession
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.application import Application
 
@@ -24,6 +32,7 @@ REFUSED_EVENT = {
     "body": '{"code":400,"message":"this is no event of the HTTP API","data":null}',
     "isBase64Encoded": False,
 }
+SEED_BYTES = 64
 
 
 class BadEvent(Exception):
@@ -37,7 +46,7 @@ def make_lambda_handler(app: Application) -> Callable[[Any, Any], Any]:
     do.
     """
     configuration.prefetch()
-    snapshots.register_hooks()
+    register_hooks()
 
     def handler(event: Any, context: Any) -> Any:
         try:
@@ -98,3 +107,25 @@ def _check_body(body: Any, is_encoded: Any) -> None:
             base64.b64decode(body)
         except (binascii.Error, ValueError):
             raise BadEvent("its body is not Base64") from None
+
+
+def register_hooks() -> None:
+    """Register the hooks if the function is initialised for a snapshot. Call it at the end of the initialisation."""
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start":
+        return
+    # of Lambda's own Python
+    from snapshot_restore_py import register_after_restore, register_before_snapshot
+
+    register_before_snapshot(close_connections)
+    register_after_restore(seed)
+
+
+def close_connections() -> None:
+    """Close the connections to AWS. The clients open others when they are used."""
+    runtime.get(AwsSession).close_connections()
+
+
+def seed() -> None:
+    """Seed the random numbers of this process anew. `secrets` and `os.urandom` need no seed."""
+    random.seed(os.urandom(SEED_BYTES))
+    ssl.RAND_add(os.urandom(SEED_BYTES), SEED_BYTES)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mangrove.configuration.values import Settings
+from mangrove.core.http import WHOLE_DAY, parse_moment
 from mangrove.core.problems import BadRequest
 from mangrove.search.find import HitPage
 from mangrove.search.query import Filters, Hit
@@ -16,7 +17,6 @@ from mangrove.tree.listing.rows import format_time, get_type_code
 from mangrove.web.file_models import Count, PageNumber, PageSize, Password, Path, Text
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Body, Model
-from mangrove.web.moments import WHOLE_DAY, parse_moment
 
 MAX_ROWS_PER_PAGE = 1000
 MAX_ROW_NUMBER = 2**53

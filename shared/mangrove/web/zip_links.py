@@ -18,8 +18,7 @@ from mangrove.tree.listing import entries
 from mangrove.tree.operations import links
 from mangrove.tree.operations.packing import ListedTooSlowly
 from mangrove.tree.operations.zip_streams import make_plan
-from mangrove.tree.sharing.downloads import require_content
-from mangrove.tree.sharing.packing import count_archive
+from mangrove.tree.sharing.downloads import count_archive, require_content
 from mangrove.web.zips import PackedSelection
 
 LINK_SECONDS = 3600

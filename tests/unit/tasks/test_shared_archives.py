@@ -20,7 +20,7 @@ from mangrove.tasks.core import steps
 from mangrove.tasks.core.model import State
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import packing
-from mangrove.tree.sharing import packing as shared_packing
+from mangrove.tree.sharing import downloads as shared_downloads
 from mangrove.tree.sharing import visits
 from mangrove.web import zip_links, zips
 from mangrove.web.zip_links import ZipAddress
@@ -169,8 +169,8 @@ def test_limits_of_an_archive_apply_to_visitors(offer: Offer) -> None:
 
 
 def test_archives_of_an_address_and_of_a_share_are_bounded(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_packing, "MAX_ARCHIVES_PER_SENDER", 2)
-    monkeypatch.setattr(shared_packing, "MAX_ARCHIVES_PER_SHARE", 3)
+    monkeypatch.setattr(shared_downloads, "MAX_ARCHIVES_PER_SENDER", 2)
+    monkeypatch.setattr(shared_downloads, "MAX_ARCHIVES_PER_SHARE", 3)
     assert offer.begin().id != offer.begin().id
     with pytest.raises(TooMany, match="too many archives"):
         offer.begin()

@@ -21,7 +21,6 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import runs, slots
 from mangrove.records.tasks.model import Task
-from mangrove.tasks import waiting
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.leases import Busy, NoSlot
 from mangrove.tasks.core.model import Spec
@@ -53,7 +52,7 @@ def work(task: Task) -> None:
 
 
 def hand_over() -> list[str]:
-    return asyncio.run(waiting.hand_over("copy"))
+    return asyncio.run(task_stream.hand_over("copy"))
 
 
 def test_free_slots_go_to_those_that_wait_longest(cloud: RecordingDispatcher) -> None:
@@ -158,7 +157,7 @@ class Simulation:
         self.later(HAND_OVER_SECONDS / 2, self.hand_over)
 
     def hand_over(self) -> None:
-        for id in waiting._hand_over("copy", SLOT_COUNT):
+        for id in task_stream._hand_over("copy", SLOT_COUNT):
             self.later(HAND_OVER_SECONDS / 2, self.begin, id)
 
     def find_ideal_waits(self) -> list[float]:

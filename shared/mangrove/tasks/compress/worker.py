@@ -29,7 +29,7 @@ from mangrove.tasks.core.steps import Run
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.packing import ListedTooSlowly, PackLimits, find_root, walk
-from mangrove.tree.sharing.packing import reopen
+from mangrove.tree.sharing.downloads import reopen
 
 STEP_SECONDS = 10.0  # on a standalone service; long, because each step ends a part
 

@@ -23,7 +23,7 @@ from mangrove.tree.listing.objects import describe_share, find_roots
 from mangrove.tree.listing.opening import exclude_names, explain_folder_failure, use_storage
 from mangrove.tree.listing.orders import PageRequest, SortOrder, cut_page, find_folder_position, sort_entries
 from mangrove.tree.listing.paged_folder import PagedFolder
-from mangrove.tree.listing.pictures import find_limit_at
+from mangrove.tree.listing.rows import find_limit_at
 from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.sharing.shared_path import SharedPath
 from mangrove.tree.sharing.uploads import list_sent

@@ -24,7 +24,7 @@ from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Selection
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up, look_up_with_related
-from mangrove.tree.listing.pictures import mark_picture
+from mangrove.tree.listing.rows import mark_picture
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import links
 from mangrove.tree.sharing.shared_path import SharedPath

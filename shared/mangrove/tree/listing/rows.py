@@ -1,4 +1,7 @@
-"""The rows of files and folders in answers, with signatures, thumbnails and the folders of mounts."""
+"""The rows of files and folders in answers, with signatures, thumbnails and the folders of mounts.
+
+Storages that make no thumbnails get them from the service, see `tree.operations.thumbnails`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from typing import Any
 
 import orjson
 
+from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
-from mangrove.drivers.base import Capacity, Entry
+from mangrove.core.platform import platform
+from mangrove.core.problems import StorageProblem
+from mangrove.drivers.base import Capacity, Driver, Entry
+from mangrove.drivers.picture_types import PICTURES
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing import pictures
 from mangrove.tree.listing.folder import Encode
 from mangrove.tree.mounts import Mount
 from mangrove.tree.operations import links
@@ -21,6 +27,34 @@ from mangrove.tree.operations.links import LinkSigner
 ZERO_TIME = "0001-01-01T00:00:00Z"
 FOLDER_CODE = 1
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+REMOTE_PICTURES = PICTURES - {"svg"}
+
+
+def find_picture_limit(settings: Settings, driver: Driver | None) -> int:
+    """Return the size in bytes up to which pictures of a storage get thumbnails from the service; 0 for none."""
+    if driver is None or driver.capabilities.make_thumbnail or platform().thumbnails_folder is None:
+        return 0
+    return settings.remote_thumbnail_max_mb << 20
+
+
+def find_limit_at(access: PathAccess) -> int:
+    """Return this size for the storage of a path; 0 for a path that only leads to storages."""
+    try:
+        return find_picture_limit(access.settings, access.find_mount()[0].driver)
+    except StorageProblem:
+        return 0
+
+
+def gets_thumbnail(entry: Entry, limit: int) -> bool:
+    """True if the service makes a thumbnail of this entry."""
+    extension = entry.name.rpartition(".")[2].lower()
+    return not entry.is_dir and extension in REMOTE_PICTURES and entry.size is not None and entry.size <= limit
+
+
+def mark_picture(access: PathAccess, entry: Entry) -> Entry:
+    """Return an entry which says that it has a thumbnail if the service makes one."""
+    limit = find_limit_at(access)
+    return entry._replace(thumb=True) if limit and gets_thumbnail(entry, limit) else entry
 
 
 def get_type_code(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
@@ -81,12 +115,12 @@ def make_encoder(access: PathAccess, signer: LinkSigner | None, base: str | None
     """
     codes = access.settings.type_codes
     prefix = "" if access.path == "/" else str(access.path)
-    limit = 0 if base is None else pictures.find_limit_at(access)
+    limit = 0 if base is None else find_limit_at(access)
 
     def make_signed_row(entry: Entry) -> dict[str, Any]:
         path = f"{prefix}/{entry.name}"
         sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
-        shown = entry._replace(thumb=True) if limit and pictures.is_shown(entry, limit) else entry
+        shown = entry._replace(thumb=True) if limit and gets_thumbnail(entry, limit) else entry
         return make_row(codes, entry, sign, make_thumb_url(access, path, shown, sign, base))
 
     return lambda entries: encode_rows(map(make_signed_row, entries))

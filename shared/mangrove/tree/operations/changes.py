@@ -27,7 +27,7 @@ from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.listing.opening import explain_folder_failure
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-from mangrove.tree.operations.blind_uploads import choose_path
+from mangrove.tree.operations.free_names import choose_path
 from mangrove.tree.operations.name_locks import makedirs
 from mangrove.tree.operations.plans import check_count
 

@@ -26,8 +26,7 @@ from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import Lookups, find_entry, look_up, look_up_many
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations.blind_uploads import choose_name
-from mangrove.tree.operations.free_names import list_free_names
+from mangrove.tree.operations.free_names import choose_name, list_free_names
 
 MAX_NAMES_PER_REQUEST = 10_000
 WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in messages

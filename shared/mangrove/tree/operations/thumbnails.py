@@ -19,7 +19,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import NotSupported
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import Entry
-from mangrove.tree.listing.pictures import find_picture_limit, is_shown
+from mangrove.tree.listing.rows import find_picture_limit, gets_thumbnail
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.downloads import Download
 
@@ -35,7 +35,7 @@ async def make(file: Download) -> tuple[bytes, str]:
     folder = platform().thumbnails_folder
     limit = find_picture_limit(file.settings, storage_path.driver)
     entry = await file.stat()
-    if folder is None or not is_shown(entry._replace(name=file.path.name), limit):
+    if folder is None or not gets_thumbnail(entry._replace(name=file.path.name), limit):
         raise NotSupported
     stored = folder / f"{_make_key(storage_path, entry)}.png"
     picture = await asyncio.to_thread(_read, stored)

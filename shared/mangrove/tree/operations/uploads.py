@@ -23,8 +23,8 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import find_entry, find_recent
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
-from mangrove.tree.operations.blind_uploads import choose_path
 from mangrove.tree.operations.changes import check_missing_folders
+from mangrove.tree.operations.free_names import choose_path
 from mangrove.tree.operations.upload_problems import FileInPath, FormNotMounted
 
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})

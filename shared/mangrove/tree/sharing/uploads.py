@@ -16,7 +16,7 @@ from mangrove.records.share_uploads import UploadReceipt
 from mangrove.tree import access as tree_access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
-from mangrove.tree.operations.blind_uploads import choose_free_name
+from mangrove.tree.operations.free_names import choose_free_name
 from mangrove.tree.sharing import visits
 from mangrove.tree.sharing.problems import ShareLimitReached
 from mangrove.tree.sharing.shared_path import PREFIX, SharedPath, is_shared
