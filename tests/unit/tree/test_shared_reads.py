@@ -202,3 +202,20 @@ def test_keys_are_read_side_by_side() -> None:
             await other
 
     run(scenario)
+
+
+def test_other_work_waits_for_running_reads_for_a_limited_time() -> None:
+    async def scenario(callers: Callers) -> None:
+        await callers.shared.wait(60)  # nothing runs
+        caller = callers.ask()
+        await settle()
+        await callers.shared.wait(0.001)
+        assert not caller.done()
+        waiting = asyncio.create_task(callers.shared.wait(60))
+        await settle()
+        assert not waiting.done()
+        callers.source.finish(1)
+        await waiting
+        assert await caller == 1
+
+    run(scenario)

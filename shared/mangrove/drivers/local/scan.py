@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
-from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryNotFound, Problem, StorageProblem
 from mangrove.drivers.base import Entry, FolderBatch, WholeFile
 from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.blocks import FileHandle
-from mangrove.drivers.local.rooted import OpenFolders, Root, is_same, is_unchanged, make_problem
+from mangrove.drivers.local.rooted import OpenFolders, Root, is_same, is_unchanged, make_problem, translate_errors
+from mangrove.drivers.local.sorted_names import RUN_NAMES, SortedNames
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 from mangrove.drivers.threads import StorageThreads
@@ -42,83 +43,125 @@ class FolderScan:
         self._path = path
         self._make_entry = make_entry
         self._is_detailed = is_detailed
-        self._names: list[str] = []  # the remaining ones, the next one at the end: each is released when it is taken
+        self._parts: Iterator[list[str]] = iter(())  # the following names in order
+        self._names: list[str] = []  # the next of them, the first one at the end: each is released when it is taken
+        self._is_complete = True  # no name is left in `_parts`
         self._handle: FileHandle | None = None
         self._defers_details = False
+        self._in_quarantine: list[str] = []  # names of quarantine folders that were found
         self._links: set[str] = set()  # the names of links, filled only if details are deferred
         self._folders: set[str] = set()  # those of folders, likewise
 
     @property
     def has_more(self) -> bool:
         """True if there may be another batch."""
-        return bool(self._names)
+        return bool(self._names) or not self._is_complete
 
     async def iterate_batches(
         self, show_hidden: bool, *, defers_details: bool = False
     ) -> AsyncIterator[Sequence[Entry]]:
         """Yield the entries in batches; see `begin`."""
-        batch = await self._threads.run(self.begin, show_hidden, defers_details)
-        while batch:
+        if batch := await self._threads.run(self.begin, show_hidden, defers_details):
             yield batch
-            batch = await self._threads.run(self.read_batch) if self.has_more else ()
+        while self.has_more:
+            if batch := await self._threads.run(self.read_batch):
+                yield batch
 
-    def begin(self, show_hidden: bool, defers_details: bool = False) -> Sequence[Entry]:
-        """The first entries; none in an empty folder.
+    def begin(self, show_hidden: bool, defers_details: bool = False, end: float = math.inf) -> Sequence[Entry]:
+        """The first entries; none in an empty folder, or if not all names are read at `end` (of `time.monotonic`).
 
         With `defers_details`, batches without a link are NamedEntries if the folder has more than one batch.
         """
         with self._root.open_folder(self._path) as handle:
-            defers_details = defers_details and not self._is_detailed
-            names = self._read_kinds(handle) if defers_details else os.listdir(handle)
-            for name in names:
-                if name.startswith(quarantine.PREFIX):
-                    quarantine.restore_left(handle, name)
-            self._names = [name for part in sort_chunked(names) for name in _select_shown(part, show_hidden)]
-            self._names.reverse()
-            self._defers_details = defers_details and len(self._names) > BATCH and _may_read_details(handle)
-            batch = self._read_batch(handle)
-            if self._names:
+            self._defers_details = defers_details and not self._is_detailed
+            self._parts, self._is_complete = self._iterate_names(handle, show_hidden), False
+            batch = self._read_batch(handle, end)
+            if self.has_more:
                 self._handle = FileHandle(os.dup(handle), self._threads)
         return batch
 
-    def _read_kinds(self, handle: int) -> list[str]:
-        """Return the names in the folder. If it has more than one batch, note which are folders and links."""
-        names: list[str] = []
+    def _iterate_names(self, handle: int, show_hidden: bool) -> Iterator[list[str]]:
+        """Yield the shown names in order. Some lists are empty: each takes a few milliseconds.
+
+        If details are deferred and there is more than one batch, note which are folders and links.
+        """
+        names = SortedNames()
         with os.scandir(handle) as scanned:
-            first = list(islice(scanned, BATCH + 1))
-            if len(first) <= BATCH:
-                return [entry.name for entry in first]
-            for entry in chain(first, scanned):
-                names.append(entry.name)
-                if not entry.is_file(follow_symlinks=False):
-                    self._note_kind(entry)
-        return names
+            entries = list(islice(scanned, BATCH + 1))
+            self._defers_details = self._defers_details and len(entries) > BATCH and _may_read_details(handle)
+            while entries:
+                names.add(self._select_shown([entry.name for entry in entries], show_hidden))
+                if self._defers_details:
+                    self._note_kinds(entries)
+                entries = list(islice(scanned, RUN_NAMES))
+                if entries:
+                    yield []
+        yield from names.take()
 
-    def _note_kind(self, entry: os.DirEntry[str]) -> None:
-        if entry.is_symlink():
-            self._links.add(entry.name)
-        elif entry.is_dir(follow_symlinks=False):
-            self._folders.add(entry.name)
+    def _select_shown(self, names: list[str], show_hidden: bool) -> list[str]:
+        """Return the names that are shown: at once if none of them needs a closer look, as is usual."""
+        joined = "/" + "/".join(names)
+        if joined.isascii() and "/." not in joined and "\\" not in joined:
+            return names
+        self._in_quarantine += [name for name in names if name.startswith(quarantine.PREFIX)]
+        return [name for name in names if _is_shown(name, show_hidden)]
 
-    def read_batch(self) -> Sequence[Entry]:
-        """The next entries; none at the end."""
-        return self._read_batch(self._handle.number) if self._handle is not None else ()
+    def _note_kinds(self, entries: Sequence[os.DirEntry[str]]) -> None:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                continue
+            if entry.is_symlink():
+                self._links.add(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                self._folders.add(entry.name)
+
+    def _take_part(self, handle: int) -> None:
+        """Take the next names."""
+        part = next(self._parts, None)
+        if part is not None:
+            part.reverse()
+            self._names = part + self._names
+            return
+        self._is_complete = True
+        while self._in_quarantine:
+            quarantine.restore_left(handle, self._in_quarantine.pop())
+
+    def _fill(self, handle: int, end: float = math.inf) -> bool:
+        """Take names until there are more than one batch or all. Return False if this is not done at `end`."""
+        while self._lacks_names():
+            self._take_part(handle)  # the first time before the handle of `begin` is closed
+            if time.monotonic() > end:
+                break
+        return not self._lacks_names()
+
+    def _lacks_names(self) -> bool:
+        return not self._is_complete and len(self._names) <= BATCH
+
+    def read_batch(self, end: float = math.inf) -> Sequence[Entry]:
+        """The next entries; none at the end, or if not all names are read at `end`."""
+        if self._handle is None:
+            return ()
+        with translate_errors():
+            return self._read_batch(self._handle.number, end)
 
     def read_details(self, names: Sequence[str]) -> list[Entry | None]:
         """Return the entries with these names; None for each one that would not be listed."""
         with self._root.open_folder(self._path) as handle:
             return [self._read_entry(handle, name) for name in names]
 
-    def _take_names(self) -> NamedEntries:
+    def _take_named(self, handle: int) -> NamedEntries:
         """Take the entries before the first batch that has a link."""
         names: list[str] = []
         while self._names and len(names) < MAX_NAMED_ENTRIES and self._links.isdisjoint(self._names[-BATCH:]):
             names += self._names[: -BATCH - 1 : -1]
             del self._names[-BATCH:]
+            self._fill(handle)
         return NamedEntries(names, bytes(map(self._folders.__contains__, names)))
 
-    def _read_batch(self, handle: int) -> Sequence[Entry]:
-        if self._defers_details and (named := self._take_names()):
+    def _read_batch(self, handle: int, end: float) -> Sequence[Entry]:
+        if not self._fill(handle, end):
+            return ()
+        if self._defers_details and (named := self._take_named(handle)):
             return named
         batch = PlainEntries()
         if not self._is_detailed:
@@ -193,11 +236,11 @@ class FoldersScan:
         batches: list[FolderBatch] = []
         count, end = 0, time.monotonic() + CALL_SECONDS
         while self.has_more and count < BATCH and (not batches or time.monotonic() < end):
-            batches.append(self._read_next())
+            batches.append(self._read_next(end))
             count += len(batches[-1].entries)
         return batches
 
-    def _read_next(self) -> FolderBatch:
+    def _read_next(self, end: float) -> FolderBatch:
         scan, self._open = self._open, None
         if scan is None:
             self._next += 1
@@ -205,21 +248,13 @@ class FoldersScan:
         try:
             if scan is None:
                 scan = self._make_scan(self._paths[number])
-                entries = scan.begin(self._show_hidden)
+                entries = scan.begin(self._show_hidden, end=end)
             else:
-                entries = scan.read_batch()
+                entries = scan.read_batch(end)
         except StorageProblem as problem:
             return FolderBatch(number, (), problem)
         self._open = scan if scan.has_more else None
         return FolderBatch(number, entries)
-
-
-def _select_shown(names: Sequence[str], show_hidden: bool) -> Sequence[str]:
-    """Return the names that are shown: at once if none of them needs a closer look, as is usual."""
-    joined = "/" + "/".join(names)
-    if joined.isascii() and "/." not in joined and "\\" not in joined:
-        return names
-    return [name for name in names if _is_shown(name, show_hidden)]
 
 
 def _may_read_details(folder: int) -> bool:

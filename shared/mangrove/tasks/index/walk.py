@@ -37,6 +37,7 @@ from mangrove.tasks.index.lists import (
     open_failed,
     open_folders,
 )
+from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import Mount
 
 LIST_CONCURRENCY = 8  # concurrent calls
@@ -44,7 +45,9 @@ MAX_MEMORY_LISTING_SECONDS = 0.0001  # per folder or name; a storage that takes 
 MAX_LOOKED_UP_FOLDERS = 2000  # per query of the index
 MAX_BATCH_FOLDERS = 64  # between two checks of the time
 BUSY_SHARE = 0.3  # share of the time with work of others in the event loop; above it, the walk leaves time to them
+MIN_WORK_SECONDS = 0.01  # between two pauses
 MAX_PAUSE_SECONDS = 1.0
+LISTING_PAUSE_FACTOR = 9.0  # of the time that it worked, for which it waits for folders that users wait for
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -127,6 +130,8 @@ class _Walk:
         self._roots: set[str] = set()
         self._saved = time.monotonic()
         self._adding = asyncio.Lock()
+        self._pausing = asyncio.Lock()
+        self._began, self._used = time.monotonic(), time.thread_time()  # at the end of the last pause
         self._reader = FolderReader(driver)
         self._thread = ThreadPoolExecutor(1, "index")
         name = f"{cursor.generation}-{len(cursor.files)}-{token_hex(3)}"
@@ -161,27 +166,34 @@ class _Walk:
 
     async def _read_batch(self, folders: Sequence[Folder]) -> None:
         """Read folders, and list their subfolders that are to be read."""
-        began, used = time.monotonic(), time.thread_time()
         first_id = self._position + self._run.cursor.shift
         rows = _Rows(first_id, folders, [TreePath(folder.path) for folder in folders], set())
         indexes = [index for index, path in enumerate(rows.paths) if self._is_read(self._mount.path / path)]
 
         async def take(batches: Sequence[FolderBatch]) -> None:
             await self._take(rows, [batch._replace(number=indexes[batch.number]) for batch in batches])
+            async with self._pausing:
+                await self._give_way()
 
         await self._reader.read([rows.paths[index] for index in indexes], take)
         read = [(first_id + index, row.path) for index, row in enumerate(folders) if index not in rows.failed]
         await self._run_in_thread(self._walked.add, read)
         self._position += len(folders)
-        await self._give_way(time.monotonic() - began, time.thread_time() - used)
 
-    async def _give_way(self, worked: float, used: float) -> None:
-        """Leave half of the time to others if no user waits for this, or while the event loop works for others.
+    async def _give_way(self) -> None:
+        """Leave half of the time to others if no user waits for this, or while the event loop works for others. Leave
+        most of it to the folders that users wait for.
 
         The walk itself hardly uses the event loop.
         """
+        worked, used = time.monotonic() - self._began, time.thread_time() - self._used
+        if worked < MIN_WORK_SECONDS:
+            return
+        if self._run.spec.is_gentle:
+            await listings().wait_for_reads(min(LISTING_PAUSE_FACTOR * worked, MAX_PAUSE_SECONDS))
         if self._run.spec.is_gentle or used > BUSY_SHARE * worked:
             await asyncio.sleep(min(worked, MAX_PAUSE_SECONDS))
+        self._began, self._used = time.monotonic(), time.thread_time()
 
     async def _take(self, rows: _Rows, batches: Sequence[FolderBatch]) -> None:
         """Write the entries of folders. A folder that does not exist any more is empty."""

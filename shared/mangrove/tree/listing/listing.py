@@ -114,6 +114,10 @@ class Listings:
         self._folders.move_to_end(key)
         return folder
 
+    async def wait_for_reads(self, seconds: float) -> None:
+        """Wait until the folders are read that are being read for callers, at most `seconds`."""
+        await self._reads.wait(seconds)
+
     async def open(
         self, storage_path: StoragePath, *, in_pages: bool, refresh: bool = False
     ) -> CachedFolder | PagedFolder:

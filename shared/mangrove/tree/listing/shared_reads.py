@@ -83,6 +83,11 @@ class SharedReads(Generic[Result]):
                 queue.task.cancel()
             raise
 
+    async def wait(self, seconds: float) -> None:
+        """Wait until the running reads have ended, at most `seconds`."""
+        if tasks := [queue.task for queue in self._queues.values() if queue.task is not None]:
+            await asyncio.wait(tasks, timeout=seconds)
+
     async def _run(self, key: Hashable, queue: _Queue[Result]) -> None:
         try:
             while queue.promote():

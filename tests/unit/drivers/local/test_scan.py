@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local import scan
 from mangrove.drivers.local.rooted import Root
-from mangrove.drivers.local.scan import FolderScan
+from mangrove.drivers.local.scan import FolderScan, FoldersScan
+from mangrove.drivers.local.sorted_names import RUN_NAMES, SortedNames
 from mangrove.drivers.plain_entries import NamedEntries, PlainEntries
 from mangrove.drivers.threads import StorageThreads
 
@@ -137,3 +139,60 @@ def test_folder_that_may_not_be_entered_is_read_as_before(folder: Path, monkeypa
         assert [len(batch) for batch in batches] == [4]
     else:
         assert [len(batch) for batch in batches] == [0]
+
+
+def make_scan(folder: Path) -> FolderScan:
+    def make_entry(name: str, status: os.stat_result, _: TreePath) -> Entry:
+        return Entry(name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
+
+    return FolderScan(Root(str(folder)), StorageThreads("scan"), FOLDER, make_entry, False)
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [3, 0, 1], [RUN_NAMES] * 5 + [7]])
+def test_names_of_all_runs_are_sorted(sizes: list[int]) -> None:
+    names = [f"ä {number:06}" if number % 3 else f"{number}\udcff" for number in range(sum(sizes))]
+    random.Random(4).shuffle(names)
+    rest, runs = iter(names), SortedNames()
+    for size in sizes:
+        runs.add([next(rest) for _ in range(size)])
+    parts = list(runs.take())
+    assert [name for part in parts for name in part] == sorted(names)
+    assert max(map(len, parts), default=0) <= 3 * RUN_NAMES
+
+
+def test_names_after_removed_files_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch whose files were all removed does not end the listing."""
+    monkeypatch.setattr(scan, "BATCH", 1)
+    folder_scan = make_scan(folder)
+    shown = [*folder_scan.begin(True)]
+    for name in ("b", "d"):
+        (folder / name).unlink()
+    while folder_scan.has_more:
+        shown += folder_scan.read_batch()
+    assert [entry.name for entry in shown] == ["a", "e"]
+
+
+def test_call_ends_before_all_names_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work has a turn while the names of a large folder are read and sorted."""
+    monkeypatch.setattr(scan, "BATCH", 1)
+    monkeypatch.setattr(scan, "RUN_NAMES", 1)
+    folder_scan = make_scan(folder)
+    assert [*folder_scan.begin(True, end=0.0)] == [] and folder_scan.has_more
+    assert [*folder_scan.read_batch(0.0)] == [] and folder_scan.has_more
+    shown = list[Entry]()
+    while folder_scan.has_more:
+        shown += folder_scan.read_batch()
+    assert [(entry.name, entry.size) for entry in shown] == [(name, 3) for name in "abde"]
+
+
+def test_large_folder_among_others_takes_several_calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "CALL_SECONDS", -1.0)
+    monkeypatch.setattr(scan, "BATCH", 1)
+    monkeypatch.setattr(scan, "RUN_NAMES", 1)
+    folders, batches = FoldersScan([FOLDER, FOLDER], lambda _: make_scan(folder), True), []
+    while folders.has_more:
+        batches += folders.read_batch()
+    assert any(not batch.entries for batch in batches)
+    assert [(batch.number, entry.name) for batch in batches for entry in batch.entries] == [
+        (number, name) for number in range(2) for name in "abde"
+    ]
