@@ -23,7 +23,7 @@ from tests.e2e.page.conftest import CHROMIUM
 from tests.e2e.page.steps import sign_in
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import dav, free_port, ssh, wait_for
-from tests.support.service import PROCESSES, run_service
+from tests.support.service import run_service
 
 SMALL_FILES, SMALL_FILE_BYTES, BLOCK_BYTES = 500, 4096, 1 << 20
 MAX_SECONDS = 600
@@ -35,13 +35,14 @@ DAV = ":webdav,pacer_min_sleep=0s"  # rclone would wait 10 ms between requests
 SMALL = "small"
 RCLONE = [str(Path(sys.executable).parent / "rclone"), "--config", "/dev/null"]
 SERVER, UNFLUSHED_SERVER, FLOOR = "Mangrove", "Mangrove, `durability` is `process`", "asyncssh alone"
+SINGLE_SERVER = "Mangrove, one process"
 COLUMNS = ("client", "server", "small files up, files/s", "down", "large file up, MB/s", "down")
 NOTE = (
-    "{machine}; {processes} process; {count} files of {small:,} bytes and a file of {large:,} MiB, each server on a"
-    " folder of the same disk; medians of {runs} runs in turn. Mangrove flushes each file to the disk unless the"
-    " setting `durability` is `process`; the others never do. SFTPGo is missing: the Go module proxy refuses"
-    " it; `rclone serve` uses the same SFTP library. An upload of the page begins when its folder is chosen. In"
-    " brackets: ratio to the best other server, without the floor"
+    "{machine}; Mangrove has {processes} processes, the default, of which one serves SFTP; {count} files of {small:,}"
+    " bytes and a file of {large:,} MiB, each server on a folder of the same disk; medians of {runs} runs in turn."
+    " Mangrove flushes each file to the disk unless the setting `durability` is `process`; the others never do."
+    " SFTPGo is missing: the Go module proxy refuses it; `rclone serve` uses the same SFTP library. An upload of the"
+    " page begins when its folder is chosen. In brackets: ratio to the best other server, without the floor"
 )
 
 
@@ -131,12 +132,13 @@ class Pair:
     server: str
     client: Client
     root: Path
+    ours: Place | None = None  # Mangrove
     durability: str = ""  # a setting of Mangrove
 
-    def measure(self, place: Place, source: Path, scratch: Path) -> tuple[float, float]:
+    def measure(self, source: Path, scratch: Path) -> tuple[float, float]:
         """Return the seconds of an upload and of a download of a folder."""
-        if self.durability:
-            place.save_settings(durability=self.durability)
+        if self.ours is not None:
+            self.ours.save_settings(durability=self.durability)
         arrived, target = self.root / source.name, scratch / "down"
         target.mkdir()
         self.client.prepare()
@@ -190,9 +192,9 @@ def _open_page(place: Place) -> Iterator[Page]:
         browser.close()
 
 
-def _open_place(folder: Path, stack: ExitStack) -> Place:
+def _open_place(folder: Path, stack: ExitStack, **environment: str) -> Place:
     """Start Mangrove with a Local storage at `/disk`, SFTP and a user `ann`."""
-    service = stack.enter_context(run_service(folder / "data"))
+    service = stack.enter_context(run_service(folder / "data", **environment))
     place = Place(service, service.client(), free_port(), _make_folder(folder / "mangrove"), folder)
     place.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(place.root))
     place.save_settings(sftp_listen=f"127.0.0.1:{place.port}")
@@ -206,10 +208,15 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
+def _make_dav(place: Place) -> Client:
     password = subprocess.run([*RCLONE, "obscure", "ann password"], capture_output=True, text=True).stdout.strip()
-    ours = Rclone(f"{DAV},url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
-    yield from _pair_ours("WebDAV, rclone", ours, place)
+    return Rclone(f"{DAV},url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
+
+
+def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
+    yield from _pair_ours("WebDAV, rclone", _make_dav(place), place)
+    single = _open_place(_make_folder(place.folder / "single"), stack, MANGROVE_PROCESSES="1")
+    yield Pair("WebDAV, rclone", SINGLE_SERVER, _make_dav(single), single.root, single, "file")
     server = stack.enter_context(dav.rclone_dav())
     password = subprocess.run([*RCLONE, "obscure", dav.PASSWORD], capture_output=True, text=True).stdout.strip()
     theirs = Rclone(f"{DAV},url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
@@ -245,21 +252,21 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
 
 
 def _pair_ours(program: str, client: Client, place: Place) -> Iterator[Pair]:
-    yield Pair(program, SERVER, client, place.root, "file")
-    yield Pair(program, UNFLUSHED_SERVER, client, place.root, "process")
+    yield Pair(program, SERVER, client, place.root, place, "file")
+    yield Pair(program, UNFLUSHED_SERVER, client, place.root, place, "process")
 
 
 def print_clients(folder: Path, options: Namespace) -> bool:
     """Print a row for each client and server whose names contain `only`."""
     size, runs, only = options.size_mib << 20, options.runs, options.only.lower()
     sources = _make_sources(folder / "source", size)
-    note = NOTE.format(
-        machine=describe_machine(), processes=PROCESSES, count=SMALL_FILES, small=SMALL_FILE_BYTES, large=size >> 20,
-        runs=runs,
-    )  # fmt: skip
-    table = Table("Clients", note, *COLUMNS)
     with ExitStack() as stack:
         place = _open_place(_make_folder(folder / "servers"), stack)
+        note = NOTE.format(
+            machine=describe_machine(), processes=len(place.service.list_servers()), count=SMALL_FILES,
+            small=SMALL_FILE_BYTES, large=size >> 20, runs=runs,
+        )  # fmt: skip
+        table = Table("Clients", note, *COLUMNS)
         pairs = [*_pair_ours("page, Chromium", stack.enter_context(_open_page(place)), place)]
         pairs += [*_list_dav(place, stack), *_list_sftp(place, stack)]
         pairs = [pair for pair in pairs if only in f"{pair.program} {pair.server}".lower()]
@@ -269,7 +276,7 @@ def print_clients(folder: Path, options: Namespace) -> bool:
             # a server that caches folders would take a name of the last run for an existing folder
             sources = [source.rename(source.with_name(f"{source.name.partition('-')[0]}-{run}")) for source in sources]
             for index, pair in enumerate(pairs):
-                seconds = [time for source in sources for time in pair.measure(place, source, folder)]
+                seconds = [time for source in sources for time in pair.measure(source, folder)]
                 measured[index].append(tuple(amount / time for amount, time in zip(amounts, seconds, strict=True)))
                 print(pair.program, pair.server, *map(round, measured[index][-1]), file=sys.stderr, flush=True)
     medians = [tuple(map(statistics.median, zip(*rates, strict=True))) for rates in measured.values()]
@@ -283,10 +290,10 @@ def _print_rows(table: Table, pairs: Sequence[Pair], medians: Sequence[Sequence[
     for pair, rates in zip(pairs, medians, strict=True):
         others = [
             rates for other, rates in zip(pairs, medians, strict=True)
-            if other.program == pair.program and not other.durability and other.server != FLOOR
+            if other.program == pair.program and other.ours is None and other.server != FLOOR
         ]  # fmt: skip
         ratios = [rate / max(best) for rate, *best in zip(rates, *others, strict=True)] if others else []
         cells = [format_value(rate) for rate in rates]
-        if pair.durability and ratios:
+        if pair.ours is not None and ratios:
             cells = [f"{cell} ({ratio:.2f})" for cell, ratio in zip(cells, ratios, strict=True)]
         table.add(pair.program, pair.server, *cells)
