@@ -232,7 +232,7 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
     rclone_root = _make_folder(folder / "rclone sftp" / "files")
     rclone_port = stack.enter_context(ssh.rclone_sftp(rclone_root, "--authorized-keys", str(authorized)))
     floor_port, floor_root = free_port(), _make_folder(folder / "asyncssh")
-    command = [sys.executable, "-m", "bench.floors.sftp", str(floor_port), str(floor_root), str(authorized)]
+    command = [sys.executable, "-m", "bench.sftp_floor", str(floor_port), str(floor_root), str(authorized)]
     stack.callback(subprocess.Popen(command).kill)
     wait_for(floor_port)
     for program in ("SFTP, sftp", "SFTP, rclone"):

@@ -1,16 +1,12 @@
 """Cold starts: the CPU time of a new process of each function until it has answered its first request.
 
 The CPU time is that of the whole process, so it depends little on other programs. The functions are those of
-`make build` with their layers. Without a build they are those of the repository with all installed packages, which
-takes longer. Records are on the engine; moto stands in for S3 and Secrets Manager. The task of a worker is finished.
-
-The `floors` are functions that only read one record. Their time is the minimum of any function, because all functions
-import the same packages.
+`make build` with their layers, or those of the repository with all installed packages, which takes longer. Records are
+on the engine; moto stands in for S3 and Secrets Manager. The task of a worker is finished.
 
 The speed of a machine changes during the day. For comparison, a plain Python process imports parts of the standard
-library after each function. A row has the time as measured, the time of that yardstick, and the time converted to a
-machine whose yardstick is REFERENCE_MILLISECONDS. Budgets are for the converted time, and `!` marks one that is
-exceeded: other programs on the machine slow the function and the yardstick alike.
+library after each function. The converted time is that of a machine whose yardstick is REFERENCE_MILLISECONDS, and
+budgets are for it.
 """
 
 from __future__ import annotations
@@ -19,18 +15,17 @@ import json
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.tables import Aim, Table, describe_machine
 from mangrove.tasks.index.indexing import make_task_id
 from tests.contract import test_events as samples
 from tests.contract.scenarios import Person
 from tests.support import built, lambdas
 from tests.support.policies import FUNCTIONS, get_folder
-from tests.support.runtime_api import ROOT, Launcher, launch_sources
+from tests.support.runtime_api import Launcher, launch_sources
 
 ROUNDS = 10
 REQUEST = """
@@ -83,17 +78,9 @@ BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms
 class Deployment:
     """The functions, with the records that their first requests use: a bucket, a file and finished tasks."""
 
-    def __init__(self, scratch: Path, stack: ExitStack) -> None:
-        folder = scratch / "runtime client"
-        folder.mkdir()
-        self._python = [sys.executable]
-        launch: Launcher = launch_sources
-        if reason := built.find_reason_to_skip():
-            print(f"functions of the checkout, with all that is installed: {reason}")
-        else:
-            print("functions as they are built")
-            self._python.append("-S")  # with their layers alone
-            launch = built.Built(folder)
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        launch, self.origin = choose_launch(folder)
+        self._python = [sys.executable] if launch is launch_sources else [sys.executable, "-S"]  # with its layers alone
         self.cloud = stack.enter_context(lambdas.deploy("2", launch))
         self._answers, _ = stack.enter_context(lambdas.listen_as_cloudformation())
         self._values = samples.Values()
@@ -124,9 +111,9 @@ class Deployment:
         kind, _, rest = folder.removeprefix("functions/").partition("/")
         if kind == "api":
             event = self._values.fill(FIRST[rest])
-            return (
-                event | {"headers": event["headers"] | {"authorization": self._mcp_token}} if rest == "mcp" else event
-            )
+            if rest == "mcp":
+                event["headers"] |= {"authorization": self._mcp_token}
+            return event
         if rest == "setup":
             about = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "Setup"}
             return {"RequestType": "Create", "ResponseURL": self._answers} | about
@@ -139,13 +126,6 @@ class Deployment:
 
     def start(self, name: str) -> float:
         """Return the CPU milliseconds of a new process of a function until it has answered its first request."""
-        return self._start(name, self.cloud.get_function(name).handler, self.make_event(get_folder(name)))
-
-    def start_floor(self, kind: str) -> float:
-        """Return the CPU milliseconds of the floor of a kind of function, with the layers of one such function."""
-        return self._start("SiteFunction", f"bench.floors.{kind}.handler", self.make_event("functions/api/site"), ROOT)
-
-    def _start(self, name: str, handler: str, about: dict[str, Any], *more: Path) -> float:
         function = self.cloud.get_function(name)
         records, services = self.cloud.aws
         environment = {
@@ -153,10 +133,10 @@ class Deployment:
             "AWS_ENDPOINT_URL": services,
             "AWS_ENDPOINT_URL_DYNAMODB": records,
             "AWS_LAMBDA_FUNCTION_NAME": name,
-            "PYTHONPATH": ":".join(map(str, [*function.launch.path, *more])),
+            "PYTHONPATH": ":".join(map(str, function.launch.path)),
         }
         ran = subprocess.run(
-            [*self._python, "-c", REQUEST, handler, json.dumps(about)],
+            [*self._python, "-c", REQUEST, function.handler, json.dumps(self.make_event(get_folder(name)))],
             cwd=function.launch.folder, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         if ran.returncode:
@@ -173,37 +153,36 @@ def time_yardstick() -> float:
     return float(ran.stdout)
 
 
-def _get_budget(folder: str) -> int:
-    kind, _, rest = folder.removeprefix("functions/").partition("/")
-    return BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"]
+def choose_launch(folder: Path) -> tuple[Launcher, str]:
+    """Return what starts functions, and its description: from the build if there is one."""
+    if reason := built.find_reason_to_skip():
+        return launch_sources, f"functions of the checkout ({reason})"
+    (client := folder / "runtime client").mkdir()
+    return built.Built(client), "functions as they are built"
 
 
-def _print_row(name: str, start: Callable[[], float], budget: int | None) -> None:
-    """Print the minimum of ROUNDS rounds: other programs make a round longer, never shorter.
-
-    A round before them compiles sources without byte code.
-    """
-    start()
-    rounds = [(start(), time_yardstick()) for _ in range(ROUNDS)]
-    milliseconds, yardstick = map(min, zip(*rounds, strict=True))
-    converted = milliseconds * REFERENCE_MILLISECONDS / yardstick
-    mark = "!" if budget is not None and converted > budget else " "
-    aim = "" if budget is None else f"<= {budget} ms"
-    measured = f"measured {milliseconds:>4,.0f} ms, yardstick {yardstick:.0f} ms"
-    print(f"{name:<40} | {mark}{converted:>6,.0f} ms | {aim:>9} | {measured}", flush=True)
+def _make_aim(name: str) -> Aim:
+    code = get_folder(name).removeprefix("functions/")
+    kind, _, rest = code.partition("/")
+    return Aim(code, "ms", most=BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"])
 
 
 def print_cold_starts(folder: Path, options: Namespace) -> bool:
-    """Print a row for each floor and function whose name contains `only`."""
+    """Print a row for each function whose name contains `only`.
+
+    It has the minima of all rounds: other programs make a round longer, never shorter. A round before them compiles
+    sources without byte code.
+    """
     with ExitStack() as stack:
         deployment = Deployment(folder, stack)
-        rows: list[tuple[str, Callable[[], float], int | None]] = [
-            (f"floor of a function: {kind}", partial(deployment.start_floor, kind), None) for kind in ("worker", "api")
-        ]
-        for name in FUNCTIONS:
-            code = get_folder(name)
-            rows.append((code.removeprefix("functions/"), partial(deployment.start, name), _get_budget(code)))
-        for row in rows:
-            if options.only in row[0]:
-                _print_row(*row)
+        note = f"{describe_machine()}; {deployment.origin}; CPU milliseconds, the least of {ROUNDS} rounds"
+        table = Table("Cold starts", note, "function", "converted", "aim", "measured", "yardstick")
+        for name, aim in ((name, _make_aim(name)) for name in FUNCTIONS):
+            if options.only in aim.name:
+                deployment.start(name)
+                rounds = [(deployment.start(name), time_yardstick()) for _ in range(ROUNDS)]
+                measured, yardstick = map(min, zip(*rounds, strict=True))
+                converted = measured * REFERENCE_MILLISECONDS / yardstick
+                cells = f"{aim.mark(converted)}{converted:.0f}", str(aim), f"{measured:.0f}", f"{yardstick:.0f}"
+                table.add(aim.name, *cells)
     return True

@@ -10,27 +10,30 @@ from __future__ import annotations
 import json
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.coldstart import choose_launch
 from bench.prices import PRICES
+from bench.tables import Table
 from mangrove.standalone import template
 from tests.contract.scenarios import Person
-from tests.support import built, lambdas
+from tests.support import lambdas
 from tests.support.policies import FUNCTIONS
 from tests.support.recorder import Call
-from tests.support.runtime_api import Function, launch_sources
+from tests.support.runtime_api import Function
 
 FREE = ("s3:DELETE",)
-MILLISECONDS = {"s3:HEAD": 12.0, "s3:LIST": 25.0, "s3:GET": 15.0, "s3:PUT": 30.0, "s3:POST": 30.0, "states": 30.0}
-DYNAMODB_MILLISECONDS = 4.0
+MILLISECONDS = {"s3:HEAD": 12.0, "s3:LIST": 25.0, "s3:GET": 15.0, "dynamodb": 4.0}  # of a call within a region
+OTHER_MILLISECONDS = 30.0
 CORE_MB = 1769  # memory with which a function has one core
 LOG_BYTES = 1900  # per request: its line, its metrics, the line of the API, two lines of Lambda
 OLD_SECONDS = 2.2  # after which a function compares the version of the configuration
 OBJECTS = 1000  # in the folder that is listed and copied
+COPIED = OBJECTS + 1  # with the uploaded one
 REPEATS = 20
 COPYING = ("FilesFunction", "TransferPlan", "TransferMove", "TransferSettle")
 MB = bytes(1_000_000)
@@ -39,45 +42,53 @@ FOLDER = "/files/economy"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cost of a request, or of one object of a request for many.
+    """The cost of a request, or of one object of a request for many."""
 
-    `calls`: calls to AWS; `warm_calls`: calls right after another request; `dollars`: per million.
-    """
+    calls: list[Call]  # to AWS
+    warm_calls: int  # calls right after another request
+    dollars: float  # per million
+    objects: int = 1
 
-    name: str
-    aim: str
-    calls: float
-    warm_calls: float
-    s3_calls: float
-    dollars: float
+    def list_cells(self, aim: str) -> list[str]:
+        """Return the cells of a row but the first."""
+        s3_calls = sum(call.operation.startswith("s3:") for call in self.calls)
+        counts = (len(self.calls), s3_calls, self.warm_calls)
+        return [*(f"{count / self.objects:.3g}" for count in counts), aim, f"{self.dollars / self.objects:,.2f}"]
 
 
 def print_economy(folder: Path, options: Namespace) -> bool:
-    """Print the table of docs/guides/costs.md."""
+    """Print the table of docs/guides/costs.md.
+
+    Each request runs twice: the second one, of a warm function whose configuration is due to be asked for, counts.
+    """
+    launch, origin = choose_launch(folder)
     with ExitStack() as stack:
-        reason = built.find_reason_to_skip()
-        launch = launch_sources if reason else built.Built(folder)
-        print(f"functions of the checkout: {reason}" if reason else "functions as they are built")
         cloud = stack.enter_context(lambdas.deploy("2", launch))
         assert cloud.run_setup()["Status"] == "SUCCESS"
         versioning = {"Status": "Enabled"}  # as the template has it unless Protection is off
         cloud.client("s3").put_bucket_versioning(Bucket=cloud.refs["Files"], VersioningConfiguration=versioning)
-        print(
-            f"\n| request | calls of AWS | of them S3 | right after another | aim | $ per million |\n|---|{'---:|' * 5}"
-        )
-        for bill in count_all(cloud):
-            counts = f"{bill.calls:.3g} | {bill.s3_calls:.3g} | {bill.warm_calls:.3g}"
-            print(f"| {bill.name} | {counts} | {bill.aim} | {bill.dollars:,.2f} |")
+        columns = ("request", "calls of AWS", "of them S3", "right after another", "aim", "$ per million")
+        table = Table("Economy", origin, *columns)
+        admin = make_objects(cloud)
+        for name, resource, aim, ask in list_requests(admin):
+            if options.only in name:
+                table.add(name, *count_request(cloud, resource, ask).list_cells(aim))
+        table.add(f"copy within S3, per object of {COPIED}", *count_copy(admin).list_cells("S3 ≤ 1.1"))
     return True
 
 
-def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:
-    """Each request twice: the second one, of a warm function whose configuration is due to be asked for, counts."""
-    admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+def make_objects(cloud: lambdas.Cloud) -> Person:
+    """Store the objects of the folder that is listed and copied. Return the administrator."""
+    s3 = cloud.client("s3")
     for number in range(OBJECTS):
-        admin.cloud.client("s3").put_object(Bucket=cloud.refs["Files"], Key=f"economy/{number:03}.txt", Body=b"x")
+        s3.put_object(Bucket=cloud.refs["Files"], Key=f"economy/{number:03}.txt", Body=b"x")
+    return Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+
+
+def list_requests(admin: Person) -> list[tuple[str, str, str, Callable[[], object]]]:
+    """Return the name, function, aim and work of each usual request."""
     sign = admin.gets("files/get", path=f"{FOLDER}/000.txt")["sign"]
-    usual: list[tuple[str, str, str, Callable[[], object]]] = [
+    return [
         ("sign in", "AuthFunction", "≤ 5", lambda: admin.sign_in("admin", lambdas.ADMIN_PASSWORD)),
         ("list a folder, page of 100", "FilesFunction", "≤ 2 + pages", lambda: list_anew(admin)),
         ("get one file", "FilesFunction", "≤ 2", lambda: admin.gets("files/get", path=f"{FOLDER}/001.txt")),
@@ -85,9 +96,6 @@ def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:
         ("put 1 MB", "UploadsFunction", "≤ 4", lambda: admin.puts(f"{FOLDER}/put.bin", MB)),
         ("tasks under way", "TasksFunction", "", lambda: admin.tasks("copy", "undone")),
     ]
-    for name, resource, aim, ask in usual:
-        yield count_request(cloud.get_function(resource), name, aim, resource, ask)
-    yield count_copy(admin)
 
 
 def list_anew(admin: Person) -> None:
@@ -95,8 +103,9 @@ def list_anew(admin: Person) -> None:
     admin.gets("files/list", path=FOLDER, page=1, per_page=100, refresh=True)
 
 
-def count_request(function: Function, name: str, aim: str, resource: str, ask: Callable[[], object]) -> Bill:
+def count_request(cloud: lambdas.Cloud, resource: str, ask: Callable[[], object]) -> Bill:
     """Return the bill of a request to a warm function that has to check its configuration. Its time is a mean."""
+    function = cloud.get_function(resource)
     ask()
     time.sleep(OLD_SECONDS)
     calls, warm_calls = (watch(function, ask) for _ in range(2))
@@ -105,8 +114,7 @@ def count_request(function: Function, name: str, aim: str, resource: str, ask: C
         ask()
     seconds = (function.count_cpu() - before) / REPEATS
     dollars = bill_calls(calls) + bill_function(resource, calls, seconds) + PRICES["API Gateway request"]
-    dollars += PRICES["log GB"] * LOG_BYTES / 1e9
-    return Bill(name, aim, len(calls), len(warm_calls), count_s3(calls), dollars)
+    return Bill(calls, len(warm_calls), dollars + PRICES["log GB"] * LOG_BYTES / 1e9)
 
 
 def watch(function: Function, ask: Callable[[], object]) -> list[Call]:
@@ -134,21 +142,12 @@ def count_copy(admin: Person) -> Bill:
     dollars = bill_calls(calls) + PRICES["state transition"] * len(cloud.visited)
     for name, function in functions.items():
         dollars += bill_function(name, function.calls, function.count_cpu() - before[name])
-    objects = OBJECTS + 1  # with the uploaded one
-    name = f"copy within S3, per object of {objects}"
-    return Bill(
-        name, "S3 ≤ 1.1", len(calls) / objects, len(calls) / objects, count_s3(calls) / objects, dollars / objects
-    )
-
-
-def count_s3(calls: Sequence[Call]) -> int:
-    """Return the number of calls of S3."""
-    return sum(call.operation.startswith("s3:") for call in calls)
+    return Bill(calls, len(calls), dollars, COPIED)
 
 
 def bill_calls(calls: Sequence[Call]) -> float:
     """Return the dollars for a million repetitions of these calls."""
-    return sum(bill_call(call) for call in calls)
+    return sum(map(bill_call, calls))
 
 
 def bill_call(call: Call) -> float:
@@ -181,19 +180,9 @@ def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> f
 
     Less memory makes the computation slower, and calls are made one after the other.
     """
-    memory = int(FUNCTIONS[resource].get("MemorySize", common_memory()))
-    waited = sum(find_milliseconds(call) for call in calls) / 1000
+    common = template.load_template()["Globals"]["Function"]["MemorySize"]
+    memory = int(FUNCTIONS[resource].get("MemorySize", common))
+    kinds = ("dynamodb" if call.tables else call.operation for call in calls)
+    waited = sum(MILLISECONDS.get(kind, OTHER_MILLISECONDS) for kind in kinds) / 1000
     seconds = cpu_seconds * max(CORE_MB / memory, 1) + waited
     return PRICES["Lambda request"] + PRICES["Lambda GB-second"] * seconds * memory / 1024
-
-
-def common_memory() -> int:
-    """Return the memory of functions without a size of their own."""
-    return int(template.load_template()["Globals"]["Function"]["MemorySize"])
-
-
-def find_milliseconds(call: Call) -> float:
-    """Return the known time of a call within a region."""
-    if call.operation.startswith("dynamodb:"):
-        return DYNAMODB_MILLISECONDS
-    return MILLISECONDS.get(call.operation, MILLISECONDS["states"])

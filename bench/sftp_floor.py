@@ -1,4 +1,4 @@
-"""asyncssh's own SFTP server: `python -m bench.floors.sftp PORT FOLDER AUTHORIZED_KEYS`."""
+"""asyncssh's own SFTP server: `python -m bench.sftp_floor PORT FOLDER AUTHORIZED_KEYS`."""
 
 from __future__ import annotations
 
