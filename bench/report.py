@@ -13,7 +13,7 @@ from bench import everyday, service
 from bench.load import describe_client
 from bench.rows import Row, Workspace
 from bench.subjects import PEER, Subject, run_subjects
-from bench.tables import Table, describe_machine, format_values
+from bench.tables import Table, describe_machine, format_value, format_values
 
 TABLES = {
     "comparison": ("Everyday work", everyday.ROWS),
@@ -63,4 +63,4 @@ def _format_score(row: Row, ours: Sequence[float], peer: Sequence[float]) -> str
     if not ours or not (peer or row.aim.absolute):
         return ""
     score = statistics.median(ours) / (1 if row.aim.absolute else statistics.median(peer))
-    return f"{row.aim.mark(score)}{score:,.3g}"
+    return f"{row.aim.mark(score)}{format_value(score)}"
