@@ -14,6 +14,7 @@ from mangrove.configuration.declared.protocols import Ftp, Protocols, S3Server
 from mangrove.configuration.declared.site import Preview, Site, Style
 from mangrove.configuration.declared.work import Index, Offline, Traffic
 from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag, Setting, SettingCategory, SettingGroup
+from mangrove.core.patterns import compile_pattern
 from mangrove.core.problems import BadRequest
 
 GROUPS: tuple[type[SettingGroup], ...] = (
@@ -70,6 +71,11 @@ class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3Server, Ftp, Tr
             for extension in getattr(self, key):
                 codes.setdefault(extension, code)
         return codes
+
+    @cached_property
+    def privacy_patterns(self) -> tuple[Any, ...]:
+        """The compiled patterns of `privacy_regs`."""
+        return tuple(compile_pattern(line) for line in self.privacy_regs.splitlines() if line.strip())
 
     @property
     def is_durable(self) -> bool:

@@ -20,6 +20,7 @@ PROXY_SECRET_HEADER = "X-Proxy-Secret"
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
 _INDIRECT_HEADERS = ("x-forwarded-for", "forwarded", "via", "x-real-ip")
 _PORTS = {"http": 80, "https": 443}
+_LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1"})  # the usual ones, which are not parsed
 
 
 async def find_base_url(request: Request, flavour: ApiFlavour) -> str:
@@ -67,7 +68,7 @@ async def find_site_address(request: Request) -> str:
 
 
 def _is_loopback(host: str | None) -> bool:
-    if host == "localhost":
+    if host == "localhost" or host in _LOOPBACK_ADDRESSES:
         return True
     try:
         return ip_address(host or "").is_loopback
@@ -142,5 +143,6 @@ async def is_confidential(request: Request) -> bool:
         return True
     if _is_from_proxy(request) and request.headers.get("x-forwarded-proto") == "https":
         return True
-    address = _parse_address(await find_client_address(request))
-    return address is not None and ip_address(address).is_loopback
+    client = await find_client_address(request)
+    address = client if client in _LOOPBACK_ADDRESSES else _parse_address(client)
+    return address is not None and _is_loopback(address)

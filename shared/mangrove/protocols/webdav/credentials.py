@@ -11,6 +11,7 @@ as well; otherwise guessing could go on.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import time
 from typing import NamedTuple
@@ -49,7 +50,8 @@ ACCEPTED: CacheKind[bytes, _CachedSession] = CacheKind("accepted credentials", 4
 def _digest(credentials: ClientCredentials, source: str) -> bytes:
     parts = [part.encode() for part in (source, credentials.username, credentials.password)]
     text = b"".join(len(part).to_bytes(4) + part for part in parts)
-    return hmac.digest(keyring().derive(Key.INTEGRITY, "accepted credentials"), text, "sha256")
+    key = keyring().derive(Key.INTEGRITY, "accepted credentials")
+    return hashlib.blake2b(text, key=key, digest_size=32).digest()  # keyed; takes a fraction of the time of HMAC
 
 
 async def _find_session(credentials: ClientCredentials, source: str) -> ProtocolSession | None:

@@ -18,6 +18,7 @@ ROOT = "/dav"
 SAFE_CHARACTERS = "/~!$()*+,;=:@-._"  # allowed in a path, except characters that XML reserves
 _PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_SEPARATOR_IN_NAME = re.compile(rb"\\|%2[Ff]|%5[Cc]")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -38,11 +39,10 @@ def decode_path(raw: bytes) -> str:
     """
     if _BAD_ESCAPE.search(raw):
         raise BadRequest("the address has an invalid escape")
-    segments = [unquote_to_bytes(part) for part in raw.split(b"/")]
-    if any(b"/" in part or b"\\" in part for part in segments):
+    if _SEPARATOR_IN_NAME.search(raw):
         raise BadRequest("a name cannot have a slash or a backslash")
     try:
-        return b"/".join(segments).decode()
+        return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         raise BadRequest("a name has to be UTF-8") from None
 
