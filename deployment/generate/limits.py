@@ -81,7 +81,7 @@ LIST: Sequence[Limit] = [
         ("key of a repeatable request", "web.request_keys:MAX_KEY_LENGTH", "characters", "request"),
         ("time for which a key is remembered", "records.request_keys:ANSWER_SECONDS", "seconds", "request"),
         ("answer that a key repeats, compressed", "records.request_keys:MAX_STORED_BYTES", "bytes", "request"),
-        ("`X-Request-Id` that is used", "core.request_ids:MAX_REQUEST_ID_LENGTH", "characters", "request"),
+        ("`X-Request-Id` that is used", "core.telemetry:MAX_REQUEST_ID_LENGTH", "characters", "request"),
         ("head of a part of a form", "web.incoming:MAX_PART_HEADER_BYTES", "bytes", "part"),
     ),
     *_make(
@@ -140,8 +140,8 @@ LIST: Sequence[Limit] = [
     ),
     *_make(
         "Tests of storages",
-        ("time", "tree.trial:TRIAL_SECONDS", "seconds", "request"),
-        ("folders in the answer", "tree.trial:MAX_TRIAL_FOLDERS", "folders", "request"),
+        ("time", "tree.administration:TRIAL_SECONDS", "seconds", "request"),
+        ("folders in the answer", "tree.administration:MAX_TRIAL_FOLDERS", "folders", "request"),
     ),
     *_make(
         "Thumbnails on storages other than Local",

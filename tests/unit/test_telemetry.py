@@ -21,7 +21,6 @@ import httpx
 import pytest
 
 from mangrove.core import telemetry
-from mangrove.core.request_ids import use_request_id
 from mangrove.core.telemetry import (
     BYTES_RECEIVED,
     BYTES_SENT,
@@ -31,6 +30,7 @@ from mangrove.core.telemetry import (
     emit,
     log,
     name_invocation,
+    use_request_id,
 )
 from tests.servers import make_client
 from tests.support.platforms import use_cloud

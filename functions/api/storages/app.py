@@ -9,7 +9,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import ResourceNotFound
 from mangrove.drivers import registry
 from mangrove.tasks.index import indexing
-from mangrove.tree import administration, trial
+from mangrove.tree import administration
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -86,7 +86,7 @@ async def load_all(who: Admin) -> Reply:
 @api.post("/api/admin/storage/test", data_model=models.StorageTrial)
 async def test(who: Admin, body: models.StorageTrialReq) -> Reply:
     """Start a driver with options that are not stored, and list the folders of a folder of the storage."""
-    result = await trial.try_storage(body.driver, body.addition, TreePath(body.folder), who.user.username)
+    result = await administration.try_storage(body.driver, body.addition, TreePath(body.folder), who.user.username)
     return ok(asdict(result))
 
 

@@ -6,11 +6,42 @@ where it runs; each reads a value of the platform or calls a method of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mangrove.core.config import config
-from mangrove.core.figures import MachineFigures
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """The memory of a process of the service."""
+
+    name: str
+    bytes: int
+    """Its proportional share of the physical memory (PSS)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFigures:
+    """The figures of one machine."""
+
+    connections: int
+    """Connections of HTTP clients."""
+    event_streams: int
+    sessions: int
+    """Sessions that were used in the last ten minutes."""
+    total_bytes: int
+    """Of the disk with the data directory."""
+    free_bytes: int
+    processes: list[ProcessMemory]
+    requests: int
+    """Since the start of the service."""
+    failed_requests: int
+    """Requests among them with a code of 500 and above."""
+    warnings: int
+    """Lines in the log since the start of the service."""
+    errors: int
 
 
 class TaskDispatcher(Protocol):

@@ -1,20 +1,25 @@
 """The log of the service: JSON lines in the cloud and in files, readable lines on a terminal.
 
-Metrics in the cloud: lines on standard output in the Embedded Metric Format of CloudWatch.
+Metrics in the cloud: lines on standard output in the Embedded Metric Format of CloudWatch. The id of a request is in
+its answer, in each line of its log, and in its tasks. Spans are parts of the time of a request: without a tracer they
+cost nothing and do nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from secrets import token_hex
 from select import PIPE_BUF
 from stat import S_ISFIFO
 from typing import Any, NamedTuple, TypeVar
@@ -27,7 +32,6 @@ from mangrove.core.config import config
 from mangrove.core.metrics import LOG_LINES
 from mangrove.core.metrics import TASKS_ENDED as ENDED_TASKS
 from mangrove.core.platform import platform
-from mangrove.core.request_ids import get_request_id
 from mangrove.core.shared_memory import metrics
 
 NAMESPACE = "Mangrove"
@@ -39,6 +43,33 @@ Event = TypeVar("Event")
 Result = TypeVar("Result")
 Handler = Callable[[Event, Any], Result]
 """The handler of a function: event and context in; the context is None outside of Lambda."""
+OpenSpan = Callable[[str], AbstractContextManager[object]]
+_span_opener: ContextVar[OpenSpan | None] = ContextVar("open_span", default=None)
+REQUEST_ID_HEADER = b"x-request-id"
+MAX_REQUEST_ID_LENGTH = 64
+_REQUEST_ID = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_REQUEST_ID_LENGTH}}}")
+_request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+
+def choose_request_id(header: bytes | None) -> str:
+    """Return the id that a client or a proxy sent, or a new one if it is absent, too long or has other characters."""
+    text = header.decode("latin-1") if header is not None else ""
+    return text if _REQUEST_ID.fullmatch(text) else token_hex(8)
+
+
+def get_request_id() -> str:
+    """Return the id of the request, "" outside of a request."""
+    return _request_id.get()
+
+
+@contextmanager
+def use_request_id(id: str) -> Iterator[None]:
+    """Work for this request while the context lasts."""
+    token = _request_id.set(id)
+    try:
+        yield
+    finally:
+        _request_id.reset(token)
 
 
 class ReadableFormatter(LambdaPowertoolsFormatter):
@@ -300,3 +331,19 @@ def _write_all(descriptor: int, lines: Sequence[bytes]) -> None:
                 left = left[os.write(descriptor, left) :]
     except OSError:
         pass  # the reader of the log has ended
+
+
+def open_span(name: str) -> AbstractContextManager[object]:
+    """Return a context whose time is a span of the present trace, if there is one."""
+    open_in_trace = _span_opener.get()
+    return nullcontext() if open_in_trace is None else open_in_trace(name)
+
+
+@contextmanager
+def use_spans(open_in_trace: OpenSpan) -> Iterator[None]:
+    """Open spans by this function while the context lasts."""
+    token = _span_opener.set(open_in_trace)
+    try:
+        yield
+    finally:
+        _span_opener.reset(token)

@@ -32,9 +32,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mangrove.core.http import find_client
 from mangrove.core.platform import platform
-from mangrove.core.request_ids import choose_request_id
 from mangrove.core.shared_memory import Counts, Region
-from mangrove.core.telemetry import log_event
+from mangrove.core.telemetry import choose_request_id, log_event
 from mangrove.standalone.sockets import ConnectionSender, PipelineFlow
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.events import ENDS_WITH_SERVER

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mangrove.core.figures import MachineFigures, ProcessMemory
 from mangrove.core.limits import limits
 from mangrove.core.metrics import LOG_LINES, PROCESS_IDS, REQUESTS
+from mangrove.core.platform import MachineFigures, ProcessMemory
 from mangrove.core.shared_memory import Counts, Region, metrics, session_times
 
 PROC = Path("/proc")

@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mangrove import __version__, configuration
-from mangrove.core.figures import MachineFigures
 from mangrove.core.metrics import PROCESS_IDS, SERIES, Series
-from mangrove.core.platform import platform
+from mangrove.core.platform import MachineFigures, platform
 from mangrove.core.problems import AccessDenied, Problem, ResourceNotFound
 from mangrove.core.shared_memory import metrics
 from mangrove.identity import tokens

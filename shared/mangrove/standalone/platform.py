@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from mangrove.core.config import Config
-from mangrove.core.figures import MachineFigures
-from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
+from mangrove.core.platform import MachineFigures, OwnStorage, Platform, TaskDispatcher
 from mangrove.core.problems import DataDiskFull
 from mangrove.standalone.data_directory import DiskReserve
 from mangrove.standalone.engine import is_elsewhere

@@ -12,8 +12,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mangrove import __version__
-from mangrove.core.request_ids import HEADER
-from mangrove.core.spans import use_spans
+from mangrove.core.telemetry import REQUEST_ID_HEADER, use_spans
 
 MISSING = "MANGROVE_TRACING is on, and OpenTelemetry is not installed: install mangrove-files[otel]"
 
@@ -46,7 +45,7 @@ class RequestTracer:
             async def record(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
-                    ids = [value.decode() for name, value in message["headers"] if name == HEADER]
+                    ids = [value.decode() for name, value in message["headers"] if name == REQUEST_ID_HEADER]
                     span.set_attribute("mangrove.request_id", "".join(ids))
                     if message["status"] >= 500:
                         span.set_status(StatusCode.ERROR)

@@ -17,7 +17,7 @@ from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, Sto
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled, Right
 from mangrove.tree import mounts
-from mangrove.tree.acting import note_caller
+from mangrove.tree.callers import note_caller
 from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings

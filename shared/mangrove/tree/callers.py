@@ -1,9 +1,16 @@
-"""Callers: the users of requests and tasks, with their groups and the scope of the token that they use."""
+"""Callers: the users of requests and tasks, with their groups and the scope of the token that they use.
+
+The user who changes a storage is a context variable, as a request id is: the trash and the index record it. An argument
+would belong to each operation of a driver that may replace a file, in all drivers and their callers, although only
+these records need it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextvars import ContextVar
+from typing import NamedTuple
 
 from mangrove import configuration
 from mangrove.configuration import users
@@ -17,6 +24,32 @@ from mangrove.records.credentials import app_passwords as records
 from mangrove.records.users import User
 
 LAST_USES: CacheKind[int, float] = CacheKind("last uses of tokens", 4096)  # by the monotonic clock
+
+
+class Actor(NamedTuple):
+    """A user who changes entries."""
+
+    id: int = 0
+    name: str = ""
+
+
+NOBODY = Actor()
+_actor: ContextVar[Actor] = ContextVar("actor", default=NOBODY)
+
+
+def note_caller(caller: Caller) -> None:
+    """Note the caller for the rest of the request or task step."""
+    _actor.set(Actor(caller.user.id, caller.user.username))
+
+
+def note_visitor() -> None:
+    """Note that the visitor of a share link, who has no account, makes the next changes."""
+    _actor.set(NOBODY)
+
+
+def find_actor() -> Actor:
+    """Return the current caller. It has no id for work of the service itself."""
+    return _actor.get()
 
 
 def make_caller(user: User, right: Right = Right.READ, source: str = "", scope: TokenScope | None = None) -> Caller:

@@ -22,9 +22,20 @@ from mangrove.core.http import parse_integer
 from mangrove.core.metrics import OTHER_VALUE
 from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
-from mangrove.core.request_ids import HEADER, choose_request_id, get_request_id, use_request_id
 from mangrove.core.shared_memory import metrics
-from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
+from mangrove.core.telemetry import (
+    BYTES_RECEIVED,
+    BYTES_SENT,
+    REQUEST_ID_HEADER,
+    REQUESTS,
+    AccessLog,
+    choose_request_id,
+    emit,
+    get_request_id,
+    log_event,
+    log_exception,
+    use_request_id,
+)
 from mangrove.web.failures import handle_http_error, handle_problem, make_unexpected
 from mangrove.web.flavours import OPENLIST_PREFIX, ApiFlavour
 
@@ -78,7 +89,7 @@ class ResponseRecorder:
 
     def __init__(self, send: Send, is_cross_origin: bool, request_id: str) -> None:
         self.status = 0  # until the response has begun
-        self._request_id = (HEADER, request_id.encode())
+        self._request_id = (REQUEST_ID_HEADER, request_id.encode())
         self.bytes = 0
         self._send = send
         self._is_cross_origin = is_cross_origin
@@ -144,7 +155,7 @@ class Application:
         self._handlers[kind] = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = choose_request_id(find_header(scope, HEADER))
+        request_id = choose_request_id(find_header(scope, REQUEST_ID_HEADER))
         scope = {**scope, "state": dict(scope.get("state", ()))}
         with use_request_id(request_id):
             await self._answer_and_record(scope, receive, ResponseRecorder(send, has_origin(scope), request_id))

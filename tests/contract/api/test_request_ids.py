@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.core.request_ids import MAX_REQUEST_ID_LENGTH
+from mangrove.core.telemetry import MAX_REQUEST_ID_LENGTH
 from tests.contract.api.transfer_client import send
 from tests.support.service import Client, Service
 from tests.support.waiting import wait_until

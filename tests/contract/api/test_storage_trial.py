@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mangrove.tree.trial import MAX_TRIAL_FOLDERS
+from mangrove.tree.administration import MAX_TRIAL_FOLDERS
 from tests.support.service import Client
 
 ROUTE = "/api/admin/storage/test"

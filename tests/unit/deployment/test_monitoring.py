@@ -13,8 +13,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from mangrove.core.figures import MachineFigures, ProcessMemory
 from mangrove.core.metrics import SERIES
+from mangrove.core.platform import MachineFigures, ProcessMemory
 from mangrove.standalone.metrics import render
 from mangrove.tasks.overview import FailedTask, IndexState, KindState, Overview, StorageState
 

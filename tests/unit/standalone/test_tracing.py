@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.core.spans import open_span
+from mangrove.core.telemetry import open_span
 from mangrove.standalone.tracing import RequestTracer
 from mangrove.web.application import Application
 from tests.support.service import run_service

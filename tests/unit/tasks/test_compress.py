@@ -15,7 +15,7 @@ import pytest
 from mangrove.core.platform import platform
 from mangrove.core.problems import AccessDenied, BadRequest, NameConflict
 from mangrove.identity.rights import Right
-from mangrove.tasks.compress import archive_parts, selections
+from mangrove.tasks.compress import packing_step, selections
 from mangrove.tasks.core import steps
 from mangrove.tasks.core.model import State
 from mangrove.tree.operations import packing
@@ -47,7 +47,7 @@ def put_all(disk: Disk) -> None:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part has a few blocks, and each step ends after one."""
-    monkeypatch.setattr(archive_parts, "PART_BYTES", 100_000)
+    monkeypatch.setattr(packing_step, "PART_BYTES", 100_000)
     monkeypatch.setattr(packing, "SMALL_FILE_BYTES", 1000)
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
 
@@ -114,7 +114,7 @@ def list_users_of_checkpoints() -> list[object]:
     from mangrove.tasks.compress import worker
     from mangrove.tasks.core import file_copy, partials
 
-    return [worker, archive_parts, file_copy, partials]
+    return [worker, packing_step, file_copy, partials]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from mangrove.core.problems import AccessDenied, ResourceNotFound, TooMany
 from mangrove.identity.rights import Right
 from mangrove.records import share_links
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.compress import archive_parts, selections
+from mangrove.tasks.compress import packing_step, selections
 from mangrove.tasks.core import steps
 from mangrove.tasks.core.model import State
 from mangrove.tree.access import PathAccess
@@ -69,7 +69,7 @@ def offer(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Offer:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part has a few blocks, and each step ends after one."""
-    monkeypatch.setattr(archive_parts, "PART_BYTES", 100_000)
+    monkeypatch.setattr(packing_step, "PART_BYTES", 100_000)
     monkeypatch.setattr(packing, "SMALL_FILE_BYTES", 1000)
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
 

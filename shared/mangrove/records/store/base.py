@@ -26,8 +26,7 @@ from mangrove.core.metrics import ENGINE_CALLS, ENGINE_SECONDS
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
-from mangrove.core.spans import open_span
-from mangrove.core.telemetry import log_warning
+from mangrove.core.telemetry import log_warning, open_span
 from mangrove.records.store.call_format import THROTTLED_CODES
 from mangrove.records.store.clients import connect
 from mangrove.records.store.encryption import (

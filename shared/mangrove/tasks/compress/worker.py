@@ -16,9 +16,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
 from mangrove.identity.rights import Right
-from mangrove.tasks.compress.archive_parts import ArchiveParts, find_archive, list_packed, open_parts
 from mangrove.tasks.compress.declaration import CompressCursor, CompressSpec
-from mangrove.tasks.compress.packing_step import PackingStep
+from mangrove.tasks.compress.packing_step import ArchiveParts, PackingStep, find_archive, list_packed, open_parts
 from mangrove.tasks.compress.selections import SELECTION
 from mangrove.tasks.core import authorization, file_copy, staging
 from mangrove.tasks.core.file_copy import CopyMode

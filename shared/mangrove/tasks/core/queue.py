@@ -18,7 +18,7 @@ from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
-from mangrove.core.request_ids import get_request_id, use_request_id
+from mangrove.core.telemetry import get_request_id, use_request_id
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches

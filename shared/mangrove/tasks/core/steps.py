@@ -20,8 +20,7 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.metering import ByteMeter
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
-from mangrove.core.request_ids import use_request_id
-from mangrove.core.telemetry import log_ended_task, log_warning
+from mangrove.core.telemetry import log_ended_task, log_warning, use_request_id
 from mangrove.records.store.base import RecordConflict, RecordRefused
 from mangrove.records.store.encryption import DecryptionError
 from mangrove.records.tasks import model as records

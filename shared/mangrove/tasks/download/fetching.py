@@ -1,4 +1,5 @@
-"""Fetches a file for the tool SimpleHttp into staging, part by part."""
+"""Fetches a file for the tool SimpleHttp into staging, part by part, and enqueues the transfer of downloaded files from
+staging to their folder."""
 
 from __future__ import annotations
 
@@ -26,6 +27,13 @@ from mangrove.tools import registry
 
 if TYPE_CHECKING:
     from mangrove.tools.http import FetchResponse
+
+
+from mangrove.drivers.base import list_all
+from mangrove.identity.rights import Right
+from mangrove.tasks.core import authorization, model
+from mangrove.tasks.transfer.declaration import TransferSpec
+from mangrove.tools.registry import SIMPLE_HTTP
 
 IN_FLIGHT_BYTES = 16 << 20
 MIB = 1 << 20
@@ -214,3 +222,36 @@ async def _begin_parts(run: DownloadRun, storage: Driver, answer: FetchResponse,
 
 def make_upload(size: int | None) -> Upload:
     return Upload(size, time.time())
+
+
+async def resolve_target(run: DownloadRun) -> authorization.TargetAccess:
+    """Return the folder of the download. Raise AccessDenied if the owner may not download into it any more."""
+    caller = await authorization.authorize_caller(run.task, Right.OFFLINE_DOWNLOAD)
+    return await authorization.resolve_target(caller, run.spec.target_dir, "")
+
+
+async def chain_transfer(run: DownloadRun, policy: str) -> None:
+    """Enqueue the transfer of the result: a single entry under its name, several into the folder itself."""
+    target = await resolve_target(run)
+    if await asyncio.to_thread(queue.resume_chained, get_stage(run)):
+        return  # by a worker that died before it could save that; the transfer may have removed the files
+    body = staging.get_path(get_stage(run), staging.BODY)
+    arrived = await list_all(await staging.driver(), body)
+    if not arrived:
+        raise StorageProblem("nothing arrived")
+    single = arrived[0].name if len(arrived) == 1 else ""
+    spec = TransferSpec(
+        source=body / single if single else body,
+        target_dir=run.spec.target_dir,
+        name=single,
+        overwrite=True,
+        delete_policy=policy,
+    )
+    name = model.format_staged_name(
+        TreePath("/") / (single or staging.BODY), target.storage_path.mount.path, target.storage_path.path
+    )
+    size = sum(entry.size or 0 for entry in arrived)
+    if run.spec.tool != SIMPLE_HTTP:
+        run.view.status = "offline download completed, maybe transferring"
+    await asyncio.to_thread(queue.chain, "offline_download_transfer", run.task, get_stage(run), name, spec, size)
+    pass_checkpoint("download.chained")

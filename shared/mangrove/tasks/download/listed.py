@@ -22,8 +22,7 @@ from mangrove.tasks.core.partials import drop_partial
 from mangrove.tasks.core.requested import RequestedRows, continue_rows
 from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS, Cancelled
 from mangrove.tasks.download.declaration import DownloadCursor
-from mangrove.tasks.download.fetching import DownloadRun, fetch_on, get_stage, limit_size, make_upload
-from mangrove.tasks.download.results import chain_transfer
+from mangrove.tasks.download.fetching import DownloadRun, chain_transfer, fetch_on, get_stage, limit_size, make_upload
 from mangrove.tools import registry
 
 MAX_SMALL_BYTES = 4 << 20  # of a file that is fetched together with others

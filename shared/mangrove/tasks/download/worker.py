@@ -17,9 +17,15 @@ from mangrove.tasks.core import queue, staging
 from mangrove.tasks.core.model import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.core.partials import drop_partial, drop_receipts
 from mangrove.tasks.download.declaration import DownloadCursor
-from mangrove.tasks.download.fetching import DownloadRun, fetch_on, get_stage, limit_size
+from mangrove.tasks.download.fetching import (
+    DownloadRun,
+    chain_transfer,
+    fetch_on,
+    get_stage,
+    limit_size,
+    resolve_target,
+)
 from mangrove.tasks.download.listed import begin_list, clean_list, fetch_list
-from mangrove.tasks.download.results import chain_transfer, resolve_target
 from mangrove.tools import registry
 from mangrove.tools.base import DownloadStatus, DownloadTool
 from mangrove.tools.registry import SIMPLE_HTTP

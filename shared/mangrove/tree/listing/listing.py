@@ -25,7 +25,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem, TooLarge
 from mangrove.core.shared_memory import metrics
-from mangrove.core.spans import open_span
+from mangrove.core.telemetry import open_span
 from mangrove.drivers.base import ROOT, Driver, Entry, PageSource
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import Columns, ReadDetails

@@ -23,7 +23,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported
 from mangrove.drivers.base import Entry
 from mangrove.records.index_changes import ChangeKind, IndexChange
-from mangrove.tree.acting import find_actor
+from mangrove.tree.callers import find_actor
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mount_table import FolderScope
 from mangrove.tree.mounts import StoragePath

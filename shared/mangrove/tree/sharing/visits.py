@@ -40,8 +40,7 @@ from mangrove.records.users import User
 from mangrove.tree import access as tree_access
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
-from mangrove.tree.acting import note_visitor
-from mangrove.tree.callers import make_caller
+from mangrove.tree.callers import make_caller, note_visitor
 from mangrove.tree.folder_passwords import count_guess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.rules import Rules, get_rules

@@ -30,7 +30,7 @@ from mangrove.drivers.base import CopyRequest, Driver, Entry, NewFile, Upload
 from mangrove.drivers.wrapping import WrappingDriver
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
-from mangrove.tree.acting import find_actor
+from mangrove.tree.callers import find_actor
 from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle
 
 MAX_VERSIONS_PER_FILE = 1000
