@@ -9,7 +9,6 @@ import time
 from binascii import Error as Base32Error
 
 import pyotp
-import segno
 
 from mangrove.core.problems import BadRequest
 from mangrove.records.store import counters
@@ -23,6 +22,8 @@ WINDOW = 1  # accepted time steps before and after the current one
 def generate(username: str) -> tuple[str, str]:
     """Return a QR picture (a PNG data URL, at least 400 pixels wide) and its secret of 32 base32 letters. Store
     nothing."""
+    import segno  # imported here: it takes memory in each service, and few users begin a second factor
+
     secret = pyotp.random_base32(32)
     uri = pyotp.TOTP(secret, interval=PERIOD_SECONDS).provisioning_uri(name=username, issuer_name=ISSUER)
     code = segno.make_qr(uri)
