@@ -17,7 +17,6 @@ from mangrove.identity.rights import Right
 from mangrove.records import index_changes
 from mangrove.records.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
-from mangrove.tree.mount_table import FolderScope
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, name_locks, transfers, uploads
 from mangrove.tree.operations.change_log import ChangeLog
@@ -201,28 +200,6 @@ def test_changes_at_once_share_intent_and_writes(env: TreeEnv, writes: list[list
     assert len(writes) < 40
     assert sum(row.kind is ChangeKind.INTENT for rows in writes for row in rows) == 1
     assert take_changes(env) == {"/disk": {f"+ /d/n{number}" for number in range(40)}}
-
-
-def test_changes_that_end_while_another_runs_share_a_write(env: TreeEnv, writes: list[list[IndexChange]]) -> None:
-    id = locate(env, "/disk/d").mount.storage.id
-    scopes = {FolderScope(id, "/d", False)}
-
-    def make(name: str) -> IndexChange:
-        return IndexChange(id, ChangeKind.NAMES, "/d", removed=(name,))
-
-    async def make_changes() -> None:
-        log = ChangeLog()
-        for _ in range(3):
-            await log.begin(scopes)
-        first = asyncio.create_task(log.end(scopes, [make("a")]))
-        await asyncio.sleep(0)  # its write is requested before the next change ends
-        await asyncio.gather(first, log.end(scopes, [make("b")]))
-        await log.end(scopes, [make("c")])
-
-    env.run(make_changes())
-    assert [[row.removed for row in rows if row.kind is ChangeKind.NAMES] for rows in writes] == [
-        [], [("a", "b")], [("c",)]
-    ]  # fmt: skip
 
 
 def test_task_needs_no_intent_below_a_folder_that_it_makes(env: TreeEnv) -> None:

@@ -20,7 +20,6 @@ INTENT_IDLE_SECONDS = 20.0  # an unused intent is kept for further changes in it
 INTENT_EXPIRY_SECONDS = 60.0  # an intent that was not renewed for so long belongs to a dead process
 TICK_SECONDS = 1.0  # between two checks of the intents and of changes that could not be written
 END_SECONDS = 1.0  # for which a finished change may wait to be logged
-GATHER_SECONDS = 0.002  # for which a write waits for other changes that are running, to log them together
 MAX_QUEUED_CHANGES = 20_000  # above this number tasks wait
 
 
@@ -42,7 +41,6 @@ class ChangeLog:
         self._last_number = ""
         self._lock = asyncio.Lock()
         self._ticker: asyncio.Task[None] | None = None
-        self._flush_to_come: asyncio.Task[None] | None = None
 
     @property
     def keeps_intents(self) -> bool:
@@ -113,7 +111,7 @@ class ChangeLog:
         self._queue += changes
         self._leave(scopes)
         if self._queue or self._deletions:
-            writing = self._start_flush()
+            writing = asyncio.ensure_future(self._flush())
             if waits or len(self._queue) > MAX_QUEUED_CHANGES:
                 await asyncio.wait([writing], timeout=END_SECONDS)
 
@@ -122,19 +120,9 @@ class ChangeLog:
         async with self._lock:
             await asyncio.to_thread(index_changes.write, self._number(_join(changes)))
 
-    def _start_flush(self) -> asyncio.Task[None]:
-        """Return the flush that writes the changes waiting now. Those that end before it begins share it."""
-        flush = self._flush_to_come
-        if flush is None or flush.done() or flush.get_loop() is not asyncio.get_running_loop():
-            flush = self._flush_to_come = asyncio.create_task(self._flush())
-        return flush
-
     async def _flush(self) -> None:
         """Write all waiting changes together when it is this call's turn."""
         async with self._lock:
-            if any(intent.users > 0 for intent in self._intents.values()):
-                await asyncio.sleep(GATHER_SECONDS)
-            self._flush_to_come = None
             queue, self._queue = self._queue, []
             deletions, self._deletions = self._deletions, []
             if not queue and not deletions:
