@@ -57,7 +57,8 @@ async def stream(access: PathAccess) -> AsyncIterator[tuple[SlowClient, EventStr
         await asyncio.gather(running, return_exceptions=True)
 
 
-def test_many_changes_before_a_client_reads_are_one_event(tree: TreeEnv) -> None:
+def test_many_changes_before_a_client_reads_are_few_events(tree: TreeEnv) -> None:
+    """At most two: one may have been made after some of the changes, and waits to be sent."""
     tree.mount_disk()
     access = tree.access("/disk")
 
@@ -71,12 +72,14 @@ def test_many_changes_before_a_client_reads_are_one_event(tree: TreeEnv) -> None
                 await asyncio.sleep(0)
             await asyncio.sleep(3 * events.POLL_INTERVAL_SECONDS)
             assert await client.take() == b'event: folder\ndata: {"path":"/disk"}\n\n'
-            client.allowed.release()
+            for _ in range(3):
+                client.allowed.release()
             await asyncio.sleep(3 * events.POLL_INTERVAL_SECONDS)
-            assert client.taken.empty()
+            assert client.taken.qsize() <= 1
             answer.end()
             async with asyncio.timeout(10):
-                assert await client.taken.get() == b""
+                while await client.taken.get():
+                    pass
 
     tree.run(go())
 
