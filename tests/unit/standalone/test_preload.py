@@ -33,9 +33,9 @@ def test_preload_returns_slots_without_connections(records: None) -> None:
     with runtime.use(Runtime()):
         before = list_sockets()
         assert settings.all() == {}
-        assert list_sockets() > before
+        assert list_sockets() - before
         assert set(preload(None).shared) == {AwsSession, Connections, FrontEnd, TLS_CONTEXTS}
-        assert list_sockets() == before
+        assert not list_sockets() - before  # sockets that other tests left may be collected meanwhile
 
 
 def test_forked_process_reads_records_with_the_shared_client(records: None) -> None:
