@@ -86,7 +86,7 @@ class Connection:
 
     def _read_exactly(self, size: int) -> Iterator[memoryview]:
         while size:
-            count = self._file.readinto(self._buffer[:size])  # type: ignore[attr-defined]
+            count = self._file.readinto(self._buffer[:size])
             assert count, "the answer was cut"
             yield self._buffer[:count]
             size -= count

@@ -35,7 +35,7 @@ PASSWORD = "a long password"
 
 
 def print_growth(folder: Path, options: Namespace) -> bool:
-    """Print the tables of growth; `only` chooses one: `processes` or `sizes`."""
+    """Print the tables of growth; `only` is `processes` or `sizes` for a single table."""
     makers = {"processes": _print_processes, "sizes": _print_sizes}
     for make in (make for name, make in makers.items() if options.only in name):
         table = make(folder, options)

@@ -49,7 +49,7 @@ def _add_row(table: Table, workspace: Workspace, subjects: Sequence[Subject], ro
     for subject in [*subjects] * runs:
         try:
             values[subject.name].append(row.measure(workspace, subject))
-        except Exception as error:  # the other rows are measured all the same, and the exit status tells
+        except Exception as error:  # printed, and the exit status is 1; the other rows are measured nevertheless
             is_whole = False
             print(f"{subject.name}: {row.aim.name}: {error!r}", file=sys.stderr, flush=True)
     peer = values.get(PEER, [])

@@ -229,7 +229,7 @@ async def _start_driver(driver: Driver) -> None:
         await driver.start()
     except (Problem, TimeoutError):
         raise
-    except Exception:  # an unexpected error of a library is no answer for the administrator
+    except Exception:  # the text of an unexpected error of a library does not help an administrator: it goes to the log
         log_exception("driver failed to start", driver=driver.name)
         raise StorageUnavailable("the driver failed to start, see the log") from None
 
