@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("table", nargs="?", default="comparison", choices=TABLES)
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="duration of each measurement of requests per second")
-    parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
+    parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file; that of S3 has a quarter")
     parser.add_argument("--runs", type=int, default=5, help="runs of each row")
     parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
     parser.add_argument("--sizes", default="10000,100000,1000000", help="numbers of entries for growth")

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from bench.load import measure_rate
 from bench.processes import get_family_cpu_seconds
-from bench.rows import LARGE_FILE, LARGE_FILE_DIVISOR, Row, Workspace, row
+from bench.rows import LARGE_FILE, Row, Workspace, row
 from bench.searching import NAMES, make_names, search, wait_for_index
 from bench.subjects import Subject
 from bench.tables import measure_seconds, wait_until
@@ -133,6 +133,29 @@ def _wait(subject: Subject, folder: Path, count: int) -> None:
     wait_until(is_done, MAX_COPY_SECONDS, f"{subject.name}: copy of {count} files")
 
 
+@row("put 256 MiB, S3", "MB/s", least=1)
+def put_to_s3(workspace: Workspace, subject: Subject) -> float:
+    buckets = workspace.buckets
+    with buckets.make() as bucket, subject.connect() as connection:
+        path = subject.mount_bucket(buckets.endpoint, bucket.name)
+        seconds = measure_seconds(partial(connection.put, f"{path}/{LARGE_FILE}", buckets.large_size))
+        assert (bucket / LARGE_FILE).stat().st_size == buckets.large_size
+    return buckets.large_size / 1e6 / seconds
+
+
+@row("get 256 MiB, S3", "MB/s", least=1)
+def get_from_s3(workspace: Workspace, subject: Subject) -> float:
+    """Read a file of S3 through the service: the storage has `web_proxy`."""
+    buckets = workspace.buckets
+    path = subject.mount_bucket(buckets.endpoint, "large")
+    target = subject.get_target("get", path=f"{path}/{LARGE_FILE}")
+    sizes: list[int] = []
+    with subject.connect() as connection:
+        seconds = measure_seconds(lambda: sizes.append(connection.get(target)))
+    assert sizes == [buckets.large_size]
+    return buckets.large_size / 1e6 / seconds
+
+
 @row("copy 10,000 small files, Local to Local", "files/s", least=1.5)
 def copy_many(workspace: Workspace, subject: Subject) -> float:
     source = workspace.make_files(SMALL_FILES)
@@ -157,7 +180,7 @@ def copy_from_s3(workspace: Workspace, subject: Subject) -> float:
         os.sync()
         seconds = measure_seconds(partial(_copy, subject, source, path, LARGE_FILE, folder, 1))
         size = (folder / LARGE_FILE).stat().st_size
-    assert size == workspace.size // LARGE_FILE_DIVISOR
+    assert size == workspace.buckets.large_size
     return size / 1e6 / seconds
 
 
@@ -214,5 +237,6 @@ def memory_after(workspace: Workspace, subject: Subject) -> float:
 
 ROWS: tuple[Row, ...] = (
     idle_memory, local_cold, local_warm, keys_cold, ping, me, login, whole_list, page, get_entry, put, get,
-    get_by_many, copy_many, copy_to_s3, copy_from_s3, copy_one, build, rare_word, search_after_put, memory_after,
+    get_by_many, put_to_s3, get_from_s3, copy_many, copy_to_s3, copy_from_s3, copy_one, build, rare_word,
+    search_after_put, memory_after,
 )  # fmt: skip

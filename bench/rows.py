@@ -75,6 +75,7 @@ class Buckets:
 
     def __init__(self, folder: Path, size: int, stack: ExitStack) -> None:
         self.folder = folder
+        self.large_size = size  # bytes of the large file
         fill(folder / "keys", BUCKET_KEYS)
         make_large(folder / "large", size)
         self.endpoint = stack.enter_context(rclone_s3(folder))
