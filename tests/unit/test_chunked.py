@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import AsyncIterator, Callable, Generator
-from itertools import chain
+from collections.abc import AsyncIterator, Generator
 from typing import Any
 
 import pytest
 
-from mangrove.core.chunked import CHUNK_ITEMS, chunked, iterate_chunked, sort_chunked, split_chunks, stream
-
-
-def choose_numbers(count: int, values: int) -> list[int]:
-    chance = random.Random(count)
-    return [chance.randrange(values) for _ in range(count)]
-
-
-@pytest.mark.parametrize("count", [0, 1, CHUNK_ITEMS, CHUNK_ITEMS + 1, 10 * CHUNK_ITEMS])
-@pytest.mark.parametrize("values", [1, 2, 100, 1 << 40])
-@pytest.mark.parametrize("key", [None, lambda number: -number, lambda number: number // 10])
-def test_sorting_in_slices_is_sorting(count: int, values: int, key: Callable[[int], int] | None) -> None:
-    numbers = choose_numbers(count, values)
-    assert list(chain.from_iterable(sort_chunked(numbers, key))) == sorted(numbers, key=key)
-
-
-def test_no_part_of_a_sort_is_long() -> None:
-    parts = list(sort_chunked(choose_numbers(30 * CHUNK_ITEMS, 1 << 40)))
-    assert max(map(len, parts)) < 4 * CHUNK_ITEMS
-
-
-def test_equal_things_keep_their_order_while_they_are_sorted() -> None:
-    numbers = choose_numbers(5 * CHUNK_ITEMS, 7)
-    order = list(chain.from_iterable(sort_chunked(range(len(numbers)), numbers.__getitem__)))
-    assert order == sorted(range(len(numbers)), key=numbers.__getitem__)
+from mangrove.core.chunked import chunked, iterate_chunked, split_chunks, stream
 
 
 @chunked

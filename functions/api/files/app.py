@@ -12,7 +12,7 @@ from mangrove.tasks import submit
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse, objects
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.operations import archives, changes
 from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.tree.sharing import visits
@@ -60,7 +60,8 @@ async def list_(
     """List a page of a folder."""
     page = _make_page_request(body)
     async with visits.open_path(who, body.path, body.password) as folder:
-        return stream(await browse.list_folder(folder, page, body.refresh, base_url, share_session))
+        listing = await browse.list_folder(folder, page, body.refresh, base_url, share_session)
+    return stream(listing)
 
 
 @api.read("/api/fs/get", data_model=models.SingleObject)
@@ -201,7 +202,8 @@ async def archive_list(who: ShareArchiveReader, body: models.ArchiveListReq, cli
     """List a page of a folder inside an archive."""
     caller, page = name_caller(who, client_address), _make_page_request(body)
     async with visits.open_path(who, body.path, body.password, "list archive of") as archive:
-        return stream(await archives.list_archive(archive, body.archive_pass, body.inner_path, page, caller))
+        listing = await browse.list_archive(archive, body.archive_pass, body.inner_path, page, caller)
+    return stream(listing)
 
 
 @api.post("/api/fs/archive/decompress", data_model=models.Unpacking, creates_tasks=True)

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from itertools import chain
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from mangrove.core.concurrency import ComputePool, compute_pools
@@ -21,7 +19,6 @@ Arguments = ParamSpec("Arguments")
 
 CHUNK_ITEMS = 4096
 CHUNK_SECONDS = 0.002
-SAMPLES_PER_RUN = 8  # of each sorted run
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +77,6 @@ async def in_batches(items: Sequence[Item], size: int = 1000) -> AsyncIterator[S
         if start:
             await asyncio.sleep(0)
         yield items[start : start + size]
-
-
-def sort_chunked(items: Sequence[Item], key: Callable[[Item], Any] | None = None) -> Iterator[Sequence[Item]]:
-    """Yield `sorted(items, key=key)` in consecutive parts, some of them empty; each takes a few milliseconds.
-
-    Sorted runs of CHUNK_ITEMS items are cut at the same keys, and the pieces between two cuts are sorted together.
-    Without a key the items must be comparable, which the type does not express.
-    """
-    runs: list[list[Item]] = []
-    for start in range(0, len(items), CHUNK_ITEMS):
-        runs.append(sorted(items[start : start + CHUNK_ITEMS], key=key))  # type: ignore[type-var, arg-type]
-        yield ()
-    if len(runs) < 2:
-        yield from runs
-        return
-    starts = [0] * len(runs)
-    for cut, find in [*_choose_cuts(runs, key), (None, None)]:
-        pieces = []
-        for number, run in enumerate(runs):
-            stop = len(run) if find is None else find(run, cut, starts[number], key=key)
-            pieces.append(run[starts[number] : stop])
-            starts[number] = stop
-        if find is bisect_right:
-            yield from pieces  # all of one key
-        else:
-            yield sorted(chain.from_iterable(pieces), key=key)  # type: ignore[type-var, arg-type]
-
-
-def _choose_cuts(runs: Sequence[Sequence[Item]], key: Any) -> list[tuple[Any, Any]]:
-    """Return about as many keys as there are runs, each with the function that finds its place. A key that many items
-    have is cut on both sides."""
-    samples = [run[index] for run in runs for index in range(0, len(run), CHUNK_ITEMS // SAMPLES_PER_RUN)]
-    keys = sorted(samples if key is None else map(key, samples))
-    cuts: list[tuple[Any, Any]] = []
-    for cut in keys[SAMPLES_PER_RUN::SAMPLES_PER_RUN]:
-        if not cuts or cuts[-1][0] != cut:
-            cuts.append((cut, bisect_left))
-        elif cuts[-1][1] is bisect_left:
-            cuts.append((cut, bisect_right))
-    return cuts
 
 
 class PendingRows:

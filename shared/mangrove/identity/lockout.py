@@ -8,12 +8,19 @@ lock it out.
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import time
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from mangrove.core.http import find_client
 from mangrove.core.problems import TooMany
+from mangrove.core.runtime import CacheKind
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store import counters
+from mangrove.records.store.keys import Key, keyring
 
 LOCK_SECONDS = 300
 MAX_FAILURES_PER_PAIR = 5
@@ -22,6 +29,7 @@ MAX_FOLDER_FAILURES_PER_SOURCE = 400
 MAX_FAILURES_PER_SUBJECT = 500
 KNOWN_SECONDS = 90 * 86_400  # for which a successful source is known
 MAX_SUBJECT_LENGTH = 256  # characters; no account has so many, and a key may have 2,048 bytes
+COMPARED_SECONDS = 60.0  # for which a process remembers the password of a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,47 @@ FOLDERS_LOCKED = "too many wrong passwords have been given for this folder, try 
 FOLDERS = Lockout("folder-", FOLDERS_LOCKED, MAX_FOLDER_FAILURES_PER_SOURCE)
 
 
-def name_folder(path: str) -> str:
-    """Return the subject of a folder, whose path may have any length."""
-    return sha256(path.encode()).hexdigest()
+class _Compared(NamedTuple):
+    """A password that was right, or counted, while its subject was not locked."""
+
+    end: float  # of the monotonic clock
+    failures: int  # the change counter: another value means that the subject may be locked now
+
+
+COMPARED: CacheKind[bytes, _Compared] = CacheKind("compared folder passwords", 4096)
+
+
+async def count_guess(folder: str, source: str, password: str, is_right: bool) -> None:
+    """Count a password that a client sends for a folder. Raise TooMany while the folder is locked for its address.
+
+    Each password counts once per folder and address: a client that repeats the same wrong password does not guess.
+    With `is_right` for the folder itself, it ends the count. One for folders below counts in any case, since the answer
+    may reveal whether it was right.
+    """
+    subject, source = sha256(folder.encode()).hexdigest(), find_client(source)  # a path may have any length
+    digest = _digest(subject, source, password)
+    failures = change_counters().read(Topic.REFUSALS, (subject, source))
+    compared = COMPARED.open().get(digest)
+    if compared is not None and compared.end > time.monotonic() and compared.failures == failures:
+        return
+    if await asyncio.to_thread(_record_guess, subject, source, digest, is_right):
+        change_counters().bump(Topic.REFUSALS, (subject, source))
+    else:
+        COMPARED.open().put(digest, _Compared(time.monotonic() + COMPARED_SECONDS, failures))
+
+
+def _digest(subject: str, source: str, password: str) -> bytes:
+    text = "\0".join((subject, source, password))
+    return hmac.digest(keyring().derive(Key.INTEGRITY, "folder passwords"), text.encode(), "sha256")
+
+
+def _record_guess(subject: str, source: str, digest: bytes, is_right: bool) -> bool:
+    """Count a guess in the records. Return True if it was a new failure."""
+    FOLDERS.check(subject, source)
+    if is_right:
+        FOLDERS.record_success(subject, source)
+        return False
+    if not counters.claim_once(f"guess#{digest.hex()}", LOCK_SECONDS):
+        return False
+    FOLDERS.record_failure(subject, source)
+    return True

@@ -15,10 +15,11 @@ from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
+from mangrove.identity.lockout import count_guess
 from mangrove.identity.rights import SHARE_VISITOR, Caller, GuestDisabled, Right
+from mangrove.records.storages import Storage
 from mangrove.tree import mounts
 from mangrove.tree.callers import note_caller
-from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mount_table import MountTable
@@ -155,6 +156,25 @@ class PathAccess:
             raise NotReadable
         return self
 
+    async def count_password_guess(self) -> None:
+        """Count the password that the caller sent. Raise TooMany while the folder is locked for the caller's address.
+
+        It is a guess for the path or its folder; if they have none, for the folders below.
+        """
+        passwords = {
+            decision.rule.path: decision.password
+            for decision in (*self.decisions, *self.parent.decisions)
+            if decision.rule is not None and decision.password
+        }
+        matching_paths = [path for path, password in passwords.items() if password == self.password]
+        # a password that is right for one folder cannot be varied to guess another
+        for path in matching_paths or passwords:
+            await count_guess(path, self.caller.source, self.password, bool(matching_paths))
+        if not passwords:
+            for decision in self.decisions:
+                if self.rules.has_password_below(decision.path):
+                    await count_guess(f"{decision.path} below", self.caller.source, self.password, False)
+
     def require_export(self, changes: bool = True) -> None:
         """Raise NotReadable unless the caller may read everything here, because a copy of a folder does not copy its
         rules. With `changes` the folder is taken away, so the caller must also be allowed to write.
@@ -205,6 +225,13 @@ class PathAccess:
                     raise
                 raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
         return self._selection
+
+    def find_storage(self) -> Storage | None:
+        """Return the storage of this path; None for a path that only leads to storages."""
+        try:
+            return self.find_mount()[0].storage
+        except StorageProblem:
+            return None
 
     async def locate(self, role: str | None = None) -> StoragePath:
         """Return the path inside its storage, with a running driver. Raise StorageProblem.
@@ -295,7 +322,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
         path = caller.base / path
     access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
     if password and caller.source and access.rules.has_passwords and not access.has(Right.SKIP_PASSWORD):
-        await limit_guesses(access)
+        await access.count_password_guess()
     return access
 
 

@@ -11,7 +11,7 @@ from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.search.segments import SegmentStore
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing.browse import PageRequest
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.environment import ALL_RIGHTS
 

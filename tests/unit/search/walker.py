@@ -10,7 +10,7 @@ import orjson
 from mangrove.core.problems import Problem
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import browse
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing.browse import PageRequest
 
 
 @dataclass(frozen=True, slots=True, order=True)

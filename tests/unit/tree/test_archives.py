@@ -29,7 +29,8 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing import browse
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import archives, links
 from mangrove.tree.operations.downloads import Download
@@ -88,7 +89,7 @@ def test_slow_readers_leave_room_for_others_until_closed(tmp_path: Path, monkeyp
 
 def list_folder(tree: TreeEnv, path: str, inside: str, part: PageRequest | None = None) -> tuple[list[str], int]:
     access = tree.access(path, Right.READ_ARCHIVES)
-    answer = tree.run(archives.list_archive(access, "", inside, part or PageRequest(), "me"))
+    answer = tree.run(browse.list_archive(access, "", inside, part or PageRequest(), "me"))
     return [row["name"] for row in orjson.loads(orjson.dumps(answer["content"]))], answer["total"]
 
 
@@ -120,16 +121,16 @@ def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> 
     disk = tree.mount_disk("/disk", "d/")
     (disk / "d/x.zip").write_bytes(zipped(FILES))
     with pytest.raises(AccessDenied):
-        tree.run(archives.list_archive(tree.access("/disk/d/x.zip", Right.READ), "", "/", PageRequest(), "me"))
+        tree.run(browse.list_archive(tree.access("/disk/d/x.zip", Right.READ), "", "/", PageRequest(), "me"))
     tree.add_rule("/disk/d", password="secret", p_sub=True)
     with pytest.raises(AccessDenied):
         list_folder(tree, "/disk/d/x.zip", "/")
     access = tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret")
-    assert tree.run(archives.list_archive(access, "", "/", PageRequest(), "me"))["total"] == 4
+    assert tree.run(browse.list_archive(access, "", "/", PageRequest(), "me"))["total"] == 4
     tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
     with pytest.raises(AccessDenied):
         tree.run(
-            archives.list_archive(
+            browse.list_archive(
                 tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", PageRequest(), "me"
             )
         )
@@ -165,7 +166,7 @@ def test_an_archive_of_unknown_size_is_not_looked_into() -> None:
     driver.folders["/"] = ["x.zip"]
     access = builders.access(driver, "/x.zip", Right.READ_ARCHIVES)
     with runtime.use(runtime.Runtime()), pytest.raises(NotSupported, match="size of the archive is not known"):
-        asyncio.run(archives.list_archive(access, "", "/", PageRequest(), "me"))
+        asyncio.run(browse.list_archive(access, "", "/", PageRequest(), "me"))
 
 
 def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:

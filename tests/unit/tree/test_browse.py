@@ -11,7 +11,7 @@ from mangrove import configuration
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse, objects
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.operations import links
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv

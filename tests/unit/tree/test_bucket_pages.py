@@ -16,8 +16,8 @@ from mangrove.core.problems import TooLarge, Unreachable
 from mangrove.identity.rights import Right
 from mangrove.records import share_links
 from mangrove.tree.listing import browse, entries, listing
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.listing.orders import PageRequest
 from mangrove.tree.sharing import visits
 from mangrove.tree.sharing.shared_path import PREFIX
 from tests import servers

@@ -15,7 +15,7 @@ from mangrove.drivers.local import scan
 from mangrove.drivers.local.driver import Local
 from mangrove.tree.listing import browse, entries, listing
 from mangrove.tree.listing import folder as folder_module
-from mangrove.tree.listing.orders import PageRequest
+from mangrove.tree.listing.browse import PageRequest
 from tests.unit.tree.environment import TreeEnv
 from tests.unit.tree.test_browse import get_object, list_folder, list_subfolders
 

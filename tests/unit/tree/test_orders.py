@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 import pytest
 
+from mangrove.core.chunked import CHUNK_ITEMS
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import make_columns
 from mangrove.tree.listing.folder import MAX_SELECTIONS, CachedFolder, Stamp, make_folder
-from mangrove.tree.listing.orders import MAX_NUMBER_DIGITS, SortOrder, cut_page, find_folder_position, sort_entries
+from mangrove.tree.listing.orders import (
+    MAX_NUMBER_DIGITS,
+    SortOrder,
+    cut_page,
+    find_folder_position,
+    sort_entries,
+    sort_in_runs,
+)
 from tests.unit.tree.builders import mount
 
 ENTRIES = [
@@ -103,3 +113,27 @@ def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: 
 def test_keys_of_many_names_are_those_of_each(names: list[str], is_requested: bool) -> None:
     order = SortOrder("name", is_requested=is_requested)
     assert order.make_name_keys(names) == [order.make_name_key(name) for name in names]
+
+
+def choose_numbers(count: int, values: int) -> list[int]:
+    chance = random.Random(count)
+    return [chance.randrange(values) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, CHUNK_ITEMS, CHUNK_ITEMS + 1, 10 * CHUNK_ITEMS])
+@pytest.mark.parametrize("values", [1, 2, 100, 1 << 40])
+@pytest.mark.parametrize("key", [lambda number: number, lambda number: -number, lambda number: number // 10])
+def test_sorting_in_runs_is_sorting(count: int, values: int, key: Callable[[int], int]) -> None:
+    numbers = choose_numbers(count, values)
+    assert list(chain.from_iterable(sort_in_runs(numbers, key))) == sorted(numbers, key=key)
+
+
+def test_no_part_of_a_sort_is_long() -> None:
+    parts = list(sort_in_runs(choose_numbers(30 * CHUNK_ITEMS, 1 << 40), lambda number: number))
+    assert max(map(len, parts)) < 4 * CHUNK_ITEMS
+
+
+def test_equal_things_keep_their_order_while_they_are_sorted() -> None:
+    numbers = choose_numbers(5 * CHUNK_ITEMS, 7)
+    order = list(chain.from_iterable(sort_in_runs(range(len(numbers)), numbers.__getitem__)))
+    assert order == sorted(range(len(numbers)), key=numbers.__getitem__)

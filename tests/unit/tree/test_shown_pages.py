@@ -8,8 +8,8 @@ import pytest
 
 from mangrove.drivers.base import Upload
 from mangrove.records import storages
+from mangrove.tree.listing.browse import PageRequest
 from mangrove.tree.listing.lookups import look_up_many
-from mangrove.tree.listing.orders import PageRequest
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

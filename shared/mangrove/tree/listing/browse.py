@@ -1,19 +1,23 @@
-"""Pages of folders of the tree and of share links: the answers of `fs/list` and `fs/dirs`."""
+"""Pages of folders of the tree, of share links and of archives: the answers of `fs/list`, `fs/dirs` and
+`fs/archive/list`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from mangrove.core.chunked import PendingRows, iterate_chunked
+from mangrove.core.chunked import PendingRows
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import AccessDenied, StorageProblem, TooLarge
 from mangrove.drivers.base import Driver, Entry
+from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
@@ -21,15 +25,46 @@ from mangrove.tree.listing.folder import MAX_WHOLE_ROWS, CachedFolder, View, enc
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, listings
 from mangrove.tree.listing.objects import describe_share, find_roots
 from mangrove.tree.listing.opening import exclude_names, explain_folder_failure, use_storage
-from mangrove.tree.listing.orders import PageRequest, SortOrder, cut_page, find_folder_position, sort_entries
+from mangrove.tree.listing.orders import SortOrder, merge_page, sort_entries
 from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.rows import find_limit_at
 from mangrove.tree.mounts import Mount, StoragePath
+from mangrove.tree.operations import archives
 from mangrove.tree.sharing.shared_path import SharedPath
 from mangrove.tree.sharing.uploads import list_sent
 
 ROOT_PATH = TreePath("/")
 Rows = orjson.Fragment | PendingRows
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The page of a listing that a client requests."""
+
+    page: int = 1  # from 1
+    per_page: int = 0  # 0 for everything
+    order_by: str = ""  # "" for the order of the storage
+    order_direction: str = ""
+
+    def indices(self, total: int) -> tuple[int, int]:
+        """Return start and stop, within 0..total."""
+        if self.per_page <= 0:
+            return (0, total) if self.page <= 1 else (total, total)
+        start = min((max(self.page, 1) - 1) * self.per_page, total)
+        return start, min(start + self.per_page, total)
+
+    def find_order(self, share: SharedPath | None, storage: Storage | None) -> SortOrder:
+        """Return the requested order, else that of the share link, else that of the storage.
+
+        Folders come first unless the share link or the storage wants them last.
+        """
+        folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
+        if self.order_by:
+            return SortOrder(self.order_by, self.order_direction == "desc", folders, True)
+        if share is not None and (share.link.order_by or share.link.extract_folder):
+            link, folders = share.link, share.link.extract_folder or folders
+            return SortOrder(link.order_by or "name", link.order_direction == "desc", folders, True)
+        return SortOrder() if storage is None else SortOrder.of(storage)
 
 
 async def list_folder(
@@ -42,15 +77,16 @@ async def list_folder(
     share = access.share
     if refresh and (share is not None or not access.require_read().can_write()):
         raise AccessDenied("Refresh without permission")
-    if share is None:
-        return await _list_storage(access, page, refresh, base)
-    if not share.shows_content:
-        answer = await _list_sent(access, share, page, session)
-    elif share.roots:
-        answer = await _list_roots(access, share, page, base)
+    order = page.find_order(share, access.find_storage())
+    if share is not None and not share.shows_content:
+        listing = await _list_sent(access, share, page, session)
+    elif share is not None and share.roots:
+        listing = await _list_roots(access, share, order, page, base)
     else:
-        answer = await _list_storage(access, page, False, base)
-    return answer | {
+        listing = await _list_storage(access, order, page, refresh, base)
+    if share is None:
+        return listing
+    return listing | {
         "readme": share.link.readme,
         "header": share.link.header,
         "write": share.takes_uploads,
@@ -60,7 +96,9 @@ async def list_folder(
     }
 
 
-async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
+async def _list_storage(
+    access: PathAccess, order: SortOrder, page: PageRequest, refresh: bool, base: str
+) -> dict[str, Any]:
     """List a folder of the tree."""
     access.require_read()
     virtual = access.find_virtual_folders()
@@ -68,18 +106,18 @@ async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, ba
     async def open_folder(storage_path: StoragePath) -> CachedFolder | PagedFolder:
         if not 0 < page.per_page <= MAX_WHOLE_ROWS:
             return await listings().get(storage_path, refresh=refresh, max_entries=platform().max_listed_entries)
-        is_of_storage = page.find_order(access.share, storage_path.mount.storage).is_of_storage
-        return await listings().open(storage_path, in_pages=is_of_storage and not virtual, refresh=refresh)
+        return await listings().open(storage_path, in_pages=order.is_of_storage and not virtual, refresh=refresh)
 
     folder = await use_storage(access, bool(virtual), open_folder)
-    mount = None if folder is None else folder.mount
-    driver = None if mount is None else mount.driver
-    order = page.find_order(access.share, None if mount is None else mount.storage)
-    if isinstance(folder, PagedFolder):
-        content, total = await _get_stored_page(access, folder, virtual, page, base)
-    else:
-        content, total = await _get_sorted_page(access, folder, virtual, page, order, base)
+    try:
+        if isinstance(folder, PagedFolder):
+            content, total = await _get_stored_page(access, folder, virtual, page, base)
+        else:
+            content, total = await _get_sorted_page(access, folder, virtual, order, page, base)
+    except StorageProblem as problem:  # of a page of the storage, or of the sizes and times of the rows
+        raise explain_folder_failure(access, problem) from problem
     readme, header = access.decision.texts
+    driver = None if folder is None else folder.mount.driver
     return {
         "content": content,
         "total": total,
@@ -100,23 +138,21 @@ async def _get_sorted_page(
     access: PathAccess,
     folder: CachedFolder | None,
     virtual: dict[str, Mount],
-    page: PageRequest,
     order: SortOrder,
+    page: PageRequest,
     base: str,
 ) -> tuple[Rows, int]:
     """Return a page of the visible entries of a folder and the virtual folders, and the total."""
-    if folder is None:
-        return await _get_merged_page(access, View(Selection(Columns(), ()), lambda _: b""), virtual, page, order)
-    try:
-        view = await _get_view(access, folder, base, order)
-        merged_page = await _get_merged_page(access, view, exclude_names(virtual, folder), page, order)
-    except StorageProblem as problem:  # of the sizes and times of the rows
-        raise explain_folder_failure(access, problem) from problem
-    listings().update_weight(folder)
+    view = View(Selection(Columns(), ()), lambda _: b"")
+    if folder is not None:
+        view, virtual = await _get_view(access, folder, order, base), exclude_names(virtual, folder)
+    merged_page = await _get_merged_page(access, view, virtual, order, page)
+    if folder is not None:
+        listings().update_weight(folder)
     return merged_page
 
 
-async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: SortOrder) -> View:
+async def _get_view(access: PathAccess, folder: CachedFolder, order: SortOrder, base: str) -> View:
     """Return the entries that the caller may see. Callers with the same rights share them, and the encoded pages."""
     signer = rows.make_folder_signer(access)
     visibility = access.make_visibility_filter()
@@ -128,31 +164,16 @@ async def _get_view(access: PathAccess, folder: CachedFolder, base: str, order: 
 
 
 async def _get_merged_page(
-    access: PathAccess, view: View, virtual: dict[str, Mount], page: PageRequest, order: SortOrder
+    access: PathAccess, view: View, virtual: dict[str, Mount], order: SortOrder, page: PageRequest
 ) -> tuple[Rows, int]:
-    """Return a page of the visible entries and the virtual folders, and the total."""
-    folders, positions = await _place_folders(virtual, view.entries, order)
+    """Return a page of the entries of a view and the virtual folders, and the total."""
+    folders = list(virtual.items())
+    folder_entries = [rows.make_mount_entry(*folder) for folder in folders]
     total = len(view.entries) + len(folders)
-    pieces = list(cut_page(*page.indices(total), positions))
+    pieces = await merge_page(view.entries, order, folder_entries, *page.indices(total))
     mount_rows = iter(await _make_mount_rows(access, [folders[piece] for piece in pieces if isinstance(piece, int)]))
     content = await view.get_content(*(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))
     return content, total
-
-
-async def _place_folders(
-    virtual: dict[str, Mount], entries: Selection, order: SortOrder
-) -> tuple[list[tuple[str, Mount]], list[int]]:
-    """Return the virtual folders, and for each the number of entries before it.
-
-    Virtual folders come last unless an order is requested.
-    """
-    folders = list(virtual.items())
-    if not order.is_requested:
-        return folders, [len(entries)] * len(folders)
-    folders.sort(key=lambda item: order.make_key(rows.make_mount_entry(*item)), reverse=order.descending)
-    return folders, [
-        find_folder_position(entries, order, rows.make_mount_entry(*item)) async for item in iterate_chunked(folders)
-    ]
 
 
 async def _make_mount_rows(access: PathAccess, folders: Iterable[tuple[str, Mount]]) -> list[bytes]:
@@ -177,10 +198,7 @@ async def _get_stored_page(
 
     passes = test if virtual else visibility.test
     key = visibility.key, frozenset(virtual)
-    try:
-        part = await folder.read(key, passes, max(start - len(folders), 0), max(stop - len(folders), 0))
-    except StorageProblem as problem:
-        raise explain_folder_failure(access, problem) from problem
+    part = await folder.read(key, passes, max(start - len(folders), 0), max(stop - len(folders), 0))
     mount_rows = await _make_mount_rows(access, folders[start:stop])
     encode = rows.make_encoder(access, rows.make_folder_signer(access), base)
     entry_rows = [piece async for piece in encode_in_thread(encode, part.entries, 0, len(part.entries))]
@@ -200,9 +218,10 @@ async def _list_sent(access: PathAccess, share: SharedPath, page: PageRequest, s
     }
 
 
-async def _list_roots(access: PathAccess, share: SharedPath, page: PageRequest, base: str) -> dict[str, Any]:
+async def _list_roots(
+    access: PathAccess, share: SharedPath, order: SortOrder, page: PageRequest, base: str
+) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
-    ordered = await sort_entries(await find_roots(share), page.find_order(share, None))
     settings = access.settings
 
     def make_thumb_url(entry: Entry) -> str:
@@ -214,8 +233,24 @@ async def _list_roots(access: PathAccess, share: SharedPath, page: PageRequest, 
             rows.make_row(settings.type_codes, entry, "", make_thumb_url(entry)) for entry in entries
         )
 
-    content = await View(ordered, encode).get_content(page.indices(len(ordered)))
-    return {"content": content, "total": len(ordered)}
+    view = View(await sort_entries(await find_roots(share), order), encode)
+    content, total = await _get_merged_page(access, view, {}, order, page)
+    return {"content": content, "total": total}
+
+
+async def list_archive(
+    access: PathAccess, password: str, inside: str, page: PageRequest, caller: str
+) -> dict[str, Any]:
+    """Return the answer of `fs/archive/list`: a page of one folder of the archive."""
+    entries, storage = await archives.read_folder(access, password, inside, caller)
+    order = page.find_order(None, storage)
+    codes = access.settings.type_codes
+    view = View(
+        await sort_entries(entries, order),
+        lambda entries: rows.encode_rows(rows.make_row(codes, entry) for entry in entries),
+    )
+    content, total = await _get_merged_page(access, view, {}, order, page)
+    return {"content": content, "total": total}
 
 
 async def list_subfolders(access: PathAccess) -> Rows:

@@ -11,6 +11,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import lt
 from typing import Any, overload
@@ -263,12 +264,12 @@ def _encode_rest(hashes: Any, etag: str, provider: str, url: str) -> bytes:
     return orjson.dumps((dict(hashes) if hashes else None, etag, provider, url))
 
 
+@dataclass(eq=False, slots=True)
 class Selection(Sequence[Entry]):
     """Entries of `columns` in an order of its own."""
 
-    def __init__(self, columns: Columns, positions: Positions) -> None:
-        self.columns = columns
-        self.positions = positions
+    columns: Columns
+    positions: Positions
 
     @property
     def weight(self) -> int:

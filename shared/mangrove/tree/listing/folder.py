@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -160,26 +160,22 @@ class CachedFolder:
         Beyond MAX_SELECTIONS, the least recently used selection is dropped.
         """
         async with self._lock:
-            entries = await self._sort(order)
+            entries = self.entries
+            if order != SortOrder.of(self.mount.storage):
+                entries = await self._find_or_make((order, None), lambda: sort_columns(self.entries.columns, order))
             if test is None:
                 return entries
-            if (order, key) not in self._selections:
-                self._add(order, key, await entries.select(test))
-            self._selections.move_to_end((order, key))
-            return self._selections[order, key]
+            return await self._find_or_make((order, key), lambda: entries.select(test))
 
-    async def _sort(self, order: SortOrder) -> Selection:
-        if order == SortOrder.of(self.mount.storage):
-            return self.entries
-        if (order, None) not in self._selections:
-            self._add(order, None, await sort_columns(self.entries.columns, order))
-        self._selections.move_to_end((order, None))
-        return self._selections[order, None]
-
-    def _add(self, order: SortOrder, key: Hashable, entries: Selection) -> None:
-        self._selections[order, key] = entries
-        if len(self._selections) > MAX_SELECTIONS:
-            self._selections.popitem(last=False)
+    async def _find_or_make(
+        self, key: tuple[SortOrder, Hashable], make: Callable[[], Awaitable[Selection]]
+    ) -> Selection:
+        if key not in self._selections:
+            self._selections[key] = await make()
+            if len(self._selections) > MAX_SELECTIONS:
+                self._selections.popitem(last=False)
+        self._selections.move_to_end(key)
+        return self._selections[key]
 
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:

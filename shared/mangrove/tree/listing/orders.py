@@ -1,22 +1,23 @@
-"""The orders in which a folder is listed, the sorting, and the requested page."""
+"""The orders in which a folder is listed, sorting, and merging with other folders."""
 
 from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import lt
 from typing import Any
 from unicodedata import combining, normalize
 
-from mangrove.core.chunked import CHUNK_ITEMS, chunked, sort_chunked
+from mangrove.core.chunked import CHUNK_ITEMS, chunked, iterate_chunked
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
-from mangrove.tree.sharing.shared_path import SharedPath
+
+SAMPLES_PER_RUN = 8  # of each sorted run
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,64 +56,66 @@ class SortOrder:
         return keys if len(keys) == len(names) else list(map(self.make_name_key, names))
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """The page of a listing that a client requests."""
+def sort_in_runs(positions: Positions, key: Callable[[int], Any]) -> Iterator[Sequence[int]]:
+    """Yield `sorted(positions, key=key)` in consecutive parts, some of them empty; each takes a few milliseconds.
 
-    page: int = 1  # from 1
-    per_page: int = 0  # 0 for everything
-    order_by: str = ""  # "" for the order of the storage
-    order_direction: str = ""
-
-    def indices(self, total: int) -> tuple[int, int]:
-        """Return start and stop, within 0..total."""
-        if self.per_page <= 0:
-            return (0, total) if self.page <= 1 else (total, total)
-        start = min((max(self.page, 1) - 1) * self.per_page, total)
-        return start, min(start + self.per_page, total)
-
-    def find_order(self, share: SharedPath | None, storage: Storage | None) -> SortOrder:
-        """Return the requested order, else that of the share link, else that of the storage.
-
-        Folders come first unless the share link or the storage wants them last.
-        """
-        folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
-        if self.order_by:
-            return SortOrder(self.order_by, self.order_direction == "desc", folders, True)
-        if share is not None and (share.link.order_by or share.link.extract_folder):
-            link, folders = share.link, share.link.extract_folder or folders
-            return SortOrder(link.order_by or "name", link.order_direction == "desc", folders, True)
-        return SortOrder() if storage is None else SortOrder.of(storage)
+    Sorted runs of CHUNK_ITEMS positions are cut at the same keys, and the pieces between two cuts are sorted together.
+    """
+    runs: list[list[int]] = []
+    for start in range(0, len(positions), CHUNK_ITEMS):
+        runs.append(sorted(positions[start : start + CHUNK_ITEMS], key=key))
+        yield ()
+    if len(runs) < 2:
+        yield from runs
+        return
+    starts = [0] * len(runs)
+    for cut, find in [*_choose_cuts(runs, key), (None, None)]:
+        pieces = []
+        for number, run in enumerate(runs):
+            stop = len(run) if find is None else find(run, cut, starts[number], key=key)
+            pieces.append(run[starts[number] : stop])
+            starts[number] = stop
+        if find is bisect_right:
+            yield from pieces  # all of one key
+        else:
+            yield sorted(chain.from_iterable(pieces), key=key)
 
 
-def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]:
-    positions = array("I")
-    for part in parts:
-        positions.extend(part)
-        yield
-    return positions
+def _choose_cuts(runs: Sequence[Sequence[int]], key: Callable[[int], Any]) -> list[tuple[Any, Any]]:
+    """Return about as many keys as there are runs, each with the function that finds its position. A key that many
+    entries have is cut on both sides."""
+    keys = sorted(key(run[index]) for run in runs for index in range(0, len(run), CHUNK_ITEMS // SAMPLES_PER_RUN))
+    cuts: list[tuple[Any, Any]] = []
+    for cut in keys[SAMPLES_PER_RUN::SAMPLES_PER_RUN]:
+        if not cuts or cuts[-1][0] != cut:
+            cuts.append((cut, bisect_left))
+        elif cuts[-1][1] is bisect_left:
+            cuts.append((cut, bisect_right))
+    return cuts
 
 
 def _order_by_key(
     positions: Positions, key: Callable[[int], Any], descending: bool
 ) -> Generator[None, None, Positions]:
     """Sort positions by their keys, in steps. The sort is stable."""
-    ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
+    ordered = array("I")
+    for part in sort_in_runs(positions[::-1] if descending else positions, key):
+        ordered.extend(part)
+        yield
     return ordered[::-1] if descending else ordered
 
 
-def _order_by_name_key(columns: Columns, order: SortOrder) -> Generator[None, None, Positions]:
-    """Sort all positions by a key of each name, in steps."""
+def _make_name_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Texts | None]:
+    """Return the key of each name, in steps. Return None if the entries are sorted by it, which is usual for storages
+    that list by name."""
     keys, last, is_sorted = Texts(), b"", True
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
-        made = order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
-        is_sorted = is_sorted and (not start or last < made[0]) and all(map(lt, made, made[1:]))
-        last = made[-1]
-        keys.extend(made)
+        batch = order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
+        is_sorted = is_sorted and (not start or last < batch[0]) and all(map(lt, batch, batch[1:]))
+        last = batch[-1]
+        keys.extend(batch)
         yield
-    if is_sorted:  # usual for storages that list by name
-        return range(len(columns))[::-1] if order.descending else range(len(columns))
-    return (yield from _order_by_key(range(len(columns)), keys.__getitem__, order.descending))
+    return None if is_sorted else keys
 
 
 def _put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:
@@ -138,11 +141,13 @@ async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
 @chunked
 def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection]:
     positions: Positions = range(len(columns))
+    keys: Texts | array[Any] | None = columns.sizes if order.by == "size" else columns.modified
     if order.by == "name":
-        positions = yield from _order_by_name_key(columns, order)
+        keys = yield from _make_name_keys(columns, order)
+    if keys is None:
+        positions = positions[::-1] if order.descending else positions
     elif order.by:
-        values = columns.sizes if order.by == "size" else columns.modified
-        positions = yield from _order_by_key(positions, values.__getitem__, order.descending)
+        positions = yield from _order_by_key(positions, keys.__getitem__, order.descending)
     if order.folders in ("front", "back"):
         positions = yield from _put_folders(positions, columns, order.folders == "front")
     return Selection(columns, positions)
@@ -173,6 +178,22 @@ def find_folder_position(entries: Selection, order: SortOrder, folder: Entry) ->
         return bool(key < folder_key if order.descending else key > folder_key)
 
     return bisect_left(entries.positions, True, key=is_behind)
+
+
+async def merge_page(
+    entries: Selection, order: SortOrder, folders: Sequence[Entry], start: int, stop: int
+) -> list[tuple[int, int] | int]:
+    """Merge other folders into entries that are sorted, and return the pieces of rows `start` to `stop`.
+
+    A piece is a range of the entries, or the number of a folder. Folders come last unless an order is requested.
+    """
+    numbers = list(range(len(folders)))
+    positions = [len(entries)] * len(folders)
+    if order.is_requested:
+        numbers.sort(key=lambda number: order.make_key(folders[number]), reverse=order.descending)
+        positions = [find_folder_position(entries, order, folders[number]) async for number in iterate_chunked(numbers)]
+    pieces = cut_page(start, stop, positions)
+    return [numbers[piece] if isinstance(piece, int) else piece for piece in pieces]
 
 
 def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:

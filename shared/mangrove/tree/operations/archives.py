@@ -26,10 +26,9 @@ from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.lookups import look_up
-from mangrove.tree.listing.orders import PageRequest, SortOrder, sort_entries
-from mangrove.tree.listing.rows import encode_rows, make_row
+from mangrove.tree.listing.orders import SortOrder, sort_entries
+from mangrove.tree.listing.rows import make_row
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import links
 from mangrove.tree.operations.downloads import Download
@@ -98,24 +97,17 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
     return answer
 
 
-async def list_archive(
-    access: PathAccess, password: str, inside: str, page: PageRequest, caller: str
-) -> dict[str, Any]:
-    """Return the answer of `fs/archive/list`: one folder of the archive."""
+async def read_folder(access: PathAccess, password: str, inside: str, caller: str) -> tuple[list[Entry], Storage]:
+    """Return the entries of one folder of the archive, and the storage of the archive."""
     folder = TreePath(inside)
     storage_path = await _locate(access)
     try:
         async with _look_into(access, storage_path, password, caller) as (archive, modified):
-            entries = await _read_folder(archive, folder, modified)
+            return await _collect_entries(archive, folder, modified), storage_path.mount.storage
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {EntryNotFound.text}" if isinstance(problem, EntryNotFound) else ""
         text = f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
         raise type(problem)(text) from None
-    storage = storage_path.mount.storage
-    ordered = await sort_entries(entries, page.find_order(None, storage))
-    codes = access.settings.type_codes
-    view = View(ordered, lambda entries: encode_rows(make_row(codes, entry) for entry in entries))
-    return {"content": await view.get_content(page.indices(len(ordered))), "total": len(ordered)}
 
 
 class MemberStream:
@@ -277,7 +269,7 @@ async def _make_tree_rows(folder: _Node, codes: dict[str, int], storage: Storage
     return tree_rows
 
 
-async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
+async def _collect_entries(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
     """Return the entries of one folder. Raise EntryNotFound."""
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     entries: dict[str, Entry] = {}

@@ -30,7 +30,7 @@ from mangrove.core.problems import (
     TooMany,
 )
 from mangrove.core.runtime import CacheKind
-from mangrove.identity.lockout import LOCK_SECONDS
+from mangrove.identity.lockout import LOCK_SECONDS, count_guess
 from mangrove.identity.rights import GUEST, NORMAL, Caller, Right
 from mangrove.records import share_links
 from mangrove.records.groups import GroupPermissions
@@ -41,7 +41,6 @@ from mangrove.tree import access as tree_access
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.callers import make_caller, note_visitor
-from mangrove.tree.folder_passwords import count_guess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.rules import Rules, get_rules
 from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
