@@ -333,7 +333,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove.core.aws import AwsSession
     from mangrove.records.store.base import Connections
     from mangrove.records.store.keys import Keyring
-    from mangrove.tasks.core.workers import use_loop
+    from mangrove.tasks.core.worker_loop import use_loop
 
     own_runtime = runtime.current().keep(AwsSession, Connections, Keyring)
     with pytest.MonkeyPatch.context() as patch, runtime.use(own_runtime):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mangrove.cloud.bucket_events import follow
-from mangrove.tasks.core.workers import run_in_loop
+from mangrove.tasks.core.worker_loop import run_in_loop
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

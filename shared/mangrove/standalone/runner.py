@@ -29,7 +29,7 @@ from mangrove.standalone.leader import Queued, TaskMessage
 from mangrove.standalone.machines import LoadedMachine, load_machines
 from mangrove.tasks.core.leases import Superseded, find_task, get_held
 from mangrove.tasks.core.registry import KINDS, find_machine
-from mangrove.tasks.core.workers import use_loop
+from mangrove.tasks.core.worker_loop import use_loop
 
 THREADS = 128  # more than most settings allow to run, so that no task waits for a thread
 STOPPING = 8  # tasks that end together because they were cancelled while they waited

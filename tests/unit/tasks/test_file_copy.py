@@ -13,7 +13,7 @@ from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.model import State
-from mangrove.tasks.core.workers import run_in_loop
+from mangrove.tasks.core.worker_loop import run_in_loop
 from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 

@@ -25,7 +25,7 @@ from mangrove.tasks.core.leases import Busy
 from mangrove.tasks.core.model import Spec, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.steps import Cancelled
-from mangrove.tasks.core.workers import WorkerLoop, run_in_loop
+from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
 from tests.support.platforms import use_cloud
 from tests.support.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.counting import (

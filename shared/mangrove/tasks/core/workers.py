@@ -1,14 +1,12 @@
-"""The handlers of the worker functions, and the event loop in which they run."""
+"""The handlers of the states of the machines."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any
 
 from mangrove import configuration
-from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.tasks.core.leases import Superseded
@@ -16,6 +14,7 @@ from mangrove.tasks.core.model import CursorT, Schema, SpecT
 from mangrove.tasks.core.registry import MACHINES, resolve
 from mangrove.tasks.core.sharing import PART_SECONDS, PartWork, work_on
 from mangrove.tasks.core.steps import Clean, Describe, Work, run_step, settle
+from mangrove.tasks.core.worker_loop import run_in_loop
 
 PART, SETTLE = "Part", "Settle"  # states with a handler of a different form
 STEP_SECONDS = 3.0  # of a step in the standalone service; then other tasks have their turn
@@ -24,51 +23,6 @@ MAX_ID_LENGTH = 256
 MAX_LOGGED_LENGTH = 200
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
-Result = TypeVar("Result")
-
-
-class WorkerLoop:
-    """The event loop in which the workers of this process run: drivers belong to a single loop."""
-
-    def __init__(self) -> None:
-        self._running: asyncio.AbstractEventLoop | None = None
-        self._own: asyncio.AbstractEventLoop | None = None
-
-    def use(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run workers in `loop`, which is running."""
-        self._running = loop
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run asynchronous work from a worker's thread."""
-        if self._running is not None:
-            return asyncio.run_coroutine_threadsafe(work, self._running).result()
-        if self._own is None:
-            self._own = asyncio.new_event_loop()
-        return self._own.run_until_complete(work)
-
-    def close(self) -> None:
-        """Close the loop if this object created it."""
-        if self._own is not None:
-            self._own.close()
-
-
-def use_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the workers of this process in `loop`, which is running."""
-    runtime.get(WorkerLoop).use(loop)
-
-
-def run_in_loop(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run asynchronous work from a worker's thread."""
-    return runtime.get(WorkerLoop).run(work)
-
-
-def make_scheduled(work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[dict[str, Any], Any], None]:
-    """Return the handler of a function that a schedule calls."""
-
-    def handler(event: dict[str, Any], context: Any) -> None:
-        run_in_loop(work())
-
-    return name_invocation(handler)
 
 
 def make_handler(machine: str, state: str) -> Handler:
