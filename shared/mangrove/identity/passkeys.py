@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event, log_warning
-from mangrove.identity import accounts, challenges, lockout
+from mangrove.identity import accounts, lockout
 from mangrove.records import login_challenges, users
 from mangrove.records import passkeys as records
 from mangrove.records.passkeys import Passkey
@@ -76,7 +76,7 @@ def begin_registration(user: User, party: RelyingParty, source: str) -> tuple[di
         exclude_credentials=[structs.PublicKeyCredentialDescriptor(id=_decode(passkey.name)) for passkey in own],
     )
     data = {"challenge": _encode(options.challenge), "user": user.id}
-    return _make_answer(options), challenges.issue(REGISTRATION, data, CHALLENGE_SECONDS, source)
+    return _make_answer(options), login_challenges.issue(REGISTRATION, data, CHALLENGE_SECONDS, source)
 
 
 def finish_registration(
@@ -122,7 +122,7 @@ def begin_login(party: RelyingParty, source: str) -> tuple[dict[str, Any], str]:
         user_verification=structs.UserVerificationRequirement.REQUIRED,
     )
     data = {"challenge": _encode(options.challenge)}
-    return _make_answer(options), challenges.issue(LOGIN, data, CHALLENGE_SECONDS, source)
+    return _make_answer(options), login_challenges.issue(LOGIN, data, CHALLENGE_SECONDS, source)
 
 
 def finish_login(party: RelyingParty, session: str, credential: Mapping[str, Any], username: str, source: str) -> str:

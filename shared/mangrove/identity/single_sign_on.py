@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.core.telemetry import log_event, log_warning
-from mangrove.identity import accounts, challenges, lockout, names
+from mangrove.identity import accounts, lockout, names
 from mangrove.identity import identity_providers as providers
 from mangrove.identity.claims import apply_admin_claim, apply_group_claim
 from mangrove.identity.identity_providers import Identity, Provider, SsoSettings
@@ -64,7 +64,7 @@ async def begin(settings: SsoSettings, method: str, redirect_uri: str, browser: 
         "method": method, "issuer": provider.issuer, "client": settings.sso_client_id, "nonce": nonce,
         "verifier": verifier, "browser": browser, "redirect_uri": redirect_uri,
     }  # fmt: skip
-    state = await asyncio.to_thread(challenges.issue, STATE, data, STATE_SECONDS, source)
+    state = await asyncio.to_thread(login_challenges.issue, STATE, data, STATE_SECONDS, source)
     scopes = [SCOPES.get(settings.sso_login_platform, DEFAULT_SCOPES), *settings.sso_extra_scopes.split()]
     query = {
         "response_type": "code", "client_id": settings.sso_client_id, "redirect_uri": redirect_uri,
@@ -189,7 +189,7 @@ def _register(settings: SsoSettings, identity: Identity, name: str) -> User:
 
 
 def _make_link(identity: Identity, source: str) -> str:
-    return LINK_PREFIX + challenges.issue(LINK, {"sso_id": identity.sso_id}, LINK_SECONDS, source)
+    return LINK_PREFIX + login_challenges.issue(LINK, {"sso_id": identity.sso_id}, LINK_SECONDS, source)
 
 
 def read_link(user: User, sso_id: str) -> tuple[str, bool]:

@@ -13,11 +13,16 @@ import orjson
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
+from mangrove.core.http import find_client
+from mangrove.core.problems import TooMany
+from mangrove.records.store import counters
 from mangrove.records.store.base import Protected, RecordConflict, TableMeta, table_name, translate_errors
 from mangrove.records.store.encryption import EncryptedAttribute
 
 ID_BYTES = 32  # random, of the id that a client returns
 MAX_ID_LENGTH = 128  # characters; a longer text is not looked up
+CHALLENGE_WINDOW_SECONDS = 600
+MAX_CHALLENGES_PER_CLIENT = 300  # in a time window; the users of an office may share an address
 
 
 class ChallengeRecord(Protected):
@@ -67,3 +72,12 @@ def use(purpose: str, id: str) -> dict[str, Any] | None:
 
 def _make_key(id: str) -> str:
     return hashlib.sha256(id.encode(errors="replace")).hexdigest()
+
+
+def issue(purpose: str, data: Mapping[str, Any], seconds: int, source: str) -> str:
+    """Store a challenge for `seconds` and return its id. Raise TooMany if the client asks for too many."""
+    window = int(time.time()) // CHALLENGE_WINDOW_SECONDS
+    count = counters.add_failure(f"challenges#{find_client(source)}#{window}", CHALLENGE_WINDOW_SECONDS)
+    if count > MAX_CHALLENGES_PER_CLIENT:
+        raise TooMany("too many sign-ins were begun, try again later", retry_after=CHALLENGE_WINDOW_SECONDS)
+    return create(purpose, data, seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
@@ -15,7 +16,7 @@ from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import MAX_REDIRECTS, make_client, translate_errors
-from mangrove.tools import content_encoding, names, urls
+from mangrove.tools import names, urls
 
 BLOCK_SIZE = 1 << 20  # bytes
 MAX_DELAY = 1.0  # seconds for which small pieces are collected
@@ -23,6 +24,10 @@ MIN_RATE = 1024  # bytes per second, on average over RATE_WINDOW seconds of wait
 RATE_WINDOW = 60.0
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _UNSATISFIED_RANGE = re.compile(r"bytes \*/(\d{1,18})")
+RATIO_EXEMPT = 64 << 20  # bytes that may be decompressed at any ratio
+MAX_RATIO = 200  # decompressed to received bytes
+_COMPRESSED_FILE = re.compile(r"\.(gz|tgz|svgz|bz2|tbz2?|xz|txz|zst|tzst|br|lz4?|z|zip|7z|rar|warc)$", re.IGNORECASE)
+_WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 class UnexpectedStatus(Problem):
@@ -55,7 +60,7 @@ class FetchResponse:
         self.name = names.make_file_name(url, headers.get("content-disposition", ""))
         self.offset = body.offset
         self.validator = _get_validator(headers)
-        self._encoding = encoding if content_encoding.needs_decoding(encoding, self.name) else ""
+        self._encoding = encoding if needs_decoding(encoding, self.name) else ""
         self.size = None if self._encoding else body.size
         accepts_ranges = body.offset > 0 or headers.get("accept-ranges", "").strip().lower() == "bytes"
         self.resumable = bool(self.validator and accepts_ranges and not self._encoding)
@@ -68,7 +73,7 @@ class FetchResponse:
         Raise LengthMismatch for more or fewer than announced, Unreachable for a network failure.
         """
         body = self._iter_body()
-        async for block in content_encoding.decode_body(self._encoding, body) if self._encoding else body:
+        async for block in decode_body(self._encoding, body) if self._encoding else body:
             yield block
 
     async def _iter_body(self) -> AsyncIterator[bytes]:
@@ -198,3 +203,38 @@ async def _rechunk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         raise
     if block:
         yield bytes(block)
+
+
+def needs_decoding(encoding: str, name: str) -> bool:
+    """True if a body in this Content-Encoding must be decoded to get the file `name`. Raise Problem for an unknown
+    encoding.
+
+    Servers declare an encoding for compressed files, too: those are kept as they are sent.
+    """
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity") or _COMPRESSED_FILE.search(name):
+        return False
+    if encoding not in _WINDOW_BITS:
+        raise Problem("the server sends the file in an encoding that nobody asked for")
+    return True
+
+
+async def decode_body(encoding: str, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the decoded bytes of a body, in blocks of at most BLOCK_SIZE. Raise Problem if it is broken or a bomb."""
+    decompressor = zlib.decompressobj(_WINDOW_BITS[encoding.strip().lower()])
+    received = decoded = 0
+    async for block in body:
+        received += len(block)
+        while block and not decompressor.eof:
+            try:
+                piece = decompressor.decompress(block, BLOCK_SIZE)
+            except zlib.error:
+                raise Problem("the file is sent in a broken encoding") from None
+            block = decompressor.unconsumed_tail
+            decoded += len(piece)
+            if decoded > RATIO_EXEMPT and decoded > received * MAX_RATIO:
+                raise Problem("the file unpacks to far more than is sent")
+            if piece:
+                yield piece
+    if not decompressor.eof:
+        raise Problem("the file was cut off on its way")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from mangrove.protocols.mcp.changing import PLAN_SECONDS
 from mangrove.protocols.mcp.messages import HANDSHAKE_VERSIONS, MODERN_VERSION
-from mangrove.protocols.mcp.plans import PLAN_SECONDS
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, Person
 from tests.support.service import Client, Service

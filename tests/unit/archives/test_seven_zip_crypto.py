@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from mangrove.archives.seven_zip_crypto import derive_key, parse_aes_properties
+from mangrove.archives.seven_zip import derive_key, parse_aes_properties
 from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 from tests.unit.archives.packing import read
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from mangrove.archives.readers import RangeReader, ReadAhead, RecordReader
-from mangrove.archives.tar_headers import Header, iter_headers
+from mangrove.archives.tar_archive import Header, iter_headers
 from mangrove.core.problems import BrokenArchive
 from tests.unit.archives.packing import CPU, Held, list_members, pax, tarred
 

@@ -14,9 +14,8 @@ from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotSu
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.context import LocalState
-from mangrove.drivers.virtual import changes
-from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual
-from mangrove.drivers.virtual.options import VirtualOptions
+from mangrove.drivers.virtual import driver as virtual
+from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual, VirtualOptions
 
 P = TreePath
 
@@ -181,7 +180,7 @@ def test_concurrent_changes_of_processes_lose_none() -> None:
 
 
 def test_more_changes_than_the_state_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MAX_STATE_BYTES", 1 << 10)
+    monkeypatch.setattr(virtual, "MAX_STATE_BYTES", 1 << 10)
 
     async def work() -> None:
         (driver,) = _open_processes(1, LocalState(), num_file=0, num_folder=0)

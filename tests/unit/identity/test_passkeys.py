@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import BadRequest, ResourceNotFound, TooMany, Unauthorized
-from mangrove.identity import accounts, challenges, lockout, passkeys
+from mangrove.identity import accounts, lockout, passkeys
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.passkeys import RelyingParty
 from mangrove.records import login_challenges, users
@@ -195,7 +195,7 @@ def test_passkeys_of_a_user_are_bounded_and_deleted_by_their_owner(monkeypatch: 
 
 
 def test_challenges_of_a_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(challenges, "MAX_CHALLENGES_PER_CLIENT", 3)
+    monkeypatch.setattr(login_challenges, "MAX_CHALLENGES_PER_CLIENT", 3)
     for _ in range(3):
         passkeys.begin_login(PARTY, SOURCE)
     with pytest.raises(TooMany):

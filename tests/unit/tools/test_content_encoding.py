@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mangrove.core.problems import Problem
-from mangrove.tools import content_encoding
+from mangrove.tools import http
 
 
 async def pieces(content: bytes, length: int = 1000) -> AsyncIterator[bytes]:
@@ -20,7 +20,7 @@ async def pieces(content: bytes, length: int = 1000) -> AsyncIterator[bytes]:
 
 def decode(encoding: str, content: bytes) -> list[bytes]:
     async def read() -> list[bytes]:
-        return [block async for block in content_encoding.decode_body(encoding, pieces(content))]
+        return [block async for block in http.decode_body(encoding, pieces(content))]
 
     return asyncio.run(read())
 
@@ -31,12 +31,12 @@ def decode(encoding: str, content: bytes) -> list[bytes]:
      ("gzip", "x.tar.gz", False), ("x-gzip", "x.TGZ", False), ("br", "x.br", False), ("gzip", "gz", True)],
 )  # fmt: skip
 def test_what_is_compressed_anyway_stays_as_it_is(encoding: str, name: str, needed: bool) -> None:
-    assert content_encoding.needs_decoding(encoding, name) == needed
+    assert http.needs_decoding(encoding, name) == needed
 
 
 def test_an_encoding_that_is_not_known_is_told() -> None:
     with pytest.raises(Problem, match="encoding that nobody asked for"):
-        content_encoding.needs_decoding("zstd", "x.html")
+        http.needs_decoding("zstd", "x.html")
 
 
 def test_blocks_are_bounded_and_the_end_is_checked() -> None:
@@ -44,7 +44,7 @@ def test_blocks_are_bounded_and_the_end_is_checked() -> None:
     for encoding, packed in (("gzip", gzip.compress(content)), (" Deflate", zlib.compress(content))):
         blocks = decode(encoding, packed)
         assert b"".join(blocks) == content
-        assert max(map(len, blocks)) <= content_encoding.BLOCK_SIZE
+        assert max(map(len, blocks)) <= http.BLOCK_SIZE
         with pytest.raises(Problem, match="cut off"):
             decode(encoding, packed[:-1])
     assert decode("gzip", gzip.compress(b"x") + b"what follows is dropped") == [b"x"]

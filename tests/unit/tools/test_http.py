@@ -15,7 +15,7 @@ import pytest
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net import client
 from mangrove.net.addresses import AddressPolicy
-from mangrove.tools import content_encoding, http, urls
+from mangrove.tools import http, urls
 from tests.support import origin
 from tests.support.origin import Origin, file
 
@@ -291,7 +291,7 @@ def test_a_body_sent_compressed_is_unpacked(web: Origin, coding: str, packed: An
     text = b"hello again " * 500_000
     fetched = fetch_file(web.at("/page.html", file(packed(text), content_encoding=coding)))
     assert (fetched.content == text, fetched.size, fetched.resumable) == (True, None, False)
-    assert max(fetched.blocks) <= content_encoding.BLOCK_SIZE
+    assert max(fetched.blocks) <= http.BLOCK_SIZE
 
 
 def test_an_archive_that_is_labelled_as_encoded_stays_an_archive(web: Origin) -> None:
@@ -304,8 +304,8 @@ def test_a_bomb_is_refused(web: Origin) -> None:
     bomb = gzip.compress(bytes(200 << 20), 9)
     fetched = fetch_file(web.at("/bomb", file(bomb, content_encoding="gzip")))
     assert str(fetched.failed) == "the file unpacks to far more than is sent"
-    assert len(fetched.content) <= content_encoding.RATIO_EXEMPT
-    assert max(fetched.blocks) <= content_encoding.BLOCK_SIZE
+    assert len(fetched.content) <= http.RATIO_EXEMPT
+    assert max(fetched.blocks) <= http.BLOCK_SIZE
 
 
 @pytest.mark.parametrize("content", [gzip.compress(CONTENT)[:-9], b"nonsense", gzip.compress(CONTENT)[:1000], b""])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any, NamedTuple
+
+from nacl.exceptions import CryptoError
 
 from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.crypt.ciphers import GROUP, HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size
-from mangrove.drivers.crypt.errors import refuse_ended, translate_errors
 
 
 class Range(NamedTuple):
@@ -113,3 +114,17 @@ async def _take(source: AsyncIterator[bytes], count: int) -> tuple[bytes, AsyncI
             yield block
 
     return head[:count], follow()
+
+
+@contextmanager
+def translate_errors(name: str) -> Iterator[None]:
+    """Return the StorageProblem for bytes of the file `name` that were not encrypted with these keys."""
+    try:
+        yield
+    except CryptoError:
+        raise StorageProblem(f"{name} is damaged, or was encrypted with another password or salt") from None
+
+
+def refuse_ended(name: str) -> None:
+    """The remote sent fewer or more bytes of the file than its size."""
+    raise StorageProblem(f"{name} does not have the size that its storage shows")

@@ -14,20 +14,36 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
+from typing import Literal
+
+import orjson
 
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageForbidden, StorageProblem
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.capabilities import NO_TRASH
+from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
-from mangrove.drivers.virtual.changes import Changes, Node
-from mangrove.drivers.virtual.options import VirtualOptions
 
 MAX_CACHED_FOLDERS = 256  # whose generated content is cached
 MAX_ENTRIES = 10_000  # files, and as many folders, per folder
 MAX_ATTEMPTS = 20  # to store a change while other processes store theirs
 ROOT_SEED = "/"
+MAX_STATE_BYTES = 128 << 10  # of all changes of one storage as JSON, about 3,000 of them
+
+# [bytes, modified] for a file, [seed, modified] for a folder whose content is derived from `seed` ("": an empty one),
+# False for a removed entry
+Node = tuple[int, float] | tuple[str, float]
+Stored = Node | Literal[False]
+
+
+class VirtualOptions(Options):
+    root_folder_path: str = option("")
+    num_file: int = option(30, required=True)
+    num_folder: int = option(30, required=True)
+    max_file_size: int = option(1073741824, required=True)
+    min_file_size: int = option(1048576, required=True)
 
 
 class Virtual(Driver):
@@ -229,3 +245,54 @@ async def _generate_bytes(left: int) -> AsyncIterator[bytes]:
         yield os.urandom(min(left, BLOCK))
         left -= BLOCK
         await asyncio.sleep(0)
+
+
+class Changes:
+    """The changes of one storage, as stored at one time."""
+
+    def __init__(self, text: str) -> None:
+        self._stored: dict[str, Stored] = orjson.loads(text) if text.startswith("{") else {}
+
+    def format(self) -> str:
+        """Return the JSON text of the changes. Raise StorageProblem for more than MAX_STATE_BYTES."""
+        text = orjson.dumps(self._stored).decode()
+        if len(text) > MAX_STATE_BYTES:
+            raise StorageProblem(
+                f"a Virtual storage keeps at most {MAX_STATE_BYTES >> 10} KiB of changes: remove something first"
+            )
+        return text
+
+    def get(self, path: TreePath) -> Stored | None:
+        """Return the changed node at a path, False for a removed one, None for an unchanged one."""
+        return self._stored.get(path)
+
+    def list_in(self, folder: TreePath) -> dict[str, Stored]:
+        """Return the changes directly in a folder, by name."""
+        start = "/" if folder == "/" else f"{folder}/"
+        return {
+            path[len(start) :]: node
+            for path, node in self._stored.items()
+            if path.startswith(start) and "/" not in path[len(start) :]
+        }
+
+    def put(self, path: TreePath, node: Node) -> None:
+        """Set the node of a path."""
+        self._stored[str(path)] = node
+
+    def remove(self, path: TreePath, *, is_derived: bool) -> None:
+        """Remove a path with everything below it; `is_derived`: the generated tree has it."""
+        for key in self._list_within(path):
+            del self._stored[key]
+        if is_derived:
+            self._stored[str(path)] = False
+
+    def copy(self, path: TreePath, target: TreePath, node: Node) -> None:
+        """Give `target` the node of `path` and the changes below it."""
+        below: dict[str, Stored] = {
+            str(target / TreePath(key).below(path)): self._stored[key] for key in self._list_within(path)
+        }
+        self._stored |= below
+        self._stored[str(target)] = node
+
+    def _list_within(self, path: TreePath) -> list[str]:
+        return [key for key in self._stored if key == path or key.startswith(f"{path}/")]

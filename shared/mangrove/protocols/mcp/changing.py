@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import hmac
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from mangrove.core.http import guess_mime
 from mangrove.core.problems import BadRequest, EntryExists, StorageForbidden, TooLarge
 from mangrove.drivers.base import Entry, Upload
-from mangrove.identity.rights import Right
-from mangrove.protocols.mcp.plans import PLAN_SECONDS, make_plan, use_plan
+from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.mcp.reading import MAX_FILE_BYTES
 from mangrove.protocols.mcp.results import format_entry, make_data
 from mangrove.protocols.mcp.session import ToolCall
+from mangrove.records.store import counters
+from mangrove.records.store.keys import Key, keyring
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue
@@ -27,6 +31,9 @@ from mangrove.tree.operations import changes, uploads
 from mangrove.tree.operations.plans import TransferRequest
 from mangrove.tree.sharing import administration
 from mangrove.tree.sharing.administration import ShareFields
+
+PLAN_SECONDS = 300
+MAX_PLAN_LENGTH = 128  # characters
 
 
 async def write_file(call: ToolCall) -> dict[str, Any]:
@@ -149,3 +156,27 @@ async def share(call: ToolCall) -> dict[str, Any]:
     fields = ShareFields([str(path.path)], password=call.arguments.get("password", ""), expires=expires)
     entry = await administration.create(call.caller, "", "", fields, 0)
     return make_data({"id": entry.link.id, "address": f"{call.base_url}/@s/{entry.link.id}"})
+
+
+def make_plan(caller: Caller, operation: Mapping[str, Any]) -> str:
+    """Return the id of a plan for an operation, which is JSON."""
+    return _sign(caller, operation, int(time.time()) + PLAN_SECONDS)
+
+
+async def use_plan(caller: Caller, operation: Mapping[str, Any], plan: str) -> None:
+    """Use a plan. Raise BadRequest unless it is for this caller, token and operation, is valid, and was not used."""
+    end = plan.partition("-")[0]
+    is_well_formed = len(plan) <= MAX_PLAN_LENGTH and end.isascii() and end.isdecimal() and len(end) < 16
+    expected = _sign(caller, operation, int(end)) if is_well_formed else ""
+    if not is_well_formed or not hmac.compare_digest(expected.encode(), plan.encode()):
+        raise BadRequest("the plan is not for this operation, or what it changes is different now: request a new plan")
+    if int(end) <= time.time():
+        raise BadRequest("the plan has expired: request a new plan")
+    if not await asyncio.to_thread(counters.claim_once, f"plan#{plan}", PLAN_SECONDS):
+        raise BadRequest("the plan was used: request a new plan")
+
+
+def _sign(caller: Caller, operation: Mapping[str, Any], end: int) -> str:
+    text = orjson.dumps([caller.user.id, caller.token_id, end, operation], option=orjson.OPT_SORT_KEYS)
+    digest = hmac.digest(keyring().derive(Key.TOKEN, "mcp-plan"), text, "sha256")
+    return f"{end}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
