@@ -18,8 +18,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -136,20 +135,29 @@ def _get_current_call() -> _Call | None:
     return thread.call if isinstance(thread, _Worker) else None
 
 
-@contextmanager
-def allow_long_wait() -> Iterator[None]:
-    """A section of a call in which it may stand still for minutes, since one system call does all the work: `fsync`
-    of gigabytes returns when they are written, `copy_file_range` on some file systems when the server has
+def allow_long_wait() -> _LongWait:
+    """Return a section of a call in which it may stand still for minutes, since one system call does all the work:
+    `fsync` of gigabytes returns when they are written, `copy_file_range` on some file systems when the server has
     copied.
     """
-    call = _get_current_call()
-    if call is not None:
-        call.may_wait_long = True
-    try:
-        yield
-    finally:
-        if call is not None:
-            call.may_wait_long = False
+    return _LongWait(_get_current_call())
+
+
+class _LongWait:
+    """The section of a call; None outside of one. It is a class because small files enter one each."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: _Call | None) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        if self._call is not None:
+            self._call.may_wait_long = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._call is not None:
+            self._call.may_wait_long = False
 
 
 def is_given_up() -> bool:

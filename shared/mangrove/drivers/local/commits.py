@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
@@ -17,8 +17,7 @@ MAX_BATCH = 512  # files that are written before the first gets its name, so tha
 DESCRIPTORS_PER_FILE = 6  # of a batch: the file, the folders at both ends; as many again for another thread
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteFile:
+class CompleteFile(NamedTuple):
     """An open file that will be `name` in its open folder. It has no name there yet, or `part`."""
 
     handle: int

@@ -141,6 +141,7 @@ class RangeCopier:
 MAX_PIECE_BYTES = 4 << 20  # that are copied before the progress shows them
 PART = 128 << 20  # bytes that one call copies: the work that a killed worker may have to repeat
 MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
+MIN_COUNTED_BYTES = 4096  # of the disk that a file takes, however small it is
 
 
 @contextmanager
@@ -151,6 +152,22 @@ def open_file(root: Root, path: TreePath) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+class SpaceCheck:
+    """The check for free space of a batch of copies: before the first, and before each further mebibyte, as for a body
+    that is written in blocks."""
+
+    def __init__(self) -> None:
+        self._bytes_left: dict[int, int] = {}  # by the devices of the copies
+
+    def require(self, copied: int, device: int, size: int) -> None:
+        """Raise DataDiskFull if a copy of `size` bytes must not be written to an open file."""
+        bytes_left = self._bytes_left.get(device, 0) - max(size, MIN_COUNTED_BYTES)
+        if bytes_left < 0:
+            platform().require_space(copied)
+            bytes_left = BLOCK
+        self._bytes_left[device] = bytes_left
 
 
 class FileCopier:
@@ -171,7 +188,7 @@ class FileCopier:
                 handle, status = folders.open_file(path)
                 try:
                     folder, name = folders.open_target(target, overwrite)
-                    copied = self._copy_open_file(self._root, handle, status, folder, name, overwrite)
+                    copied = self._copy_open_file(self._root, handle, status, folder, name, overwrite, SpaceCheck())
                 finally:
                     os.close(handle)
                 if durable:
@@ -199,9 +216,10 @@ class FileCopier:
     ) -> list[StorageProblem | None]:
         outcomes: dict[int, Outcome] = {}
         unsynced: dict[int, CompleteFile] = {}
+        space = SpaceCheck()
         for index, file in enumerate(files):
             try:
-                copied = self._copy_request(origin, target, file)
+                copied = self._copy_request(origin, target, file, space)
             except OSError as error:
                 outcomes[index] = make_problem(error)
             except StorageProblem as problem:
@@ -216,14 +234,16 @@ class FileCopier:
         ordered = (outcomes[index] for index in range(len(files)))
         return [outcome if isinstance(outcome, StorageProblem) else None for outcome in ordered]
 
-    def _copy_request(self, origin: OpenFolders, target: OpenFolders, file: CopyRequest) -> CompleteFile:
+    def _copy_request(
+        self, origin: OpenFolders, target: OpenFolders, file: CopyRequest, space: SpaceCheck
+    ) -> CompleteFile:
         """Return a copy of the requested file. Raise EntryChanged if it was replaced."""
         handle, status = origin.open_file(file.source)
         try:
             if not is_same(status, file):
                 raise EntryChanged("the source changed since the task began")
             folder, name = target.open_target(file.target, file.overwrite)
-            return self._copy_open_file(origin.root, handle, status, folder, name, file.overwrite)
+            return self._copy_open_file(origin.root, handle, status, folder, name, file.overwrite, space)
         finally:
             os.close(handle)
 
@@ -236,13 +256,20 @@ class FileCopier:
         self._durability.forget(target)
 
     def _copy_open_file(
-        self, root: Root, source: int, status: os.stat_result, folder: OpenFolder, name: str, overwrite: bool
+        self,
+        root: Root,
+        source: int,
+        status: os.stat_result,
+        folder: OpenFolder,
+        name: str,
+        overwrite: bool,
+        space: SpaceCheck,
     ) -> CompleteFile:
         """Copy an open file of `root` with its times. Refuse it if it no longer matches `status` once it is copied."""
         mode = self._root.limit_mode(root.extend_mode(stat.S_IMODE(status.st_mode)))
         copied = CompleteFile.create(folder, name, mode, overwrite)
         try:
-            platform().require_space(copied.handle)
+            space.require(copied.handle, folder.device, status.st_size)
             self._copy_bytes(source, copied.handle, status.st_size, (status.st_dev, folder.device))
             now = os.fstat(source)
             if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
