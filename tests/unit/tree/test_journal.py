@@ -11,11 +11,11 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.problems import Problem, RecordsUnavailable, Unreachable
-from mangrove.drivers.base import Upload
+from mangrove.drivers.base import Entry, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records import index_changes
-from mangrove.records.index_changes import ChangeKind, IndexChange
+from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange
 from mangrove.tree import mounts
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, name_locks, transfers, uploads
@@ -213,6 +213,39 @@ def test_task_needs_no_intent_below_a_folder_that_it_makes(env: TreeEnv) -> None
 
     env.run(change())
     assert list_intents() == {("/d", False), ("/d/a", True)}
+
+
+def test_files_of_a_folder_are_logged_in_few_rows(env: TreeEnv, writes: list[list[IndexChange]]) -> None:
+    env.set(ignore_paths="/disk/d/f3")
+    files = [Entry(f"f{number}", number, 1.7e9, False) for number in range(2 * MAX_NAMES_PER_CHANGE)]
+    folder = locate(env, "/disk/d")
+
+    async def change() -> None:
+        async with journal.change_folders(Touched(folder)) as change:
+            change.put_files(folder, [*files, Entry(".mangrove-a.part", 1, 1.7e9, False)])
+            change.put(folder.child("after"), Entry("after", 1, 1.7e9, False))
+            change.put(folder.child("f0"), Entry("f0", 1, 1.7e9, False))
+        await asyncio.to_thread(wait_until, lambda: len(writes) > 1)
+
+    env.run(change())
+    rows = [row.entries for row in writes[-1]]
+    assert [len(row) for row in rows] == [MAX_NAMES_PER_CHANGE, MAX_NAMES_PER_CHANGE, 1]
+    names = [entry.name for row in rows for entry in row]
+    assert names == [*(file.name for file in files if file.name != "f3"), "after", "f0"]
+    assert [entry.size for entry in rows[0][:3]] == [0, 1, 2]
+
+
+def test_files_of_a_folder_are_logged_where_an_alias_shows_them(env: TreeEnv, writes: list[list[IndexChange]]) -> None:
+    env.mount("/alias", "Alias", options={"paths": "/disk/d"})
+    folder = locate(env, "/disk/d")
+
+    async def change() -> None:
+        async with journal.change_folders(Touched(folder)) as change:
+            change.put_files(folder, [Entry("g", 1, 1.7e9, False)])
+        await asyncio.to_thread(wait_until, lambda: len(writes) > 1)
+
+    env.run(change())
+    assert take_changes(env) == {"/disk": {"+ /d/g"}, "/alias": {"+ /g"}}
 
 
 def test_intent_is_renewed_while_a_change_goes_on(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:

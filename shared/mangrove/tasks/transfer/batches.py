@@ -138,18 +138,35 @@ def _record_results(
 ) -> None:
     """Record in the change the results of the files of a batch; `results` are those of the first `done`."""
     source = step.route.source
+    stored: dict[str, list[Entry]] = {}  # by their folders below the source
     for index, row in enumerate(batch):
         if row.is_dir:
             continue
-        target = step.route.find_target(row.path)
         is_copied = index < done and results[index] is None
-        if is_copied and row.size is not None and not step.mode.keep_existing:
-            change.put(target, Entry(target.path.name, row.size, row.modified, False))
+        if (
+            is_copied
+            and row.size is not None
+            and row.path
+            and not step.route.is_renaming
+            and not step.mode.keep_existing
+        ):
+            folder, _, name = row.path.rpartition("/")
+            stored.setdefault(folder, []).append(Entry(name, row.size, row.modified, False))
         else:
-            change.put(target)  # its state is unknown
+            _record_result(step, change, row, is_copied)
         if step.is_move and isinstance(source, StoragePath):
             moved = source.child(row.path)
             change.remove(moved) if is_copied else change.put(moved)
+    for folder, entries in stored.items():
+        change.put_files(step.route.find_target(folder), entries)
+
+
+def _record_result(step: TransferStep, change: StorageChange, row: ManifestEntry, is_copied: bool) -> None:
+    target = step.route.find_target(row.path)
+    if is_copied and row.size is not None and not step.mode.keep_existing:
+        change.put(target, Entry(target.path.name, row.size, row.modified, False))
+    else:
+        change.put(target)  # its state is unknown
 
 
 async def _copy_batch(step: TransferStep, batch: list[ManifestEntry], change: StorageChange) -> int:

@@ -159,23 +159,39 @@ class ChangeLog:
 
 def _join(changes: Sequence[IndexChange]) -> list[IndexChange]:
     """Merge adjacent changes of names in one folder, as far as one row can hold them."""
-    joined: list[IndexChange] = []
+    groups: list[list[IndexChange]] = []
+    count, names = 0, set[str]()  # of the last group
     for change in changes:
-        last = joined[-1] if joined else None
-        if last is not None and _can_join(last, change):
-            joined[-1] = replace(last, entries=last.entries + change.entries, removed=last.removed + change.removed)
+        change_names = _get_names(change)
+        count += len(change_names)
+        if (
+            groups
+            and count <= MAX_NAMES_PER_CHANGE
+            and _can_join(groups[-1][0], change)
+            and names.isdisjoint(change_names)
+        ):
+            groups[-1].append(change)
         else:
-            joined.append(change)
-    return joined
+            groups.append([change])
+            count, names = len(change_names), set()
+        names.update(change_names)
+    return [_merge(group) for group in groups]
 
 
 def _can_join(first: IndexChange, second: IndexChange) -> bool:
-    if first.kind is not ChangeKind.NAMES or second.kind is not ChangeKind.NAMES:
-        return False
-    names, other_names = ({*change.removed, *(entry.name for entry in change.entries)} for change in (first, second))
-    count = sum(len(change.entries) + len(change.removed) for change in (first, second))
     is_same_folder = (first.storage_id, first.path) == (second.storage_id, second.path)
-    return is_same_folder and names.isdisjoint(other_names) and count <= MAX_NAMES_PER_CHANGE
+    return is_same_folder and first.kind is ChangeKind.NAMES and second.kind is ChangeKind.NAMES
+
+
+def _get_names(change: IndexChange) -> list[str]:
+    return [*change.removed, *(entry.name for entry in change.entries)]
+
+
+def _merge(group: Sequence[IndexChange]) -> IndexChange:
+    if len(group) == 1:
+        return group[0]
+    entries = tuple(entry for change in group for entry in change.entries)
+    return replace(group[0], entries=entries, removed=tuple(name for change in group for name in change.removed))
 
 
 def _make_reads(change: IndexChange) -> list[IndexChange]:

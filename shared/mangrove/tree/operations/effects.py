@@ -11,7 +11,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
-from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
 from mangrove.tree.mount_table import FolderScope, MountTable
 from mangrove.tree.mounts import Mount, Mounts, StoragePath
 
@@ -29,6 +29,7 @@ class Effect:
     is_unknown: bool = False  # the content of the folder
     changed_by: int | None = None  # the id of the user who made the change
     is_deep: bool = False  # with `is_unknown`: including everything below
+    files: Sequence[Entry] = ()  # of a folder, instead of an entry: files that exist in it now
 
 
 def _get_table() -> MountTable:
@@ -57,6 +58,8 @@ async def expand_replacement(effect: Effect) -> list[Effect]:
 async def describe_effect(effect: Effect) -> list[IndexChange]:
     """Return the changes of all storages that show the entry."""
     storage_path = effect.storage_path
+    if effect.files:
+        return await _describe_files(storage_path, effect.files, effect.changed_by)
     if effect.is_unknown:
         storage_id = storage_path.mount.storage.id
         return [
@@ -71,6 +74,24 @@ async def describe_effect(effect: Effect) -> list[IndexChange]:
         if change.removed or any(entry.is_dir for entry in change.entries):
             changes += await _describe_below(storage_path)
     return changes
+
+
+async def _describe_files(folder: StoragePath, files: Sequence[Entry], changed_by: int | None) -> list[IndexChange]:
+    if await _find_elsewhere(folder):
+        effects = [Effect(folder.child(file.name), file, changed_by=changed_by) for file in files]
+        return [change for effect in effects for change in await describe_effect(effect)]
+    mount, path = folder.mount, folder.path
+    names = [
+        IndexedName(file.name, False, file.size, file.modified, changed_by)
+        for file in files
+        if _is_indexed_name(mount, path, file.name)
+    ]
+    return [
+        IndexChange(
+            mount.storage.id, ChangeKind.NAMES, str(path), entries=tuple(names[start : start + MAX_NAMES_PER_CHANGE])
+        )
+        for start in range(0, len(names), MAX_NAMES_PER_CHANGE)
+    ]
 
 
 async def _describe_name(
@@ -230,9 +251,11 @@ def is_indexed_change(change: IndexChange) -> bool:
     if mount is None or not _is_indexed(mount, path):
         return False
     names = change.removed + tuple(entry.name for entry in change.entries)
-    return change.kind is not ChangeKind.NAMES or not all(
-        is_part(name) or _is_ignored(mount, path / name) for name in names
-    )
+    return change.kind is not ChangeKind.NAMES or any(_is_indexed_name(mount, path, name) for name in names)
+
+
+def _is_indexed_name(mount: Mount, folder: TreePath, name: str) -> bool:
+    return not is_part(name) and not (_get_ignored_paths() and _is_ignored(mount, folder / name))
 
 
 def _is_indexed(mount: Mount | None, path: TreePath) -> bool:
@@ -244,5 +267,9 @@ def _is_indexed(mount: Mount | None, path: TreePath) -> bool:
 
 
 def _is_ignored(mount: Mount, path: TreePath) -> bool:
-    ignored_paths = configuration.cached().settings.ignore_paths
+    ignored_paths = _get_ignored_paths()
     return bool(ignored_paths) and any((mount.path / path).within(folder) for folder in ignored_paths)
+
+
+def _get_ignored_paths() -> Sequence[TreePath]:
+    return configuration.cached().settings.ignore_paths

@@ -63,6 +63,10 @@ class StorageChange:
         """Record an entry that exists after the change; without `entry` it is looked up then."""
         self.effects.append(Effect(storage_path, entry))
 
+    def put_files(self, folder: StoragePath, files: Sequence[Entry]) -> None:
+        """Record files that exist in a folder after the change."""
+        self.effects.append(Effect(folder, files=files))
+
     def remove(self, storage_path: StoragePath) -> None:
         """Record an entry that is removed by the change."""
         self.effects.append(Effect(storage_path, is_gone=True))
