@@ -25,9 +25,9 @@ from mangrove.search.columns import make_columns
 from mangrove.search.index import search_index
 from mangrove.search.names import decode_name, encode_name
 from mangrove.search.scope import IndexScope, find_child, is_indexed
-from mangrove.search.statements import ALL, SegmentsPart, TablesPart
+from mangrove.search.statements import SegmentsPart, TablesPart
 from mangrove.search.tables import SearchedStorage
-from mangrove.search.words import unite
+from mangrove.search.words import ALL, unite
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mangrove.core.chunked import chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
+from mangrove.search.hidden_rows import HiddenRows, find_hidable
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
 from mangrove.search.hits import HidableRows
@@ -26,19 +27,10 @@ from mangrove.search.hits import Visibility as Visibility
 from mangrove.search.hits import VisibilityEvaluator as VisibilityEvaluator
 from mangrove.search.index import search_index
 from mangrove.search.names import decode_name
-from mangrove.search.statements import (
-    ALL,
-    ORDER,
-    HiddenRows,
-    HitShare,
-    Part,
-    SegmentsPart,
-    TablesPart,
-    find_hidable,
-)
+from mangrove.search.statements import ORDER, HitShare, Part, SegmentsPart, TablesPart
 from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import SearchSource as SearchSource
-from mangrove.search.words import SqlCondition, join_conditions, unite
+from mangrove.search.words import ALL, SqlCondition, join_conditions, unite
 
 MAX_HITS_FETCHED = 2000  # read together, before their number is known
 FOLDERS_PER_COUNT = 25_000  # counted together: rows are made into objects while nothing else runs
@@ -180,25 +172,32 @@ class _Search:
                 return None
         return [_Row(*row) for row in rows if row[1] is not None]
 
-    def _select_hits(self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows]) -> SqlCondition:
-        return unite(part.select_hits(self.filters, hidden.get(part.number)) for part in batch)
+    def _select_hits(
+        self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows], bound: SqlCondition = ALL
+    ) -> SqlCondition:
+        return unite(part.select_hits(self.filters, hidden.get(part.number), bound) for part in batch)
 
-    async def fetch_page(self, hidden: Mapping[int, HiddenRows], start: int, count: int) -> list[_Row]:
-        """Return the page without the hidden rows of each part, by its number."""
+    async def fetch_page(
+        self, hidden: Mapping[int, HiddenRows], start: int, count: int, bound: SqlCondition = ALL
+    ) -> list[_Row]:
+        """Return the page without the hidden rows of each part, by its number.
+
+        `bound`: a condition on names that all hits up to the end of the page satisfy.
+        """
         batches = self._batches
         if len(batches) == 1:
-            return await self._fetch_page(batches[0], hidden, start, count)
+            return await self._fetch_page(batches[0], hidden, start, count, bound)
         if start + count > MAX_OFFSET:
             raise SearchTooSlow
         rows: list[_Row] = []
         for batch in batches:
-            rows = _sort([*rows, *await self._fetch_page(batch, hidden, 0, start + count)])[: start + count]
+            rows = _sort([*rows, *await self._fetch_page(batch, hidden, 0, start + count, bound)])[: start + count]
         return rows[start:]
 
     async def _fetch_page(
-        self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows], start: int, count: int
+        self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows], start: int, count: int, bound: SqlCondition
     ) -> list[_Row]:
-        hits = self._select_hits(batch, hidden)
+        hits = self._select_hits(batch, hidden, bound)
         page = f"SELECT * FROM ({hits.text}) ORDER BY {ORDER} LIMIT ? OFFSET ?"
         return _sort(_Row(*row) for row in await self.run(SqlCondition(page, (*hits.parameters, count, start))))
 
@@ -212,32 +211,44 @@ class _Search:
         for batch in batches:
             page, hits = await self._fetch_counted_page(batch, first, end - first)
             if hits > MAX_HITS_KEPT:
-                rows = await self.fetch_page({}, start, count)
-                return [row.hit for row in rows], sum([await self._count(batch) for batch in batches])
+                return await self._fetch_bounded_page(start, count, page[end - first - 1 :])
             rows, total = _sort([*rows, *page])[: end - first], total + hits
         return [row.hit for row in rows[start - first :]], total
 
     async def _fetch_counted_page(self, batch: Sequence[Part], start: int, count: int) -> tuple[list[_Row], int]:
         """Return the page and the total.
 
-        Above MAX_HITS_KEPT hits, the page is empty and the total is any larger number.
+        Above MAX_HITS_KEPT hits, the page is one of some of the hits, and the total is any larger number.
         """
         hits = self._select_hits(batch, {})
         rows = await self.run(
             SqlCondition(
                 f"WITH hits AS MATERIALIZED (SELECT * FROM ({hits.text}) LIMIT {MAX_HITS_KEPT + 1}), "
                 "counted AS MATERIALIZED (SELECT count(*) AS total FROM hits), "
-                f"page AS (FROM hits WHERE (FROM counted) <= {MAX_HITS_KEPT} ORDER BY {ORDER} LIMIT ? OFFSET ?) "
+                f"page AS (FROM hits ORDER BY {ORDER} LIMIT ? OFFSET ?) "
                 "SELECT page.*, total FROM counted LEFT JOIN page ON TRUE",
                 (*hits.parameters, count, start),
             )
         )
         return _sort(_Row(*row[:-1]) for row in rows if row[0] is not None), rows[0][-1]
 
+    async def _fetch_bounded_page(self, start: int, count: int, last: Sequence[_Row]) -> tuple[list[Hit], int]:
+        """Return the page and the total.
+
+        `last`: if known, a hit that is not before the end of the page. Only the hits up to its name are sorted.
+        """
+        total = sum([await self._count(batch) for batch in self._batches])
+        rows: list[_Row] = []
+        for row in last:
+            rows = await self.fetch_page({}, start, count, self.filters.keywords.make_bound(row.rank, row.folded))
+        if len(rows) < min(count, total - start):  # no hit is known, or the tables have changed since it was read
+            rows = await self.fetch_page({}, start, count)
+        return [row.hit for row in rows], total
+
     async def _count(self, batch: Sequence[Part]) -> int:
         """Return the number of hits."""
-        hits = self._select_hits(batch, {})
-        [(total,)] = await self.run(SqlCondition(f"SELECT count(*) FROM ({hits.text})", hits.parameters))
+        counts = unite(part.count(self.filters) for part in batch)
+        [(total,)] = await self.run(SqlCondition(f"SELECT sum(hits) FROM ({counts.text})", counts.parameters))
         return int(total)
 
     async def find_hidable(self, rows: HidableRows | None) -> None:

@@ -6,24 +6,20 @@ A hit in a statement: `place` (its number), `parent` (the tree path of its folde
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import ROOT
-from mangrove.search.hits import HidableRows
-from mangrove.search.names import MARK, encode_name
+from mangrove.search.hidden_rows import HiddenRows
+from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.words import Keywords, SqlCondition, join_conditions, unite
+from mangrove.search.words import ALL, Keywords, SqlCondition, join_conditions, unite
 
 ORDER = "rank, folded, parent, name"
-ALL = SqlCondition("TRUE")
 _SHOWN = "name, folded, is_dir, size, modified"
 _TESTED = "name, is_dir, size, modified"
-
-_ASKS_TABLES = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
 
 _UNHIDDEN = """NOT EXISTS (FROM hidden WHERE hidden.base = ? AND hidden.path = folders.path)
 AND NOT EXISTS (FROM hidden WHERE hidden.base = ?
@@ -86,42 +82,6 @@ class SearchSource:
     has_delta: bool = False  # the tables say that some rows of the segments are hidden or have moved
 
 
-@dataclass(slots=True)
-class HiddenRows:
-    """The rows of a part that the caller may not see: folders by their numbers, and names in others."""
-
-    limit: int = 0  # numbers below it are stored as bits
-    bits: bytearray = field(default_factory=bytearray)  # the highest bit of a byte first
-    folders: list[int] = field(default_factory=list)
-    rows: list[tuple[int, str]] = field(default_factory=list)
-
-    def hide_folder(self, number: int) -> None:
-        """Hide the folder with that number."""
-        if number >= self.limit:
-            self.folders.append(number)
-            return
-        missing = (number >> 3) + 1 - len(self.bits)
-        if missing > 0:
-            self.bits.extend(bytes(missing))
-        self.bits[number >> 3] |= 128 >> (number & 7)
-
-    @property
-    def condition(self) -> SqlCondition:
-        """Return the remaining rows, with the columns `folder` and `name`."""
-        return join_conditions(self._make_parts())
-
-    def _make_parts(self) -> Iterator[SqlCondition]:
-        if self.bits:
-            shown = "CASE WHEN folder < ? THEN get_bit(?::BLOB::BIT, folder::INTEGER) = 0 ELSE TRUE END"
-            yield SqlCondition(shown, (len(self.bits) * 8, bytes(self.bits)))
-        if self.folders:
-            yield SqlCondition("folder NOT IN (SELECT unnest(?::UINTEGER[]))", (self.folders,))
-        if self.rows:
-            hidden = "SELECT unnest(?::UINTEGER[]), unnest(?::VARCHAR[])"
-            values = [row[0] for row in self.rows], [row[1] for row in self.rows]
-            yield SqlCondition(f"(folder, name) NOT IN ({hidden})", values)
-
-
 @dataclass(frozen=True, slots=True)
 class HitShare:
     """One of `count` parts of about the same size into which hits are divided."""
@@ -133,23 +93,6 @@ class HitShare:
     def condition(self) -> SqlCondition:
         """Return the condition for the hits in this share."""
         return ALL if self.count == 1 else SqlCondition("hash(folded) % ? = ?", (self.count, self.number))
-
-
-def find_hidable(hidable: HidableRows) -> SqlCondition:
-    """Return the condition for hits that may be hidden.
-
-    The database and Python both use RE2, but its tables of scripts and letter cases differ between versions. If a
-    pattern uses them, every name that is not ASCII is tested, and every name that is stored in another form.
-    """
-    parts = [SqlCondition("regexp_matches(name, ?)", (pattern,)) for pattern in hidable.patterns]
-    parts.append(SqlCondition("contains(name, ?)", (MARK,)))
-    if any(_ASKS_TABLES.search(pattern) for pattern in hidable.patterns):
-        parts.append(SqlCondition("strlen(name) <> length(name)"))
-    if hidable.folders:
-        parts.append(SqlCondition("is_dir"))
-    return SqlCondition(
-        f"({' OR '.join(part.text for part in parts)})", tuple(value for part in parts for value in part.parameters)
-    )
 
 
 class Part(ABC):
@@ -173,10 +116,18 @@ class Part(ABC):
         numbers are below the limit. `table_count`: folders of the tables.
         """
 
-    def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> SqlCondition:
-        """Return the hits that are not hidden."""
+    def select_hits(
+        self, filters: Filters, hidden: HiddenRows | None = None, bound: SqlCondition = ALL
+    ) -> SqlCondition:
+        """Return the hits that are not hidden and satisfy `bound`, a condition on names."""
         chosen = hidden.condition if hidden is not None else ALL
-        return self._rank(filters, self.select(filters.condition, chosen))
+        where = filters.condition if bound == ALL else join_conditions((bound, filters.condition))
+        return self._rank(filters, self.select(where, chosen))
+
+    def count(self, filters: Filters) -> SqlCondition:
+        """Return the number of hits, as `hits`."""
+        source = self.select(filters.condition)
+        return SqlCondition(f"SELECT count(*) AS hits FROM ({source.text})", source.parameters)
 
     def select_few(self, filters: Filters, limit: int) -> SqlCondition:
         """Return at most `limit` hits. `parent` is NULL for a row that is hidden."""
@@ -312,6 +263,14 @@ class SegmentsPart(Part):
         )
         source = SqlCondition(rows, (*counts.parameters, self.name_files, *names.parameters, *folders.parameters))
         return self._rank(filters, source)
+
+    def count(self, filters: Filters) -> SqlCondition:
+        """Return the number of hits as in `Part`, without reading the folders if all of them count."""
+        if self.place.has_delta or self.place.others or ROOT not in self.place.roots:
+            return Part.count(self, filters)
+        where = filters.condition
+        text = f"SELECT count(*) AS hits FROM read_parquet(?) WHERE {where.text}"
+        return SqlCondition(text, (self.name_files, *where.parameters))
 
     @property
     def name_files(self) -> list[str]:

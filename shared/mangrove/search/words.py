@@ -54,6 +54,9 @@ class SqlCondition:
     parameters: tuple[Any, ...] = ()
 
 
+ALL = SqlCondition("TRUE")
+
+
 def join_conditions(conditions: Iterable[SqlCondition]) -> SqlCondition:
     """Combine them with AND; TRUE if there are none."""
     parts = tuple(conditions)
@@ -139,11 +142,30 @@ class Keywords:
         return join_conditions((*words, *(pattern.condition for pattern in self.patterns)))
 
     @property
+    def _start_condition(self) -> SqlCondition:
+        """The condition that all words are at the beginning of words of the column `folded`."""
+        return join_conditions(SqlCondition("regexp_matches(folded, ?)", (_make_start(word),)) for word in self.words)
+
+    def make_bound(self, rank: int, folded: str) -> SqlCondition:
+        """Return a condition on a column `folded` that a matching name satisfies if it is not after a name with that
+        rank, in the order by rank and folded name. Some names after it may satisfy it too.
+        """
+        bound = SqlCondition("folded <= ?", (folded,))
+        if not self.words:
+            return bound
+        prefix = SqlCondition("starts_with(folded, ?)", (self.text,))
+        if rank <= PREFIX:
+            return join_conditions((prefix, bound))
+        earlier = (bound, prefix) if rank == WORD_START else (bound, prefix, self._start_condition)
+        text = " OR ".join(f"({condition.text})" for condition in earlier)
+        return SqlCondition(f"({text})", tuple(value for condition in earlier for value in condition.parameters))
+
+    @property
     def rank_expression(self) -> SqlCondition:
         """The expression of `rank` on a column `folded`."""
         if not self.words:
             return SqlCondition(str(WHOLE))
-        starts = join_conditions(SqlCondition("regexp_matches(folded, ?)", (_make_start(word),)) for word in self.words)
+        starts = self._start_condition
         return SqlCondition(
             f"CASE WHEN folded = ? THEN {WHOLE} WHEN starts_with(folded, ?) THEN {PREFIX} "
             f"WHEN {starts.text} THEN {WORD_START} ELSE {REST} END",

@@ -11,8 +11,8 @@ import pytest
 
 from mangrove.core.patterns import InvalidPattern, compile_pattern
 from mangrove.search.database import Database
+from mangrove.search.hidden_rows import find_hidable
 from mangrove.search.hits import HidableRows
-from mangrove.search.statements import find_hidable
 
 pytestmark = pytest.mark.long
 

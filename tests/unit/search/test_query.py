@@ -40,7 +40,7 @@ class Sees:
         return self._evaluator(parent)
 
 
-@pytest.fixture(params=["few", "many", "huge", "places"])
+@pytest.fixture(params=["few", "many", "bounded", "huge", "places"])
 def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the way that a search takes."""
     if request.param != "few":
@@ -48,6 +48,8 @@ def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(query, "HITS_PER_TEST", 3)
     if request.param == "places":
         monkeypatch.setattr(query, "SEGMENTS_PER_STATEMENT", 1)
+    if request.param == "bounded":
+        monkeypatch.setattr(query, "MAX_HITS_KEPT", 4)
     if request.param == "huge":
         monkeypatch.setattr(query, "MAX_HITS_KEPT", 0)
     return str(request.param)

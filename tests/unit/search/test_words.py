@@ -155,6 +155,11 @@ def test_statement_says_the_same() -> None:
         statement = f"SELECT folded, {rank.text} FROM (SELECT unnest(?) AS folded) WHERE {condition.text} ORDER BY 1"
         rows = database.execute(statement, [*rank.parameters, names, *condition.parameters]).fetchall()
         assert rows == expected, typed
+        for last in random.sample(expected, min(2, len(expected))):
+            bound = keywords.make_bound(last[1], last[0])
+            text = f"SELECT unnest(?) AS folded EXCEPT (FROM (SELECT unnest(?) AS folded) WHERE {bound.text})"
+            after = database.execute(text, [[name for name, _ in expected]] * 2 + [*bound.parameters]).fetchall()
+            assert all((rank, name) > last[::-1] for name, rank in expected if (name,) in after), typed
 
 
 def test_no_pattern_takes_long() -> None:
@@ -175,6 +180,7 @@ def test_no_pattern_takes_long() -> None:
 
 def test_statements_have_no_text_of_the_caller() -> None:
     condition = parse('zebra *gnu* "quoted ox"')
-    for part in (condition.condition, condition.rank_expression):
+    bounds = [condition.make_bound(rank, "zebra") for rank in (PREFIX, WORD_START, REST)]
+    for part in (condition.condition, condition.rank_expression, *bounds):
         assert not re.search("zebra|gnu|ox", part.text)
     assert words.join_conditions([]).text == "TRUE"
