@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.commands.run import run
+from mangrove.commands.context import run
 from mangrove.standalone.local_client import open_local_client
 from mangrove.standalone.parser import make_parser
 from tests.support.service import command

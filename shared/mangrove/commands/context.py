@@ -1,4 +1,4 @@
-"""The context of a command: its client, its options and its output."""
+"""The context of a command: its client, its options and its output; and its run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from mangrove.client import Client, ClientError
+from mangrove.client import Client, ClientError, ConnectionFailed
 from mangrove.commands import tokens
-from mangrove.commands.output import Output
+from mangrove.commands.output import Output, Status
 
 MAX_SECRET_CHARACTERS = 1 << 16  # of a line of standard input
 TOKEN_VARIABLE = "MANGROVE_TOKEN"
@@ -47,3 +47,25 @@ def read_secret(prompt: str) -> str:
     if len(line) > MAX_SECRET_CHARACTERS:
         raise ClientError(f"the first line of standard input has more than {MAX_SECRET_CHARACTERS} characters")
     return line.rstrip("\r\n")
+
+
+def run(options: argparse.Namespace, open_local: OpenLocal) -> int:
+    """Run the command of the options and return its exit status. If it fails, print one line on standard error."""
+    output = Output(is_json=options.json, is_quiet=options.quiet)
+    try:
+        with open_client(options, open_local) as client:
+            return int(options.run(Context(client, options, output)))
+    except ConnectionFailed as error:
+        output.warn(str(error))
+        return Status.UNREACHABLE
+    except ClientError as error:
+        output.warn(str(error))
+        return Status.MISSING if error.is_missing else Status.DENIED if error.is_denied else Status.FAILED
+    except BrokenPipeError:  # the reader of standard output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Status.FAILED
+    except OSError as error:
+        output.warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return Status.FAILED
+    except KeyboardInterrupt:
+        return Status.INTERRUPTED

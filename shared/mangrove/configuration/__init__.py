@@ -10,8 +10,9 @@ from mangrove.configuration.snapshot import (
     get_sync,
     is_fresh,
     is_loaded,
+    mask_private,
     prefetch,
     reload,
 )
 
-__all__ = ["Snapshot", "cached", "get", "get_sync", "is_fresh", "is_loaded", "prefetch", "reload"]
+__all__ = ["Snapshot", "cached", "get", "get_sync", "is_fresh", "is_loaded", "mask_private", "prefetch", "reload"]

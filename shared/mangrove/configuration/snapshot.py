@@ -255,3 +255,12 @@ def prefetch() -> None:
 def reload() -> Snapshot:
     """Read all records again and return the new snapshot."""
     return _store().load()
+
+
+def mask_private(message: str) -> str:
+    """Return the message with each match of the setting `privacy_regs` replaced by asterisks."""
+    if not is_loaded():
+        return message
+    for pattern in cached().settings.privacy_patterns:
+        message = pattern.sub(lambda match: "*" * len(match.group()), message)
+    return message

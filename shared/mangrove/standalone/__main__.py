@@ -54,7 +54,7 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return 0
     _check_environment()
     if "run" in options:
-        from mangrove.commands.run import run  # imported here, because a service does not need the client
+        from mangrove.commands.context import run  # imported here, because a service does not need the client
         from mangrove.standalone.local_client import open_local_client
 
         return run(options, open_local_client)

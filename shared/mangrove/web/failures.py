@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from mangrove.configuration.masking import mask_private
+from mangrove.configuration import mask_private
 from mangrove.core.http import make_retry_after
 from mangrove.core.problems import (
     BadRequest,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from mangrove.configuration.masking import mask_private
+from mangrove.configuration import mask_private
 from mangrove.core.http import guess_mime
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.problems import BadRequest, Problem, TooLarge

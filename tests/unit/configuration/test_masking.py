@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mangrove import configuration
-from mangrove.configuration.masking import mask_private
+from mangrove.configuration import mask_private
 from mangrove.records import settings
 
 

@@ -23,8 +23,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers import base
 from mangrove.drivers.alias.driver import Alias
-from mangrove.drivers.alias.options import AliasOptions
-from mangrove.drivers.alias.sources import parse
+from mangrove.drivers.alias.options import AliasOptions, parse
 from mangrove.drivers.base import Driver, DriverContext, Upload
 from mangrove.drivers.local.driver import Local, LocalOptions
 

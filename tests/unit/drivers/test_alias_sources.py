@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.drivers.alias.sources import AliasRedirects
+from mangrove.drivers.alias.options import AliasRedirects
 
 SINGLE_ALIAS = AliasRedirects("/a/b\nb:/c")
 NAMED_ALIASES = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")

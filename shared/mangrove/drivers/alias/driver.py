@@ -12,8 +12,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.alias import reading, writing
-from mangrove.drivers.alias.options import AliasOptions
-from mangrove.drivers.alias.sources import find_folders, find_sources, index_folders, parse
+from mangrove.drivers.alias.options import AliasOptions, find_folders, find_sources, index_folders, parse
 from mangrove.drivers.base import (
     Capabilities,
     Capacity,

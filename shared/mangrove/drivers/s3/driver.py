@@ -41,8 +41,7 @@ from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.client import S3Client
 from mangrove.drivers.s3.conditions import ConditionSupport
-from mangrove.drivers.s3.edge import find_signer
-from mangrove.drivers.s3.links import make_link
+from mangrove.drivers.s3.links import find_signer, make_link
 from mangrove.drivers.s3.objects import Objects, StreamingUpload, UploadedPart, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options
 from mangrove.drivers.s3.reading import open_object

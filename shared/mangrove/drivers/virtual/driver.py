@@ -248,7 +248,10 @@ async def _generate_bytes(left: int) -> AsyncIterator[bytes]:
 
 
 class Changes:
-    """The changes of one storage, as stored at one time."""
+    """The changes of one storage, as stored at one time: entries that people made, moved or removed.
+
+    They are one JSON object, nodes by path, so that all processes of a service share them as one record.
+    """
 
     def __init__(self, text: str) -> None:
         self._stored: dict[str, Stored] = orjson.loads(text) if text.startswith("{") else {}

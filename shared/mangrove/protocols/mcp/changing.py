@@ -1,4 +1,9 @@
-"""The tools that change the tree. The tools that move, copy or remove make a plan first."""
+"""The tools that change the tree. The tools that move, copy or remove make a plan first.
+
+A tool that moves, copies or removes first describes the operation, and performs it in a call with the plan. A plan is a
+signed value. It has its expiry, and a signature over the user, the token, the operation with its arguments, and the
+state of the entries that it changes. It is valid once.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,7 @@ from mangrove.core.problems import BadRequest, EntryExists, StorageForbidden, To
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.mcp.reading import MAX_FILE_BYTES
-from mangrove.protocols.mcp.results import format_entry, make_data
-from mangrove.protocols.mcp.session import ToolCall
+from mangrove.protocols.mcp.results import ToolCall, format_entry, make_data
 from mangrove.records.store import counters
 from mangrove.records.store.keys import Key, keyring
 from mangrove.records.tasks.model import Task

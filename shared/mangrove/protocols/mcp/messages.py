@@ -2,18 +2,27 @@
 
 The revision 2026-07-28 has no handshake: each request names its revision in a header and in `_meta`. Clients of earlier
 revisions begin with `initialize`. Other messages are the same.
+
+Folders are resources: the root and its folders are listed, any folder can be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import orjson
+
 from mangrove import __version__
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
-from mangrove.identity.rights import Caller
-from mangrove.protocols.mcp import resources, tools
-from mangrove.protocols.mcp.results import InvalidParameters
+from mangrove.drivers.base import ROOT
+from mangrove.identity.rights import Caller, Right
+from mangrove.protocols.mcp import tools
+from mangrove.protocols.mcp.results import DATA_NOTICE, SCHEME, InvalidParameters, format_entry, make_uri, parse_uri
+from mangrove.tree import access
+from mangrove.tree.listing import entries
 
 MODERN_VERSION = "2026-07-28"
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
@@ -30,6 +39,9 @@ INSTRUCTIONS = (
 )
 CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}}
 SERVER = {"name": "mangrove", "version": __version__}
+MAX_LISTED_RESOURCES = 1000
+MAX_ROWS_PER_RESOURCE = 1000
+JSON = "application/json"
 
 
 class RpcAnswer(NamedTuple):
@@ -135,13 +147,49 @@ async def _call_tool(caller: Caller, base_url: str, parameters: dict[str, Any]) 
     return await tools.call(caller, base_url, parameters.get("name"), parameters.get("arguments", {}))
 
 
+async def _list_resources(caller: Caller, base_url: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the root and the folders in it."""
+    root = await access.at(replace(caller, declared_right=Right.READ), "/")
+    paths = [ROOT]
+    async for entry in entries.iterate(root):
+        if entry.is_dir:
+            paths.append(ROOT / entry.name)
+        if len(paths) == MAX_LISTED_RESOURCES:
+            break
+    rows = [{"uri": make_uri(path), "name": path.name or "/", "mimeType": JSON} for path in paths]
+    return {"resources": rows, "ttlMs": 0, "cacheScope": "private"}
+
+
+async def _list_templates(caller: Caller, base_url: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the template of the addresses of folders."""
+    template = {"uriTemplate": f"{SCHEME}:///{{+path}}", "name": "folder", "mimeType": JSON}
+    description = "The entries of a folder, at most 1,000."
+    return {"resourceTemplates": [template | {"description": description}], "ttlMs": 0, "cacheScope": "private"}
+
+
+async def _read_resource(caller: Caller, base_url: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a folder as JSON."""
+    path = TreePath(parse_uri(parameters.get("uri")))
+    folder = await access.at(replace(caller, declared_right=Right.READ), path)
+    await entries.require_folder(folder)
+    rows: list[dict[str, Any]] = []
+    has_more = False
+    async for entry in entries.iterate(folder):
+        if has_more := len(rows) == MAX_ROWS_PER_RESOURCE:
+            break
+        rows.append(format_entry(entry))
+    text = orjson.dumps({"notice": DATA_NOTICE, "path": path, "entries": rows, "has_more": has_more}).decode()
+    contents = [{"uri": make_uri(path), "mimeType": JSON, "text": text}]
+    return {"contents": contents, "ttlMs": 0, "cacheScope": "private"}
+
+
 _METHODS: Mapping[str, Method] = {
     "initialize": _initialize,
     "server/discover": _discover,
     "ping": _ping,
     "tools/list": _list_tools,
     "tools/call": _call_tool,
-    "resources/list": resources.list_resources,
-    "resources/templates/list": resources.list_templates,
-    "resources/read": resources.read,
+    "resources/list": _list_resources,
+    "resources/templates/list": _list_templates,
+    "resources/read": _read_resource,
 }

@@ -10,8 +10,7 @@ from typing import Any
 
 from mangrove.core.http import guess_mime
 from mangrove.core.problems import BadRequest, NotAFile
-from mangrove.protocols.mcp.results import DATA_NOTICE, format_entry, make_data, make_uri
-from mangrove.protocols.mcp.session import ToolCall
+from mangrove.protocols.mcp.results import DATA_NOTICE, ToolCall, format_entry, make_data, make_uri
 from mangrove.search import find
 from mangrove.search.query import Filters
 from mangrove.search.words import parse

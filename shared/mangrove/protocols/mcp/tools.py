@@ -9,8 +9,7 @@ from typing import Any
 from mangrove.core.problems import Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.mcp import changing, reading
-from mangrove.protocols.mcp.results import InvalidParameters, make_failure
-from mangrove.protocols.mcp.session import ToolCall
+from mangrove.protocols.mcp.results import InvalidParameters, ToolCall, make_failure
 
 Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}

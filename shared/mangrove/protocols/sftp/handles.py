@@ -21,7 +21,7 @@ from asyncssh.sftp import (
 )
 
 from mangrove import configuration
-from mangrove.configuration.masking import mask_private
+from mangrove.configuration import mask_private
 from mangrove.core.problems import (
     AccessDenied,
     EntryExists,

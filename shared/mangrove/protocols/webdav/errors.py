@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from xml.sax.saxutils import escape
 
-from mangrove.configuration.masking import mask_private
+from mangrove.configuration import mask_private
 from mangrove.core.problems import (
     AccessDenied,
     EntryExists,

@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
-from mangrove.drivers.s3.edge import CACHED_PARAMETERS, find_signer
+from mangrove.drivers.s3.links import CACHED_PARAMETERS, find_signer
 from mangrove.drivers.s3.options import S3Options
 from mangrove.standalone import template
 
