@@ -46,10 +46,7 @@ CHANGES = (
 _CHANGES_BITS = int(CHANGES)
 
 
-SHARE_VISITOR = User(
-    id=0, username="", password_hash="", base_path="/", role=GUEST, permission=0, disabled=True, sso_id="",
-    allow_ldap=False, otp_secret="", pwd_ts=0,
-)  # fmt: skip
+SHARE_VISITOR = User(id=0, username="", password_hash="", role=GUEST, disabled=True, allow_ldap=False)
 """The user of a request without a token while the guest is disabled: only share links are open."""
 
 

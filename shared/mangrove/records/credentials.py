@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+from pynamodb.attributes import NumberAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.transactions import TransactWrite
 
@@ -82,15 +82,7 @@ class UserIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
 class SshKeyRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("sshkeys")
-
-    id = NumberAttribute(hash_key=True)
-    user_id = NumberAttribute()
-    title = UnicodeAttribute()
-    name = UnicodeAttribute()
-    text = UnicodeAttribute()
-    fingerprint = UnicodeAttribute()
-    added = UTCDateTimeAttribute()
-    last_used = UTCDateTimeAttribute()
+        value = SshKey
 
     by_user = UserIndex()
 
@@ -98,19 +90,7 @@ class SshKeyRecord(Versioned):
 class AppPasswordRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("app_passwords")
-
-    id = NumberAttribute(hash_key=True)
-    user_id = NumberAttribute()
-    title = UnicodeAttribute()
-    name = UnicodeAttribute()
-    digest = UnicodeAttribute()
-    added = UTCDateTimeAttribute()
-    last_used = UTCDateTimeAttribute()
-    folder = UnicodeAttribute(default="/")
-    mode = UnicodeAttribute(default="both")
-    protocols = UnicodeAttribute(default=OLD_PROTOCOLS)
-    is_administrative = BooleanAttribute(default=False)
-    expires = NumberAttribute(default=0)
+        value = AppPassword
 
     by_user = UserIndex()
 

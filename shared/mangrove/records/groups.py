@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
-
 from mangrove.core.paths import TreePath
 from mangrove.records.store.base import TableMeta, Versioned, retry_on_conflict, table_name
 from mangrove.records.store.repository import ConfigurationRepository
@@ -49,12 +47,7 @@ class GroupPermissions:
 class GroupRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("groups")
-
-    id = NumberAttribute(hash_key=True)
-    name = UnicodeAttribute()
-    members = JSONAttribute()
-    permission = NumberAttribute(default=0)
-    folders = JSONAttribute()
+        value = Group
 
 
 TAKEN = "the name of the group is taken"

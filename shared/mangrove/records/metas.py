@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
-
 from mangrove.core.problems import Problem
 from mangrove.records.store.base import TableMeta, Versioned, table_name
 from mangrove.records.store.encryption import EncryptedAttribute
@@ -19,20 +17,20 @@ class PathRule:
 
     id: int
     path: str
-    read_users: list[int] | None
-    read_users_sub: bool
-    write_users: list[int] | None
-    write_users_sub: bool
-    password: str
-    p_sub: bool
-    write: bool
-    w_sub: bool
-    hide: str
-    h_sub: bool
-    readme: str
-    r_sub: bool
-    header: str
-    header_sub: bool
+    read_users: list[int] | None = None
+    read_users_sub: bool = False
+    write_users: list[int] | None = None
+    write_users_sub: bool = False
+    password: str = ""
+    p_sub: bool = False
+    write: bool = False
+    w_sub: bool = False
+    hide: str = ""
+    h_sub: bool = False
+    readme: str = ""
+    r_sub: bool = False
+    header: str = ""
+    header_sub: bool = False
     read_groups: list[int] | None = None
     """Ids of groups beside `read_users`; `read_users_sub` is for both."""
     write_groups: list[int] | None = None
@@ -49,29 +47,13 @@ class PathRuleRecord(Versioned):
 
     class Meta(TableMeta):
         table_name = table_name("metas")
+        value = PathRule
+        encrypted = ("password",)
 
-    id = NumberAttribute(hash_key=True)
-    path = UnicodeAttribute()
-    read_users = JSONAttribute(null=True)
-    read_users_sub = BooleanAttribute(default=False)
-    write_users = JSONAttribute(null=True)
-    write_users_sub = BooleanAttribute(default=False)
-    password = EncryptedAttribute(default="")
-    p_sub = BooleanAttribute(default=False)
-    write = BooleanAttribute(default=False)
-    w_sub = BooleanAttribute(default=False)
-    hide = UnicodeAttribute(default="")
-    h_sub = BooleanAttribute(default=False)
-    readme = UnicodeAttribute(default="")
-    r_sub = BooleanAttribute(default=False)
-    header = UnicodeAttribute(default="")
-    header_sub = BooleanAttribute(default=False)
-    read_groups = JSONAttribute(null=True)
-    write_groups = JSONAttribute(null=True)
     encrypted_path = EncryptedAttribute(attr_name="sealed_path", default="")
 
     def _get_save_args(self, *args: Any, **options: Any) -> Any:
-        self.encrypted_path = self.path
+        self.encrypted_path = self.attribute_values["path"]
         return super()._get_save_args(*args, **options)
 
     @classmethod
@@ -88,8 +70,10 @@ class PathRuleRecord(Versioned):
             version = int(data["version"]["N"])
         except (KeyError, ValueError, Problem):
             return None
-        record = cls(int(data["id"]["N"]), path=decrypted.text, read_users=NO_USERS, write_users=NO_USERS)
-        record.read_users_sub = record.write_users_sub = True
+        record = cls(
+            int(data["id"]["N"]), path=decrypted.text, read_users=NO_USERS, read_users_sub=True, write_users=NO_USERS,
+            write_users_sub=True,
+        )  # fmt: skip
         record.version = version
         return record
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
-
 from mangrove.core.problems import BadRequest
 from mangrove.records.credentials import CredentialRepository, UserIndex
 from mangrove.records.store import repository
@@ -35,16 +33,7 @@ class Passkey:
 class PasskeyRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("passkeys")
-
-    id = NumberAttribute(hash_key=True)
-    user_id = NumberAttribute()
-    title = UnicodeAttribute()
-    name = UnicodeAttribute()
-    public_key = UnicodeAttribute()
-    sign_count = NumberAttribute(default=0)
-    aaguid = UnicodeAttribute(default="")
-    added = UTCDateTimeAttribute()
-    last_used = UTCDateTimeAttribute()
+        value = Passkey
 
     by_user = UserIndex()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import Any
 
-from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
@@ -31,7 +31,6 @@ from mangrove.records.store.base import (
     translate_errors,
 )
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.encryption import EncryptedAttribute
 
 KIND = "shares"
 INDEX = "owner"
@@ -53,28 +52,28 @@ class ShareLink:
     """The id of the user whose rights it has."""
     files: list[str]
     """Absolute paths in the tree."""
-    password: str
+    password: str = ""
     """Empty for none."""
-    expires: int | None
+    expires: int | None = None
     """The time from which on it is over."""
-    max_accessed: int
+    max_accessed: int = 0
     """The visits that it takes, 0 for any number."""
-    disabled: bool
-    remark: str
-    readme: str
-    header: str
-    order_by: str
-    order_direction: str
-    extract_folder: str
-    mode: str
+    disabled: bool = False
+    remark: str = ""
+    readme: str = ""
+    header: str = ""
+    order_by: str = ""
+    order_direction: str = ""
+    extract_folder: str = ""
+    mode: str = "read"
     """`read`, `drop` or `both`."""
-    max_file_size: int
+    max_file_size: int = 0
     """The bytes of the largest file that it takes, 0 for any number."""
-    max_total_size: int
+    max_total_size: int = 0
     """The bytes of all files that it takes, 0 for any number."""
-    max_files: int
+    max_files: int = 0
     """The files that it takes, 0 for any number."""
-    extensions: list[str]
+    extensions: list[str] = field(default_factory=list)
     """Extensions of files that it takes, in lower case and without a dot; empty for all."""
 
 
@@ -92,26 +91,8 @@ class ShareOwnerIndex(GlobalSecondaryIndex["ShareLinkRecord"]):  # type: ignore[
 class ShareLinkRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name(KIND)
-
-    id = UnicodeAttribute(hash_key=True)
-    number = NumberAttribute()
-    owner = NumberAttribute()
-    files = JSONAttribute()
-    password = EncryptedAttribute(default="")
-    expires = NumberAttribute(null=True)
-    max_accessed = NumberAttribute(default=0)
-    disabled = BooleanAttribute(default=False)
-    remark = UnicodeAttribute(default="")
-    readme = UnicodeAttribute(default="")
-    header = UnicodeAttribute(default="")
-    order_by = UnicodeAttribute(default="")
-    order_direction = UnicodeAttribute(default="")
-    extract_folder = UnicodeAttribute(default="")
-    mode = UnicodeAttribute(default="read")
-    max_file_size = NumberAttribute(default=0)
-    max_total_size = NumberAttribute(default=0)
-    max_files = NumberAttribute(default=0)
-    extensions = JSONAttribute(default=list)
+        value = ShareLink
+        encrypted = ("password",)
 
     by_owner = ShareOwnerIndex()
 

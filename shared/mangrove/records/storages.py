@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+from pynamodb.attributes import UnicodeAttribute
 
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store.base import (
@@ -17,64 +17,44 @@ from mangrove.records.store.base import (
     table_name,
     translate_errors,
 )
-from mangrove.records.store.encryption import EncryptedAttribute
 from mangrove.records.store.repository import ConfigurationRepository
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """A storage."""
 
     id: int
     mount_path: str
-    order: int
+    order: int = 0
     driver: str
-    cache_expiration: int
+    cache_expiration: int = 0
     """In minutes."""
-    custom_cache_policies: str
-    status: str
-    addition: str
+    custom_cache_policies: str = ""
+    status: str = ""
+    addition: str = ""
     """The options of the driver as JSON text; encrypted in the table."""
-    remark: str
+    remark: str = ""
     modified: datetime
-    disabled: bool
-    disable_index: bool
-    enable_sign: bool
-    order_by: str
-    order_direction: str
-    extract_folder: str
-    web_proxy: bool
-    webdav_policy: str
-    proxy_range: bool
-    down_proxy_url: str
-    disable_proxy_sign: bool
+    disabled: bool = False
+    disable_index: bool = False
+    enable_sign: bool = False
+    order_by: str = ""
+    order_direction: str = ""
+    extract_folder: str = ""
+    web_proxy: bool = False
+    webdav_policy: str = ""
+    proxy_range: bool = False
+    down_proxy_url: str = ""
+    disable_proxy_sign: bool = False
 
 
 class StorageRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("storages")
+        value = Storage
+        encrypted = ("addition",)
 
-    id = NumberAttribute(hash_key=True)
-    mount_path = UnicodeAttribute()
-    order = NumberAttribute(default=0)
-    driver = UnicodeAttribute()
-    cache_expiration = NumberAttribute(default=0)
-    custom_cache_policies = UnicodeAttribute(default="")
-    status = UnicodeAttribute(default="")
-    addition = EncryptedAttribute(default="")
-    remark = UnicodeAttribute(default="")
-    modified = UTCDateTimeAttribute()
-    disabled = BooleanAttribute(default=False)
-    disable_index = BooleanAttribute(default=False)
-    enable_sign = BooleanAttribute(default=False)
-    order_by = UnicodeAttribute(default="")
-    order_direction = UnicodeAttribute(default="")
-    extract_folder = UnicodeAttribute(default="")
-    web_proxy = BooleanAttribute(default=False)
-    webdav_policy = UnicodeAttribute(default="")
-    proxy_range = BooleanAttribute(default=False)
-    down_proxy_url = UnicodeAttribute(default="")
-    disable_proxy_sign = BooleanAttribute(default=False)
     driver_state = UnicodeAttribute(default="")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import NumberAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
@@ -24,7 +24,6 @@ from mangrove.records.store.base import (
     table_name,
     translate_errors,
 )
-from mangrove.records.store.encryption import EncryptedAttribute
 from mangrove.records.store.repository import ConfigurationRepository
 
 SHORT_PASSWORD = 8
@@ -39,16 +38,16 @@ class User:
     id: int
     username: str
     password_hash: str
-    base_path: str
-    role: int
+    base_path: str = "/"
+    role: int = 0
     """0 normal, 1 guest, 2 administrator."""
-    permission: int
+    permission: int = 0
     """Bits, see `identity.rights`."""
-    disabled: bool
-    sso_id: str
-    allow_ldap: bool
-    otp_secret: str
-    pwd_ts: int
+    disabled: bool = False
+    sso_id: str = ""
+    allow_ldap: bool = True
+    otp_secret: str = ""
+    pwd_ts: int = 0
     """The time of the last new password, in microseconds since the epoch."""
     has_short_password: bool = False
     """The last new password of an administrator had fewer than SHORT_PASSWORD characters."""
@@ -72,21 +71,11 @@ class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-
 class UserRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("users")
-
-    id = NumberAttribute(hash_key=True)
-    username = UnicodeAttribute()
-    password_hash = EncryptedAttribute()
-    base_path = UnicodeAttribute(default="/")
-    role = NumberAttribute(default=0)
-    permission = NumberAttribute(default=0)
-    disabled = BooleanAttribute(default=False)
-    sso_id = UnicodeAttribute(default="")
-    allow_ldap = BooleanAttribute(default=True)
-    otp_secret = EncryptedAttribute(default="")
-    pwd_ts = NumberAttribute(default=0)
-    has_short_password = BooleanAttribute(default=False)
-    has_sso_link = BooleanAttribute(default=False)
-    admin_claim = UnicodeAttribute(default="")
+        value = User
+        encrypted = (
+            "password_hash",
+            "otp_secret",
+        )
 
     by_role = RoleIndex()
 

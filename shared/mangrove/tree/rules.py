@@ -18,12 +18,7 @@ from mangrove.records.users import User
 
 COMPILED_RULES: CacheKind[str, Rules] = CacheKind("compiled rules", 1)
 # a caller without any right that rules consider
-STRANGER = Caller(
-    User(
-        id=0, username="", password_hash="", base_path="/", role=0, permission=0, disabled=True, sso_id="",
-        allow_ldap=False, otp_secret="", pwd_ts=0,
-    )
-)  # fmt: skip
+STRANGER = Caller(User(id=0, username="", password_hash="", disabled=True, allow_ldap=False))
 
 
 @dataclass(frozen=True, slots=True)

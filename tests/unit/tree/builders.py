@@ -27,11 +27,8 @@ _ids = count(1)
 def storage(mount_path: str = "/s", **fields: Any) -> Storage:
     """A storage record with the defaults of the form."""
     blank: dict[str, Any] = {
-        "id": next(_ids), "mount_path": mount_path, "order": 0, "driver": "Virtual", "cache_expiration": 30,
-        "custom_cache_policies": "", "status": "work", "addition": "{}", "remark": "",
-        "modified": datetime(2024, 1, 1, tzinfo=UTC), "disabled": False, "disable_index": False, "enable_sign": False,
-        "order_by": "", "order_direction": "", "extract_folder": "", "web_proxy": False, "webdav_policy": "",
-        "proxy_range": False, "down_proxy_url": "", "disable_proxy_sign": False,
+        "id": next(_ids), "mount_path": mount_path, "driver": "Virtual", "cache_expiration": 30, "status": "work",
+        "addition": "{}", "modified": datetime(2024, 1, 1, tzinfo=UTC),
     }  # fmt: skip
     return Storage(**blank | fields)
 
@@ -43,20 +40,11 @@ def mount(mount_path: str = "/s", **fields: Any) -> Mount:
 
 def meta(path: str, **fields: Any) -> PathRule:
     """A rule that says nothing but what is given."""
-    blank: dict[str, Any] = {
-        "id": next(_ids), "path": path, "read_users": None, "read_users_sub": False, "write_users": None,
-        "write_users_sub": False, "password": "", "p_sub": False, "write": False, "w_sub": False, "hide": "",
-        "h_sub": False, "readme": "", "r_sub": False, "header": "", "header_sub": False,
-    }  # fmt: skip
-    return PathRule(**blank | fields)
+    return PathRule(next(_ids), path, **fields)
 
 
 def user(permission: int = 0, **fields: Any) -> User:
-    blank: dict[str, Any] = {
-        "id": 7, "username": "u", "password_hash": "", "base_path": "/", "role": 0, "permission": permission,
-        "disabled": False, "sso_id": "", "allow_ldap": True, "otp_secret": "", "pwd_ts": 0,
-    }  # fmt: skip
-    return User(**blank | fields)
+    return User(**{"id": 7, "username": "u", "password_hash": "", "permission": permission} | fields)
 
 
 def access(driver: Driver, path: str, right: Right, *metas: PathRule, permission: int = 0xFFFF) -> PathAccess:

@@ -39,6 +39,7 @@ from mangrove.records.store.encryption import (
     describe_key,
     is_authentic,
 )
+from mangrove.records.store.value_attributes import add_attributes
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -76,6 +77,8 @@ class TableMeta:
     read_timeout_seconds = 5
     max_retry_attempts = 7  # after 25 ms, then doubled: enough for a restart of the engine
     max_pool_connections = 40
+    value: type | None = None  # the dataclass of a model whose attributes are the fields of one
+    encrypted: Sequence[str] = ()  # those of its fields that are encrypted
 
 
 class TableName(str):
@@ -148,6 +151,8 @@ def count_calls() -> int:
 
 class _RecordMeta(MetaProtocol, Protocol):
     table_name: TableName
+    value: type | None
+    encrypted: Sequence[str]
 
 
 class Record(Model):
@@ -270,6 +275,11 @@ class Versioned(Protected):
     """A record that is changed under optimistic locking."""
 
     version = VersionAttribute()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.Meta.value is not None:
+            add_attributes(cls, cls.Meta.value, cls.Meta.encrypted)
 
 
 def delete_expired(model: Any) -> None:
