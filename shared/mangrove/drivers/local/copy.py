@@ -13,7 +13,7 @@ from mangrove.core.descriptors import count_free_for_bulk
 from mangrove.core.metering import get_meter
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import EntryChanged, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, NotSupported, StorageProblem
 from mangrove.drivers.base import BLOCK, CopyRequest
 from mangrove.drivers.local.commits import (
     DESCRIPTORS_PER_FILE,
@@ -141,6 +141,7 @@ class RangeCopier:
 MAX_PIECE_BYTES = 4 << 20  # that are copied before the progress shows them
 PART = 128 << 20  # bytes that one call copies: the work that a killed worker may have to repeat
 MAX_BYTES_WITHOUT_TASK = 64 << 20  # bytes; more is work for a task
+LOOKUP_INTERVAL = 16  # files of a batch
 MIN_COUNTED_BYTES = 4096  # of the disk that a file takes, however small it is
 
 
@@ -168,6 +169,29 @@ class SpaceCheck:
             platform().require_space(copied)
             bytes_left = BLOCK
         self._bytes_left[device] = bytes_left
+
+
+class TargetLookups:
+    """The lookups of the targets of a batch, so that few files are copied in vain: the first and each sixteenth, and
+    each one after a taken name or where files may be replaced.
+
+    The other names are expected to be free. A name that is not is refused when the copy gets it.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._has_taken = False
+
+    def open_target(self, folders: OpenFolders, file: CopyRequest) -> tuple[OpenFolder, str]:
+        """Return the folder and the name of a target. Raise EntryExists if it was looked up and must stay."""
+        self._count += 1
+        if not (file.overwrite or self._has_taken or self._count % LOOKUP_INTERVAL == 1):
+            return folders.open_new(file.target)
+        try:
+            return folders.open_target(file.target, file.overwrite)
+        except EntryExists:
+            self._has_taken = True
+            raise
 
 
 class FileCopier:
@@ -216,10 +240,10 @@ class FileCopier:
     ) -> list[StorageProblem | None]:
         outcomes: dict[int, Outcome] = {}
         unsynced: dict[int, CompleteFile] = {}
-        space = SpaceCheck()
+        lookups, space = TargetLookups(), SpaceCheck()
         for index, file in enumerate(files):
             try:
-                copied = self._copy_request(origin, target, file, space)
+                copied = self._copy_request(origin, target, file, lookups, space)
             except OSError as error:
                 outcomes[index] = make_problem(error)
             except StorageProblem as problem:
@@ -235,14 +259,14 @@ class FileCopier:
         return [outcome if isinstance(outcome, StorageProblem) else None for outcome in ordered]
 
     def _copy_request(
-        self, origin: OpenFolders, target: OpenFolders, file: CopyRequest, space: SpaceCheck
+        self, origin: OpenFolders, target: OpenFolders, file: CopyRequest, lookups: TargetLookups, space: SpaceCheck
     ) -> CompleteFile:
         """Return a copy of the requested file. Raise EntryChanged if it was replaced."""
         handle, status = origin.open_file(file.source)
         try:
             if not is_same(status, file):
                 raise EntryChanged("the source changed since the task began")
-            folder, name = target.open_target(file.target, file.overwrite)
+            folder, name = lookups.open_target(target, file)
             return self._copy_open_file(origin.root, handle, status, folder, name, file.overwrite, space)
         finally:
             os.close(handle)

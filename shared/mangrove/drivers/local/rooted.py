@@ -372,6 +372,13 @@ class OpenFolders:
             raise NotAFile
         return handle, status
 
+    def open_new(self, path: TreePath) -> tuple[OpenFolder, str]:
+        """Return the folder of a path whose name is expected to be free, and its last segment."""
+        try:
+            return self._enter(path)
+        except OSError as error:
+            raise make_problem(error) from error
+
     def open_target(self, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
         """Return as `Root.open_target`.
 

@@ -143,3 +143,51 @@ def test_copy_of_more_files_than_a_batch_copies_all(roots: tuple[Path, Path]) ->
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         path.name: path.read_bytes() for path in source.iterdir()
     }
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_taken_names_of_a_large_batch_are_not_replaced(roots: tuple[Path, Path], durable: bool) -> None:
+    """Only the first and each sixteenth of them are looked up before their bytes are copied."""
+    source, target = roots
+    taken = {"f05", "f06", "f20"}
+    for number in range(40):
+        (source / f"f{number:02}").write_bytes(b"new")
+    for name in taken:
+        (target / name).write_bytes(b"old")
+    names = sorted(os.listdir(source))
+    results = copier(target).copy_from(Root(str(source)), [request_of(source, name, False, durable) for name in names])
+    refused = {name for name, result in zip(names, results, strict=True) if isinstance(result, EntryExists)}
+    assert refused == taken
+    assert [result for result in results if result is not None and not isinstance(result, EntryExists)] == []
+    contents = {path.name: path.read_bytes() for path in target.iterdir()}
+    assert contents == {name: b"old" if name in taken else b"new" for name in names}
+
+
+def test_names_after_a_taken_one_are_looked_up(roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = roots
+    for number in range(40):
+        (source / f"f{number:02}").write_bytes(b"new")
+        (target / f"f{number:02}").write_bytes(b"old")
+    copied: list[int] = []
+    monkeypatch.setattr(copy.RangeCopier, "copy_whole", lambda *arguments: copied.append(1))
+    results = copier(target).copy_from(
+        Root(str(source)), [request_of(source, name) for name in sorted(os.listdir(source))]
+    )
+    assert {type(result) for result in results} == {EntryExists}
+    assert copied == []
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_links_in_a_large_batch_lead_nowhere(roots: tuple[Path, Path], durable: bool) -> None:
+    source, target = roots
+    for number in range(20):
+        (source / f"f{number:02}").write_bytes(b"new")
+    outside = target.parent / "outside"
+    (target / "f03").symlink_to("../outside")
+    (target / "f04").symlink_to("inside")
+    results = copier(target).copy_from(
+        Root(str(source)), [request_of(source, name, False, durable) for name in sorted(os.listdir(source))]
+    )
+    refused = [number for number, result in enumerate(results) if result is not None]
+    assert refused == [3, 4] and {type(results[number]) for number in refused} == {EntryExists}
+    assert not outside.exists() and (target / "f03").is_symlink() and (target / "f04").is_symlink()
