@@ -104,7 +104,7 @@ def check_name(name: str) -> str:
     if len(_encode(name)) > MAX_NAME_BYTES:
         raise BadRequest("name is too long")
     refuse_trash_name(name)
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+    if min(name) < " " or "\x7f" in name:
         raise BadRequest("name has a control character")
     return name
 

@@ -304,23 +304,23 @@ class PathAccess:
         )
 
 
-async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
+async def at(caller: Caller, path: str, password: str = "", *, confined: bool = True) -> PathAccess:
     """Return the access to a path of a request, below the caller's root unless `confined` is False.
 
     Raise RelativePath or BadRequest for a text that is not a path, TooMany for a password while the folder is locked
     for the caller's address, EntryNotFound for a path of a share link. No storage is called.
     """
-    path = TreePath(raw)
+    tree_path = TreePath(path)
     if caller.user.id == SHARE_VISITOR.id:
         raise GuestDisabled
-    if is_shared(path):
+    if is_shared(tree_path):
         raise EntryNotFound
     note_caller(caller)
     table = await mounts.ready()
     now = configuration.cached()
     if confined:
-        path = caller.base / path
-    access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
+        tree_path = caller.base / tree_path
+    access = PathAccess.make(caller, tree_path, password, now.settings, await get_rules(now), table)
     if password and caller.source and access.rules.has_passwords and not access.has(Right.SKIP_PASSWORD):
         await access.count_password_guess()
     return access

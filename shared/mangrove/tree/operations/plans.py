@@ -69,6 +69,11 @@ class TransferRequest:
         return WORDS[self.right]
 
     @property
+    def is_renaming_move(self) -> bool:
+        """True if the only entry gets a new name in another folder."""
+        return self.right is Right.MOVE and self.target_name is not None and self.target_name != self.names[0]
+
+    @property
     def is_merging_copy(self) -> bool:
         """True if existing folders get the entries that they lack."""
         return self.conflict.merge and self.right is Right.COPY
@@ -137,8 +142,7 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
     ]
     await check_target_folder(target)
     needs_task = source.driver is not target.driver or not _has_operation(source, request.right)
-    is_durable = source_dir.settings.is_durable
-    plan = Plan(request.right, source, target, items, request.conflict, is_durable, needs_task)
+    plan = Plan(request.right, source, target, items, request.conflict, source_dir.settings.is_durable, needs_task)
     return plan if needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
 
 
@@ -150,13 +154,12 @@ def _has_operation(source: StoragePath, right: Right) -> bool:
 async def _check_request(request: TransferRequest) -> None:
     """Check everything that needs no storage."""
     check_count(request.names)
-    if request.target_name is not None:
-        is_renamed = request.target_name != request.names[0]
-        if request.right is Right.MOVE and is_renamed and not request.source_dir.has(Right.RENAME):
-            raise AccessDenied
-        check_name(request.target_name)
+    if request.is_renaming_move and not request.source_dir.has(Right.RENAME):
+        raise AccessDenied
     async for name in iterate_chunked(request.names):
         check_existing_name(name)
+    if request.target_name is not None:
+        check_name(request.target_name)
     if request.right is Right.MOVE:
         request.source_dir.require(Right.MOVE)
     request.target_dir.require(request.right)

@@ -88,18 +88,18 @@ class _OpenedShare:
 
 
 @asynccontextmanager
-async def open_path(caller: Caller, raw: str, password: str, verb: str = "list") -> AsyncIterator[PathAccess]:
+async def open_path(caller: Caller, path: str, password: str, verb: str = "list") -> AsyncIterator[PathAccess]:
     """Yield the access to a path of the tree, or of a share link: `/@s/<id>[/…]` with the password of the share.
 
     In the context of a share, messages of failures contain `verb` and no paths of the tree. A request without a user
     can open share links only.
     """
-    path = TreePath(raw)
-    if is_shared(path):
+    tree_path = TreePath(path)
+    if is_shared(tree_path):
         with hide_paths(verb):
-            yield await open_shared(path, password, caller.declared_right, caller.source)
+            yield await open_shared(tree_path, password, caller.declared_right, caller.source)
         return
-    yield await tree_access.at(caller, raw, password)
+    yield await tree_access.at(caller, path, password)
 
 
 async def open_shared(
