@@ -143,12 +143,11 @@ async def _get_sorted_page(
     base: str,
 ) -> tuple[Rows, int]:
     """Return a page of the visible entries of a folder and the virtual folders, and the total."""
-    view = View(Selection(Columns(), ()), lambda _: b"")
-    if folder is not None:
-        view, virtual = await _get_view(access, folder, order, base), exclude_names(virtual, folder)
-    merged_page = await _get_merged_page(access, view, virtual, order, page)
-    if folder is not None:
-        listings().update_weight(folder)
+    if folder is None:
+        return await _get_merged_page(access, View(Selection(Columns(), ()), lambda _: b""), virtual, order, page)
+    view = await _get_view(access, folder, order, base)
+    merged_page = await _get_merged_page(access, view, exclude_names(virtual, folder), order, page)
+    listings().update_weight(folder)
     return merged_page
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from mangrove.core import deadlines
@@ -125,7 +126,8 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
     await _check_request(request)
     source = await source_dir.locate("src")
     if source_dir.may_read():  # otherwise the caller would learn what is missing
-        await _check_source_folder(source)
+        with _explain_missing("src object", source):
+            await look_up(source)
     sources = {
         name: source_dir.child(name).require_read() async for name in iterate_chunked(dict.fromkeys(request.names))
     }
@@ -283,35 +285,26 @@ async def check_source(access: PathAccess, storage_path: StoragePath, lookups: L
     """
     if access.is_mount_or_ancestor():
         raise StorageForbidden
-    try:
+    with _explain_missing("src object", storage_path):
         if access.is_hidden():
             raise EntryNotFound
         return await (look_up(storage_path) if lookups is None else lookups.find(storage_path.path.name))
-    except EntryNotFound as problem:
-        raise explain_missing_source(storage_path, problem) from None
 
 
-def explain_missing_source(storage_path: StoragePath, problem: EntryNotFound) -> EntryNotFound:
-    """Return the problem of a missing source, in the words that clients compare."""
-    prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
-    return EntryNotFound(f"failed to get src object: {prefix}{problem.message}")
-
-
-async def _check_source_folder(storage_path: StoragePath) -> None:
-    """Raise EntryNotFound, as for each entry, when the folder is missing."""
+@contextmanager
+def _explain_missing(word: str, storage_path: StoragePath) -> Iterator[None]:
+    """Name what is missing in the message of EntryNotFound, in the words that clients compare."""
     try:
-        await look_up(storage_path)
+        yield
     except EntryNotFound as problem:
-        raise explain_missing_source(storage_path, problem) from None
+        prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
+        raise EntryNotFound(f"failed to get {word}: {prefix}{problem.message}") from None
 
 
 async def check_target_folder(storage_path: StoragePath) -> None:
     """Raise EntryNotFound or NotAFolder unless the folder exists."""
-    try:
+    with _explain_missing("dst dir", storage_path):
         entry = await look_up(storage_path)
-    except EntryNotFound as problem:
-        prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
-        raise EntryNotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
     if not entry.is_dir:
         raise NotAFolder
 
