@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mangrove.records.store.endpoints import EngineEndpoint
-from mangrove.standalone import backup, engine
+from mangrove.standalone import engine
 from mangrove.standalone.data_directory import DataDirectory, StartupError
 
 
@@ -74,6 +74,8 @@ def _set_password(user: str, password: str) -> None:
 
 def save_backup(directory: DataDirectory, options: argparse.Namespace) -> None:
     """Write a backup."""
+    from mangrove.standalone import backup  # imported here, because a service does not need it
+
     file: Path = options.file
     if engine.is_elsewhere():
         raise StartupError("the records are kept by another engine: back them up there")
@@ -94,6 +96,8 @@ def save_backup(directory: DataDirectory, options: argparse.Namespace) -> None:
 
 def restore_backup(directory: DataDirectory, options: argparse.Namespace) -> None:
     """Restore a backup."""
+    from mangrove.standalone import backup
+
     file: Path = options.file
     if engine.is_elsewhere():
         raise StartupError("the records are kept by another engine: restore them there")
