@@ -85,7 +85,7 @@ class FrontEndFolder:
         if built_ns != self._built_ns:
             self._index = index.read_text()
             files = (path for path in self._folder.rglob("*") if path.is_file())
-            self._files = {f"/{path.relative_to(self._folder).as_posix()}": path for path in files}
+            self._files = frozenset(f"/{path.relative_to(self._folder).as_posix()}" for path in files)
             self._built_ns = built_ns
 
     async def find(self, method: str, path: str, headers: Headers, meta: str | None = None) -> Response | None:
@@ -118,8 +118,8 @@ class FrontEndFolder:
         for encoding, ending in ENCODINGS.items():
             if encoding in accepted and path + ending in self._files:
                 answer_headers["content-encoding"] = encoding
-                return FileResponse(self._files[path + ending], headers=answer_headers, media_type=kind)
-        return FileResponse(self._files[path], headers=answer_headers, media_type=kind)
+                return FileResponse(f"{self._folder}{path}{ending}", headers=answer_headers, media_type=kind)
+        return FileResponse(f"{self._folder}{path}", headers=answer_headers, media_type=kind)
 
     def _make_index(self, path: str, settings: Settings, meta: str) -> Response:
         is_managing = path == "/@manage" or path.startswith("/@manage/")  # a broken customisation is repaired here
