@@ -10,30 +10,30 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.tables import Table, describe_machine, format_value
-from tests.e2e.page.conftest import CHROMIUM
-from tests.e2e.page.steps import sign_in
-from tests.protocol.protocols.people import Place, make_addition
-from tests.servers import dav, free_port, ssh, wait_for
+from bench.page import visit
+from bench.rows import FIRST_FILE, fill
+from bench.tables import Table, describe_machine, format_value, measure_seconds
+from tests.protocol.protocols.people import Place, open_place
+from tests.servers import dav, ssh
 from tests.support.service import run_service
 
-SMALL_FILES, SMALL_FILE_BYTES, BLOCK_BYTES = 500, 4096, 1 << 20
+SMALL_FILES, SMALL_FILE_BYTES = 500, 4096
 MAX_SECONDS = 600
 WAIT_FOR_STATUS = """async text => {
   const isThere = status => status.textContent.includes(text)
   while (![...document.querySelectorAll('[role=status]')].some(isThere)) await new Promise(requestAnimationFrame)
 }"""
-DAV = ":webdav,pacer_min_sleep=0s"  # rclone would wait 10 ms between requests
 SMALL = "small"
 RCLONE = [str(Path(sys.executable).parent / "rclone"), "--config", "/dev/null"]
+PAGE, DAV, SFTP, RCLONE_SFTP = "page, Chromium", "WebDAV, rclone", "SFTP, sftp", "SFTP, rclone"
 SERVER, UNFLUSHED_SERVER, FLOOR = "Mangrove", "Mangrove, `durability` is `process`", "asyncssh alone"
 SINGLE_SERVER = "Mangrove, one process"
 COLUMNS = ("client", "server", "small files up, files/s", "down", "large file up, MB/s", "down")
@@ -112,7 +112,7 @@ class Page(Client):
 
     def download(self, name: str, target: Path) -> None:
         self.page.goto(f"/@{self.root}/{name}")
-        self.page.get_by_role("row").get_by_text(".bin").first.wait_for()
+        self.page.get_by_role("row").get_by_text(FIRST_FILE).wait_for()
         self.page.get_by_role("grid").focus()
         self.page.keyboard.press("Control+a")
         with self.page.expect_download() as download:
@@ -124,7 +124,7 @@ class Page(Client):
         self.page.get_by_role("grid").wait_for()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Pair:
     """A client and a server; `root`: the folder on the disk that the server serves."""
 
@@ -134,6 +134,11 @@ class Pair:
     root: Path
     ours: Place | None = None  # Mangrove
     durability: str = ""  # a setting of Mangrove
+    rates: list[list[float]] = field(default_factory=list)  # of each run: both sources, up and down
+
+    @property
+    def medians(self) -> list[float]:
+        return [statistics.median(column) for column in zip(*self.rates, strict=True)]
 
     def measure(self, source: Path, scratch: Path) -> tuple[float, float]:
         """Return the seconds of an upload and of a download of a folder."""
@@ -143,112 +148,42 @@ class Pair:
         target.mkdir()
         self.client.prepare()
         os.sync()
-        began = time.perf_counter()
-        self.client.upload(source)
-        up = time.perf_counter() - began
-        assert _add_sizes(arrived) == _add_sizes(source), f"{self.program}, {self.server}: not all files have arrived"
+        up = measure_seconds(partial(self.client.upload, source))
         os.sync()
-        began = time.perf_counter()
-        self.client.download(source.name, target)
-        down = time.perf_counter() - began
-        assert _add_sizes(target) >= _add_sizes(source), f"{self.program}, {self.server}: not all files were fetched"
-        shutil.rmtree(arrived)
-        shutil.rmtree(target)
+        down = measure_seconds(partial(self.client.download, source.name, target))
+        for folder in (arrived, target):
+            missing = _add_sizes(source) - _add_sizes(folder)
+            assert missing <= 0, f"{self.program}, {self.server}: {folder} lacks {missing} bytes"
+            shutil.rmtree(folder)
         return up, down
 
 
-def _run(command: Sequence[str], text: str = "") -> None:
+def _run(command: Sequence[str], text: str = "") -> str:
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=MAX_SECONDS)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr[-500:]}")
+    return done.stdout.strip()
 
 
 def _add_sizes(folder: Path) -> int:
     return sum(entry.stat().st_size for entry in os.scandir(folder))
 
 
-def _make_sources(folder: Path, size: int) -> list[Path]:
-    small, large = folder / SMALL, folder / "large"
-    small.mkdir(parents=True)
-    large.mkdir()
-    for number in range(SMALL_FILES):
-        (small / f"file {number:04}.bin").write_bytes(os.urandom(SMALL_FILE_BYTES))
-    with (large / "large.bin").open("wb") as file:
-        for _ in range(0, size, BLOCK_BYTES):
-            file.write(os.urandom(BLOCK_BYTES))
-    return [small, large]
-
-
-@contextmanager
-def _open_page(place: Place) -> Iterator[Page]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(base_url=place.service.address, viewport={"width": 1280, "height": 800})
-        page.set_default_timeout(30_000)
-        sign_in(page, "/@/disk")
-        yield Page(page, "/disk")
-        browser.close()
-
-
 def _open_place(folder: Path, stack: ExitStack, **environment: str) -> Place:
-    """Start Mangrove with a Local storage at `/disk`, SFTP and a user `ann`."""
-    service = stack.enter_context(run_service(folder / "data", **environment))
-    place = Place(service, service.client(), free_port(), _make_folder(folder / "mangrove"), folder)
-    place.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(place.root))
-    place.save_settings(sftp_listen=f"127.0.0.1:{place.port}")
-    place.create_user("ann")
-    wait_for(place.port)
+    """Start Mangrove with a Local storage at `/disk`, SFTP and a user `client`."""
+    folder.mkdir(parents=True)
+    place = open_place(stack.enter_context(run_service(folder / "data", **environment)), folder)
+    place.create_user("client")
     return place
 
 
-def _make_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _make_dav(place: Place) -> Client:
-    password = subprocess.run([*RCLONE, "obscure", "ann password"], capture_output=True, text=True).stdout.strip()
-    return Rclone(f"{DAV},url='{place.service.address}/dav',vendor=owncloud,user=ann,pass={password}:/disk")
-
-
-def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
-    yield from _pair_ours("WebDAV, rclone", _make_dav(place), place)
-    single = _open_place(_make_folder(place.folder / "single"), stack, MANGROVE_PROCESSES="1")
-    yield Pair("WebDAV, rclone", SINGLE_SERVER, _make_dav(single), single.root, single, "file")
-    server = stack.enter_context(dav.rclone_dav())
-    password = subprocess.run([*RCLONE, "obscure", dav.PASSWORD], capture_output=True, text=True).stdout.strip()
-    theirs = Rclone(f"{DAV},url='{server.address}',vendor=rclone,user={dav.USER},pass={password}:")
-    yield Pair("WebDAV, rclone", "rclone serve", theirs, server.files)
-
-
-def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
-    key, folder = place.write_key("client"), place.folder
-    place.write_key("ann")
-    authorized = folder / "authorized"
-    authorized.write_bytes(ssh.make_key("client").export_public_key("openssh"))
-    openssh = stack.enter_context(ssh.openssh(_make_folder(folder / "openssh")))
-    rclone_root = _make_folder(folder / "rclone sftp" / "files")
-    rclone_port = stack.enter_context(ssh.rclone_sftp(rclone_root, "--authorized-keys", str(authorized)))
-    floor_port, floor_root = free_port(), _make_folder(folder / "asyncssh")
-    command = [sys.executable, "-m", "bench.sftp_floor", str(floor_port), str(floor_root), str(authorized)]
-    stack.callback(subprocess.Popen(command).kill)
-    wait_for(floor_port)
-    for program in ("SFTP, sftp", "SFTP, rclone"):
-
-        def make(port: int, user: str, key: Path, root: str, program: str = program) -> Client:
-            if program == "SFTP, rclone":
-                options = f"host=127.0.0.1,port={port},user={user},key_file={key},shell_type=none"
-                return Rclone(f":sftp,{options}:{root}")
-            sign_in = place.make_options("client" if user != "ann" else "ann")
-            return Sftp([*sign_in, "-P", str(port), f"{user}@127.0.0.1"], root)
-
-        yield from _pair_ours(program, make(place.port, "ann", folder / "key-ann", "/disk"), place)
-        root = _make_folder(folder / f"openssh-{program[6:]}")
-        yield Pair(program, "OpenSSH", make(openssh.port, "root", key, str(root)), root)
-        yield Pair(program, "rclone serve", make(rclone_port, ssh.USER, key, ""), rclone_root)
-        yield Pair(program, FLOOR, make(floor_port, "root", key, ""), floor_root)
+def _list_pairs(place: Place, stack: ExitStack) -> Iterator[Pair]:
+    visitor = stack.enter_context(visit(place.service, place.folder / "profile"))
+    visitor.page.goto("/@/disk")
+    visitor.sign_in("/disk")
+    yield from _pair_ours(PAGE, Page(visitor.page, "/disk"), place)
+    yield from _list_dav(place, stack)
+    yield from _list_sftp(place, stack)
 
 
 def _pair_ours(program: str, client: Client, place: Place) -> Iterator[Pair]:
@@ -256,44 +191,78 @@ def _pair_ours(program: str, client: Client, place: Place) -> Iterator[Pair]:
     yield Pair(program, UNFLUSHED_SERVER, client, place.root, place, "process")
 
 
+def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
+    single = _open_place(place.folder / "single", stack, MANGROVE_PROCESSES="1")
+    server = stack.enter_context(dav.rclone_dav())
+
+    def make(address: str, vendor: str, user: str, password: str, root: str) -> Client:
+        options = f"url='{address}',vendor={vendor},user={user},pass={_run([*RCLONE, 'obscure', password])}"
+        return Rclone(f":webdav,pacer_min_sleep=0s,{options}:{root}")  # rclone would wait 10 ms between requests
+
+    def make_ours(place: Place) -> Client:
+        return make(f"{place.service.address}/dav", "owncloud", "client", "client password", "/disk")
+
+    yield from _pair_ours(DAV, make_ours(place), place)
+    yield Pair(DAV, SINGLE_SERVER, make_ours(single), single.root, single, "file")
+    yield Pair(DAV, "rclone serve", make(server.address, "rclone", dav.USER, dav.PASSWORD, ""), server.files)
+
+
+def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
+    key, folder = place.write_key("client"), place.folder
+    roots = [folder / "servers" / name for name in ("openssh", "rclone", "asyncssh")]
+    for root in roots:
+        (root / "files").mkdir(parents=True)
+    authorized = folder / "authorized"
+    authorized.write_bytes(ssh.make_key("client").export_public_key("openssh"))
+    openssh, rclone, floor = (root / "files" for root in roots)
+    openssh_port = stack.enter_context(ssh.openssh(openssh.parent)).port
+    rclone_port = stack.enter_context(ssh.rclone_sftp(rclone, "--authorized-keys", str(authorized)))
+    floor_port = stack.enter_context(ssh.python_ssh(floor)).port
+
+    def make_sftp(port: int, user: str, root: str) -> Client:
+        return Sftp([*place.make_options("client"), "-P", str(port), f"{user}@127.0.0.1"], root)
+
+    def make_rclone(port: int, user: str, root: str) -> Client:
+        return Rclone(f":sftp,host=127.0.0.1,port={port},user={user},key_file={key},shell_type=none:{root}")
+
+    for program, make in ((SFTP, make_sftp), (RCLONE_SFTP, make_rclone)):
+        yield from _pair_ours(program, make(place.port, "client", "/disk"), place)
+        yield Pair(program, "OpenSSH", make(openssh_port, "root", str(openssh)), openssh)
+        yield Pair(program, "rclone serve", make(rclone_port, ssh.USER, ""), rclone)
+        yield Pair(program, FLOOR, make(floor_port, ssh.USER, ""), floor)
+
+
 def print_clients(folder: Path, options: Namespace) -> bool:
     """Print a row for each client and server whose names contain `only`."""
-    size, runs, only = options.size_mib << 20, options.runs, options.only.lower()
-    sources = _make_sources(folder / "source", size)
+    size = options.size_mib << 20
+    sources = [fill(folder / SMALL, SMALL_FILES, SMALL_FILE_BYTES), fill(folder / "large", 1, size)]
+    amounts = (SMALL_FILES, SMALL_FILES, size / 1e6, size / 1e6)
     with ExitStack() as stack:
-        place = _open_place(_make_folder(folder / "servers"), stack)
+        place = _open_place(folder / "mangrove", stack)
         note = NOTE.format(
             machine=describe_machine(), processes=len(place.service.list_servers()), count=SMALL_FILES,
-            small=SMALL_FILE_BYTES, large=size >> 20, runs=runs,
+            small=SMALL_FILE_BYTES, large=options.size_mib, runs=options.runs,
         )  # fmt: skip
         table = Table("Clients", note, *COLUMNS)
-        pairs = [*_pair_ours("page, Chromium", stack.enter_context(_open_page(place)), place)]
-        pairs += [*_list_dav(place, stack), *_list_sftp(place, stack)]
-        pairs = [pair for pair in pairs if only in f"{pair.program} {pair.server}".lower()]
-        amounts = (SMALL_FILES, SMALL_FILES, size / 1e6, size / 1e6)
-        measured: dict[int, list[tuple[float, ...]]] = {index: [] for index in range(len(pairs))}
-        for run in range(runs):
+        only = options.only.lower()
+        pairs = [pair for pair in _list_pairs(place, stack) if only in f"{pair.program} {pair.server}".lower()]
+        for run in range(options.runs):
             # a server that caches folders would take a name of the last run for an existing folder
             sources = [source.rename(source.with_name(f"{source.name.partition('-')[0]}-{run}")) for source in sources]
-            for index, pair in enumerate(pairs):
+            for pair in pairs:
                 seconds = [time for source in sources for time in pair.measure(source, folder)]
-                measured[index].append(tuple(amount / time for amount, time in zip(amounts, seconds, strict=True)))
-                print(pair.program, pair.server, *map(round, measured[index][-1]), file=sys.stderr, flush=True)
-    medians = [tuple(map(statistics.median, zip(*rates, strict=True))) for rates in measured.values()]
-    _print_rows(table, pairs, medians)
+                pair.rates.append([amount / time for amount, time in zip(amounts, seconds, strict=True)])
+                print(pair.program, pair.server, *map(round, pair.rates[-1]), file=sys.stderr, flush=True)
+    for pair in pairs:
+        table.add(pair.program, pair.server, *_format_rates(pair, pairs))
     if options.record:
         table.record()
     return True
 
 
-def _print_rows(table: Table, pairs: Sequence[Pair], medians: Sequence[Sequence[float]]) -> None:
-    for pair, rates in zip(pairs, medians, strict=True):
-        others = [
-            rates for other, rates in zip(pairs, medians, strict=True)
-            if other.program == pair.program and other.ours is None and other.server != FLOOR
-        ]  # fmt: skip
-        ratios = [rate / max(best) for rate, *best in zip(rates, *others, strict=True)] if others else []
-        cells = [format_value(rate) for rate in rates]
-        if pair.ours is not None and ratios:
-            cells = [f"{cell} ({ratio:.2f})" for cell, ratio in zip(cells, ratios, strict=True)]
-        table.add(pair.program, pair.server, *cells)
+def _format_rates(pair: Pair, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield the medians of a pair, those of Mangrove with the ratio to the best other server."""
+    others = [other for other in pairs if other.program == pair.program and not other.ours and other.server != FLOOR]
+    for index, rate in enumerate(pair.medians):
+        best = max((other.medians[index] for other in others), default=0.0)
+        yield format_value(rate) + (f" ({rate / best:.2f})" if pair.ours and best else "")

@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
+IDLE_SECONDS = 2.0  # after which a server may close a connection
 
 
 class Connection:
     """A keep-alive connection that sends `token` with every request; "" for none."""
 
     def __init__(self, address: str, token: str = "") -> None:
-        parts = urlsplit(address)
-        self._socket = socket.create_connection((parts.hostname, parts.port), 300)
+        self.token = token
+        self._address = urlsplit(address)
+        self._buffer = memoryview(bytearray(BLOCK_BYTES))
+        self._answered = 0.0  # the time of the last answer, by time.monotonic
+        self._open()
+
+    def _open(self) -> None:
+        self._socket = socket.create_connection((self._address.hostname, self._address.port), 300)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
-        self._head = f"host: {parts.netloc}\r\n" + (f"authorization: {token}\r\n" if token else "")
-        self._buffer = memoryview(bytearray(BLOCK))
 
     def __enter__(self) -> Connection:
         return self
@@ -49,11 +55,11 @@ class Connection:
 
     def put(self, path: str, size: int) -> None:
         """Upload `size` bytes to the tree path."""
-        block = memoryview(os.urandom(min(size, BLOCK)))
+        block = memoryview(os.urandom(min(size, BLOCK_BYTES)))
         self._send("PUT", "/api/fs/put", size, f"file-path: {quote(path)}\r\n")
-        for _ in range(size // BLOCK):
+        for _ in range(size // BLOCK_BYTES):
             self._socket.sendall(block)
-        self._socket.sendall(block[: size % BLOCK])
+        self._socket.sendall(block[: size % BLOCK_BYTES])
         self._read_envelope()
 
     def _send_body(self, path: str, body: Any) -> None:
@@ -61,7 +67,14 @@ class Connection:
         self._send("POST" if content else "GET", path, len(content), "content-type: application/json\r\n", content)
 
     def _send(self, method: str, path: str, size: int, headers: str, content: bytes = b"") -> None:
-        head = f"{method} {path} HTTP/1.1\r\n{self._head}{headers}content-length: {size}\r\n\r\n"
+        """Send a request. Open the connection again if it was idle or its last request has failed."""
+        if time.monotonic() - self._answered > IDLE_SECONDS:
+            self.close()
+            self._open()
+        self._answered = 0.0
+        if self.token:
+            headers += f"authorization: {self.token}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: {self._address.netloc}\r\n{headers}content-length: {size}\r\n\r\n"
         self._socket.sendall(head.encode() + content)
 
     def _read_envelope(self) -> Any:
@@ -78,11 +91,12 @@ class Connection:
             raise RuntimeError(status)
         if headers.get("transfer-encoding") != "chunked":
             yield from self._read_exactly(int(headers["content-length"]))
-            return
-        while size := int(self._file.readline(), 16):
-            yield from self._read_exactly(size)
+        else:
+            while size := int(self._file.readline(), 16):
+                yield from self._read_exactly(size)
+                self._file.readline()
             self._file.readline()
-        self._file.readline()
+        self._answered = time.monotonic()
 
     def _read_exactly(self, size: int) -> Iterator[memoryview]:
         while size:

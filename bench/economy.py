@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from bench.coldstart import choose_launch
@@ -66,10 +66,13 @@ def print_economy(folder: Path, options: Namespace) -> bool:
         cloud = stack.enter_context(lambdas.deploy("2", launch))
         assert cloud.run_setup()["Status"] == "SUCCESS"
         versioning = {"Status": "Enabled"}  # as the template has it unless Protection is off
-        cloud.client("s3").put_bucket_versioning(Bucket=cloud.refs["Files"], VersioningConfiguration=versioning)
+        s3, bucket = cloud.client("s3"), cloud.refs["Files"]
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=versioning)
+        for number in range(OBJECTS):
+            s3.put_object(Bucket=bucket, Key=f"economy/{number:03}.txt", Body=b"x")
         columns = ("request", "calls of AWS", "of them S3", "right after another", "aim", "$ per million")
         table = Table("Economy", origin, *columns)
-        admin = make_objects(cloud)
+        admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
         for name, resource, aim, ask in list_requests(admin):
             if options.only in name:
                 table.add(name, *count_request(cloud, resource, ask).list_cells(aim))
@@ -77,30 +80,18 @@ def print_economy(folder: Path, options: Namespace) -> bool:
     return True
 
 
-def make_objects(cloud: lambdas.Cloud) -> Person:
-    """Store the objects of the folder that is listed and copied. Return the administrator."""
-    s3 = cloud.client("s3")
-    for number in range(OBJECTS):
-        s3.put_object(Bucket=cloud.refs["Files"], Key=f"economy/{number:03}.txt", Body=b"x")
-    return Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
-
-
 def list_requests(admin: Person) -> list[tuple[str, str, str, Callable[[], object]]]:
     """Return the name, function, aim and work of each usual request."""
     sign = admin.gets("files/get", path=f"{FOLDER}/000.txt")["sign"]
+    list_anew = partial(admin.gets, "files/list", path=FOLDER, page=1, per_page=100, refresh=True)
     return [
         ("sign in", "AuthFunction", "≤ 5", lambda: admin.sign_in("admin", lambdas.ADMIN_PASSWORD)),
-        ("list a folder, page of 100", "FilesFunction", "≤ 2 + pages", lambda: list_anew(admin)),
+        ("list a folder, page of 100", "FilesFunction", "≤ 2 + pages", list_anew),
         ("get one file", "FilesFunction", "≤ 2", lambda: admin.gets("files/get", path=f"{FOLDER}/001.txt")),
         ("download, redirected", "DownloadsFunction", "≤ 2", lambda: admin.downloads(f"{FOLDER}/000.txt", sign)),
         ("put 1 MB", "UploadsFunction", "≤ 4", lambda: admin.puts(f"{FOLDER}/put.bin", MB)),
         ("tasks under way", "TasksFunction", "", lambda: admin.tasks("copy", "undone")),
     ]
-
-
-def list_anew(admin: Person) -> None:
-    """List a folder of the bucket without the cache."""
-    admin.gets("files/list", path=FOLDER, page=1, per_page=100, refresh=True)
 
 
 def count_request(cloud: lambdas.Cloud, resource: str, ask: Callable[[], object]) -> Bill:
@@ -113,7 +104,7 @@ def count_request(cloud: lambdas.Cloud, resource: str, ask: Callable[[], object]
     for _ in range(REPEATS):
         ask()
     seconds = (function.count_cpu() - before) / REPEATS
-    dollars = bill_calls(calls) + bill_function(resource, calls, seconds) + PRICES["API Gateway request"]
+    dollars = bill_invocation(resource, calls, seconds) + PRICES["API Gateway request"]
     return Bill(calls, len(warm_calls), dollars + PRICES["log GB"] * LOG_BYTES / 1e9)
 
 
@@ -138,16 +129,11 @@ def count_copy(admin: Person) -> Bill:
     (id,) = admin.transfer("copy", "/files", "/within", "economy")
     cloud.run_executions()
     assert admin.read_outcome("copy", id)[0] == "succeeded"
-    calls = [call for function in functions.values() for call in function.calls]
-    dollars = bill_calls(calls) + PRICES["state transition"] * len(cloud.visited)
+    dollars = PRICES["state transition"] * len(cloud.visited)
     for name, function in functions.items():
-        dollars += bill_function(name, function.calls, function.count_cpu() - before[name])
+        dollars += bill_invocation(name, function.calls, function.count_cpu() - before[name])
+    calls = [call for function in functions.values() for call in function.calls]
     return Bill(calls, len(calls), dollars, COPIED)
-
-
-def bill_calls(calls: Sequence[Call]) -> float:
-    """Return the dollars for a million repetitions of these calls."""
-    return sum(map(bill_call, calls))
 
 
 def bill_call(call: Call) -> float:
@@ -175,8 +161,8 @@ def count_indexes() -> Mapping[str, int]:
     return {table["TableName"]: len(table.get("GlobalSecondaryIndexes", ())) for table in tables}
 
 
-def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> float:
-    """Return the dollars for a million invocations.
+def bill_invocation(resource: str, calls: Sequence[Call], cpu_seconds: float) -> float:
+    """Return the dollars for a million invocations of a function with their calls.
 
     Less memory makes the computation slower, and calls are made one after the other.
     """
@@ -185,4 +171,5 @@ def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> f
     kinds = ("dynamodb" if call.tables else call.operation for call in calls)
     waited = sum(MILLISECONDS.get(kind, OTHER_MILLISECONDS) for kind in kinds) / 1000
     seconds = cpu_seconds * max(CORE_MB / memory, 1) + waited
-    return PRICES["Lambda request"] + PRICES["Lambda GB-second"] * seconds * memory / 1024
+    invocation = PRICES["Lambda request"] + PRICES["Lambda GB-second"] * seconds * memory / 1024
+    return invocation + sum(map(bill_call, calls))

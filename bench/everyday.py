@@ -11,11 +11,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from bench.load import measure_rate
-from bench.processes import get_family_cpu_seconds
-from bench.rows import LARGE_FILE, Row, Workspace, row
-from bench.searching import NAMES, make_names, search, wait_for_index
+from bench.rows import FIRST_FILE, LARGE_BUCKET, NAMES, Workspace, make_names, row
 from bench.subjects import Subject
 from bench.tables import measure_seconds, wait_until
+from tests.support.proc import get_family_cpu_seconds
 from tests.support.service import ADMIN_PASSWORD
 
 LARGE_FOLDER, HUGE_FOLDER, ENTRIES, PAGE_SIZE = 100_000, 200_000, 1000, 50
@@ -48,140 +47,126 @@ def local_warm(workspace: Workspace, subject: Subject) -> float:
 
 @row("10,000 keys of S3, cold page", "s", most=0.8)
 def keys_cold(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_bucket(workspace.buckets.endpoint, "keys")
+    path = subject.mount_bucket(workspace.endpoint, "keys")
     subject.restart()
     return measure_seconds(partial(subject.list_page, path, PAGE_SIZE))
 
 
-@row("ping", "req/s", least=0.5)
-def ping(workspace: Workspace, subject: Subject) -> float:
-    return measure_rate(workspace, subject, "/ping").per_second
-
-
-@row("me", "req/s", least=0.4)
-def me(workspace: Workspace, subject: Subject) -> float:
-    return measure_rate(workspace, subject, "/api/me").per_second
+ping = row("ping", "req/s", least=0.5)(partial(measure_rate, url="/ping"))
+me = row("me", "req/s", least=0.4)(partial(measure_rate, url="/api/me"))
 
 
 @row("login (argon2id on purpose)", "req/s", least=60, absolute=True)
 def login(workspace: Workspace, subject: Subject) -> float:
     """Measure sign-ins. Check every answer, because a refusal is fast."""
     credentials = {"username": "admin", "password": ADMIN_PASSWORD}
-    return measure_rate(workspace, subject, "/api/auth/login", is_checked=True, **credentials).per_second
+    return measure_rate(workspace, subject, "/api/auth/login", is_checked=True, **credentials)
 
 
-@row("list of 1,000, warm", "req/s", least=10)
-def whole_list(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_local(workspace.make_files(ENTRIES))
-    return measure_rate(workspace, subject, "/api/fs/list", path=path, page=1, per_page=0).per_second
+def _measure_files(workspace: Workspace, subject: Subject, url: str, name: str = "", **body: int) -> float:
+    """Return the requests per second for a folder of ENTRIES files, or for the file `name` in it."""
+    path = subject.mount_local(workspace.make_files(ENTRIES)) + name
+    return measure_rate(workspace, subject, url, path=path, **body)
 
 
-@row("page of 50, warm", "req/s", least=5)
-def page(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_local(workspace.make_files(ENTRIES))
-    return measure_rate(workspace, subject, "/api/fs/list", path=path, page=1, per_page=PAGE_SIZE).per_second
+list_files = partial(_measure_files, url="/api/fs/list", page=1)
+whole_list = row("list of 1,000, warm", "req/s", least=10)(partial(list_files, per_page=0))
+page = row("page of 50, warm", "req/s", least=5)(partial(list_files, per_page=PAGE_SIZE))
+get_entry = row("get one entry, warm", "req/s", least=4)(
+    partial(_measure_files, url="/api/fs/get", name="/file 000500.txt")
+)
 
 
-@row("get one entry, warm", "req/s", least=4)
-def get_entry(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_local(workspace.make_files(ENTRIES))
-    return measure_rate(workspace, subject, "/api/fs/get", path=f"{path}/file 000500.txt").per_second
-
-
-@row("put 1 GiB", "MB/s", least=1)
-def put(workspace: Workspace, subject: Subject) -> float:
+def _put(subject: Subject, folder: Path, path: str, size: int) -> float:
+    """Upload a large file to a path, where it arrives in a folder of the disk. Return MB/s."""
     os.sync()
-    with subject.make_target() as (folder, path), subject.connect() as connection:
-        seconds = measure_seconds(partial(connection.put, f"{path}/{LARGE_FILE}", workspace.size))
-        assert (folder / LARGE_FILE).stat().st_size == workspace.size
-    return workspace.size / 1e6 / seconds
+    with subject.connect() as connection:
+        seconds = measure_seconds(partial(connection.put, f"{path}/{FIRST_FILE}", size))
+    assert (folder / FIRST_FILE).stat().st_size == size
+    return size / 1e6 / seconds
 
 
-def _get(workspace: Workspace, subject: Subject, clients: int) -> float:
-    with subject.make_target() as (_, path), ExitStack() as stack, ThreadPoolExecutor(clients) as pool:
-        connections = [stack.enter_context(subject.connect()) for _ in range(clients)]
-        connections[0].put(f"{path}/{LARGE_FILE}", workspace.size)
-        target = subject.get_target("get", path=f"{path}/{LARGE_FILE}")
-        os.sync()
+def _get(subject: Subject, path: str, size: int, clients: int = 1) -> float:
+    """Download a large file from a path by several clients at once. Return MB/s."""
+    target = subject.get_target("get", path=f"{path}/{FIRST_FILE}")
+    os.sync()
+    with ExitStack() as stack, ThreadPoolExecutor(clients) as pool:
+        gets = [stack.enter_context(subject.connect()).get for _ in range(clients)]
         sizes: list[int] = []
-        seconds = measure_seconds(
-            lambda: sizes.extend(pool.map(lambda connection: connection.get(target), connections))
-        )
-    assert sizes == [workspace.size] * clients
-    return clients * workspace.size / 1e6 / seconds
+        seconds = measure_seconds(lambda: sizes.extend(pool.map(lambda get: get(target), gets)))
+    assert sizes == [size] * clients
+    return clients * size / 1e6 / seconds
 
 
-get = row("get 1 GiB", "MB/s", least=1)(partial(_get, clients=1))
-get_by_many = row("get 1 GiB, by 4 clients", "MB/s", least=1)(partial(_get, clients=CLIENTS))
-
-
-def _count(folder: Path) -> int:
-    """Return the number of files whose names are not hidden."""
-    return sum(not name.startswith(".") for name in os.listdir(folder)) if folder.exists() else 0
-
-
-def _copy(subject: Subject, source: str, target: str, name: str, arrives: Path, count: int) -> None:
-    """Copy, and wait until `count` files have arrived and no task runs."""
+def _copy(subject: Subject, source: str, target: str, name: str, folder: Path, count: int) -> float:
+    """Copy to a path, where `count` files arrive in a folder of the disk. Return the seconds until no task runs."""
+    began = time.perf_counter()
     subject.ask("/api/fs/copy", src_dir=source, dst_dir=target, names=[name])
-    _wait(subject, arrives, count)
+    _wait(subject, folder, count)
+    return time.perf_counter() - began
 
 
 def _wait(subject: Subject, folder: Path, count: int) -> None:
     def is_done() -> bool:
-        return _count(folder) >= count and not subject.ask("/api/task/copy/undone")
+        arrived = sum(not name.startswith(".") for name in os.listdir(folder)) if folder.exists() else 0
+        return arrived >= count and not subject.ask("/api/task/copy/undone")
 
     wait_until(is_done, MAX_COPY_SECONDS, f"{subject.name}: copy of {count} files")
 
 
+@row("put 1 GiB", "MB/s", least=1)
+def put(workspace: Workspace, subject: Subject) -> float:
+    with subject.make_target() as (folder, path):
+        return _put(subject, folder, path, workspace.size)
+
+
+def _put_and_get(workspace: Workspace, subject: Subject, clients: int) -> float:
+    with subject.make_target() as (folder, path):
+        _put(subject, folder, path, workspace.size)
+        return _get(subject, path, workspace.size, clients)
+
+
+get = row("get 1 GiB", "MB/s", least=1)(partial(_put_and_get, clients=1))
+get_by_many = row("get 1 GiB, by 4 clients", "MB/s", least=1)(partial(_put_and_get, clients=CLIENTS))
+
+
 @row("put 256 MiB, S3", "MB/s", least=1)
 def put_to_s3(workspace: Workspace, subject: Subject) -> float:
-    buckets = workspace.buckets
-    with buckets.make() as bucket, subject.connect() as connection:
-        path = subject.mount_bucket(buckets.endpoint, bucket.name)
-        seconds = measure_seconds(partial(connection.put, f"{path}/{LARGE_FILE}", buckets.large_size))
-        assert (bucket / LARGE_FILE).stat().st_size == buckets.large_size
-    return buckets.large_size / 1e6 / seconds
+    with workspace.make_bucket() as bucket:
+        path = subject.mount_bucket(workspace.endpoint, bucket.name)
+        return _put(subject, bucket, path, workspace.bucket_size)
 
 
 @row("get 256 MiB, S3", "MB/s", least=1)
 def get_from_s3(workspace: Workspace, subject: Subject) -> float:
     """Read a file of S3 through the service: the storage has `web_proxy`."""
-    buckets = workspace.buckets
-    path = subject.mount_bucket(buckets.endpoint, "large")
-    target = subject.get_target("get", path=f"{path}/{LARGE_FILE}")
-    sizes: list[int] = []
-    with subject.connect() as connection:
-        seconds = measure_seconds(lambda: sizes.append(connection.get(target)))
-    assert sizes == [buckets.large_size]
-    return buckets.large_size / 1e6 / seconds
+    return _get(subject, subject.mount_bucket(workspace.endpoint, LARGE_BUCKET), workspace.bucket_size)
 
 
 @row("copy 10,000 small files, Local to Local", "files/s", least=1.5)
 def copy_many(workspace: Workspace, subject: Subject) -> float:
     source = workspace.make_files(SMALL_FILES)
     with subject.make_target() as (folder, path):
-        copy = partial(_copy, subject, subject.mount_local(source.parent), path, source.name)
-        return SMALL_FILES / measure_seconds(partial(copy, folder / source.name, SMALL_FILES))
+        mounts = subject.mount_local(source.parent), path
+        return SMALL_FILES / _copy(subject, *mounts, source.name, folder / source.name, SMALL_FILES)
 
 
 @row("copy 1,000 small files, Local to S3", "files/s", least=2)
 def copy_to_s3(workspace: Workspace, subject: Subject) -> float:
-    source, buckets = workspace.make_files(UPLOADED_FILES), workspace.buckets
-    with buckets.make() as bucket:
-        mounts = subject.mount_local(source.parent), subject.mount_bucket(buckets.endpoint, bucket.name)
-        copy = partial(_copy, subject, *mounts, source.name, bucket / source.name, UPLOADED_FILES)
-        return UPLOADED_FILES / measure_seconds(copy)
+    source = workspace.make_files(UPLOADED_FILES)
+    with workspace.make_bucket() as bucket:
+        mounts = subject.mount_local(source.parent), subject.mount_bucket(workspace.endpoint, bucket.name)
+        return UPLOADED_FILES / _copy(subject, *mounts, source.name, bucket / source.name, UPLOADED_FILES)
 
 
 @row("copy 256 MiB, S3 to Local", "MB/s", least=1.2)
 def copy_from_s3(workspace: Workspace, subject: Subject) -> float:
+    source = subject.mount_bucket(workspace.endpoint, LARGE_BUCKET)
     with subject.make_target() as (folder, path):
-        source = subject.mount_bucket(workspace.buckets.endpoint, "large")
         os.sync()
-        seconds = measure_seconds(partial(_copy, subject, source, path, LARGE_FILE, folder, 1))
-        size = (folder / LARGE_FILE).stat().st_size
-    assert size == workspace.buckets.large_size
-    return size / 1e6 / seconds
+        seconds = _copy(subject, source, path, FIRST_FILE, folder, 1)
+        assert (folder / FIRST_FILE).stat().st_size == workspace.bucket_size
+    return workspace.bucket_size / 1e6 / seconds
 
 
 @row("one task of one small file, queue to done", "ms CPU", most=10, absolute=True)
@@ -197,23 +182,28 @@ def copy_one(workspace: Workspace, subject: Subject) -> float:
         return (get_family_cpu_seconds(subject.pid) - before) / TASKS * 1000
 
 
+def _mount_names(workspace: Workspace, subject: Subject) -> str:
+    """Return the mount path of a folder of NAMES names, which are in the index."""
+    path = subject.mount_local(make_names(workspace.folder / "names"))
+    subject.wait_for_index()
+    return path
+
+
 @row("index, build of 121,000 names", "names/s", least=3)
 def build(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_local(make_names(workspace.folder / "names"))
-    wait_for_index(subject)
+    path = _mount_names(workspace, subject)
 
     def work() -> None:
         subject.ask("/api/admin/index/build", paths=[path])
-        wait_for_index(subject)
+        subject.wait_for_index()
 
     return NAMES / measure_seconds(work)
 
 
 @row("search for a rare word", "ms", most=0.7)
 def rare_word(workspace: Workspace, subject: Subject) -> float:
-    path = subject.mount_local(make_names(workspace.folder / "names"))
-    wait_for_index(subject)
-    return measure_seconds(partial(search, subject, path, "quagga", 1), REPEATS) * 1000
+    path = _mount_names(workspace, subject)
+    return measure_seconds(partial(subject.search, path, "quagga", 1), REPEATS) * 1000
 
 
 @row("search right after a put into a folder of 200,000", "ms", most=50, absolute=True)
@@ -221,11 +211,11 @@ def search_after_put(workspace: Workspace, subject: Subject) -> float:
     """Return the milliseconds of the slowest of several searches, all of which have to find the new file."""
     folder = workspace.make_files(HUGE_FOLDER)
     path, name = subject.mount_local(folder), f"okapi{uuid4().hex}"
-    wait_for_index(subject)
+    subject.wait_for_index()
     with subject.connect() as connection:
         connection.put(f"{path}/{name}.txt", 1)
     try:
-        return max(measure_seconds(partial(search, subject, path, name, 1)) for _ in range(REPEATS)) * 1000
+        return max(measure_seconds(partial(subject.search, path, name, 1)) for _ in range(REPEATS)) * 1000
     finally:
         os.unlink(folder / f"{name}.txt")
 
@@ -233,10 +223,3 @@ def search_after_put(workspace: Workspace, subject: Subject) -> float:
 @row("memory after this bench, per process", "MB", most=1.2)
 def memory_after(workspace: Workspace, subject: Subject) -> float:
     return subject.get_memory_per_process() / 1e6
-
-
-ROWS: tuple[Row, ...] = (
-    idle_memory, local_cold, local_warm, keys_cold, ping, me, login, whole_list, page, get_entry, put, get,
-    get_by_many, put_to_s3, get_from_s3, copy_many, copy_to_s3, copy_from_s3, copy_one, build, rare_word,
-    search_after_put, memory_after,
-)  # fmt: skip

@@ -7,21 +7,25 @@ import statistics
 import subprocess
 import sys
 from argparse import Namespace
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.rows import fill
+from bench.rows import FIRST_FILE, fill
 from bench.tables import Aim, Table, describe_machine, format_value, format_values
 from tests.e2e.page.conftest import CHROMIUM, VIEWS
+from tests.e2e.page.steps import fill_sign_in
 from tests.servers import free_port
-from tests.support.service import ADMIN_PASSWORD, Service, run_service
+from tests.support.service import Service, run_service
 
 LIGHTHOUSE = Path(__file__).parent / "lighthouse" / "node_modules" / "lighthouse" / "cli" / "index.js"
 LIGHTHOUSE_SECONDS = 180
-LARGE_FOLDER, FIRST_NAME, LAST_NAME = 100_000, "file 000000.txt", "file 099999.txt"
+LARGE_FOLDER, LAST_NAME = 100_000, "file 099999.txt"
 SMALL_FOLDER, SMALL_FILES = "small", 30
 SLOW_LINE = {  # slow 4G, as the developer tools of Chromium apply it
     "offline": False,
@@ -37,37 +41,29 @@ GO_TO_END = """async name => {
   while (!grid.textContent.includes(name)) await new Promise(requestAnimationFrame)
   return (performance.now() - began) / 1000
 }"""
-
-
-SIGN_IN = Aim("sign-in page on slow 4G with 4 x CPU", "s", most=2.5)
-TRANSFERRED = Aim("sign-in page and first list, transferred", "kB", most=110)
-FIRST_ROWS = Aim(f"first rows of {LARGE_FOLDER:,} entries, cold", "s", most=1.0)
-END = Aim(f"end of {LARGE_FOLDER:,} entries", "s", most=0.06)
-HEAP = Aim(f"heap with {LARGE_FOLDER:,} entries", "MB", most=12)
 CATEGORIES = {"performance": 95, "accessibility": 100, "best-practices": 100}
 Values = Iterator[tuple[Aim, float]]
 
 
+@dataclass(frozen=True, slots=True)
 class Visitor:
     """A Chromium with an empty profile, and the service that it visits."""
 
-    def __init__(self, context: Any, service: Service, port: int) -> None:
-        self.page = context.pages[0]
-        self.service = service
-        self.port = port  # of the protocol of the developer tools
-        self.tools = context.new_cdp_session(self.page)
+    page: Any
+    tools: Any  # a session of the protocol of the developer tools
+    port: int  # of the same protocol
+    service: Service
 
     def sign_in(self, folder: str) -> None:
         """Sign in at an address of the page, and stay signed in."""
-        self.page.locator("[autocomplete=username]").fill("admin")
-        self.page.locator("[autocomplete=current-password]").fill(ADMIN_PASSWORD)
         self.page.get_by_label("Stay signed in").check()
-        self.page.keyboard.press("Enter")
+        fill_sign_in(self.page)
         self.page.get_by_role("grid", name=folder).wait_for()
 
 
 @contextmanager
-def _visit(service: Service, profile: Path) -> Iterator[Visitor]:
+def visit(service: Service, profile: Path) -> Iterator[Visitor]:
+    """Open Chromium with a new profile."""
     from playwright.sync_api import sync_playwright
 
     port = free_port()
@@ -82,7 +78,8 @@ def _visit(service: Service, profile: Path) -> Iterator[Visitor]:
             viewport={"width": width, "height": height},
         )
         context.set_default_timeout(60_000)
-        yield Visitor(context, service, port)
+        page = context.pages[0]
+        yield Visitor(page, context.new_cdp_session(page), port, service)
         context.close()
 
 
@@ -95,7 +92,7 @@ def _measure_slow_line(visitor: Visitor) -> Values:
     began = perf_counter()
     visitor.page.goto("/@login", wait_until="commit")
     visitor.page.locator("[autocomplete=username]").wait_for()
-    yield SIGN_IN, perf_counter() - began
+    yield Aim("sign-in page on slow 4G with 4 x CPU", "s", most=2.5), perf_counter() - began
 
 
 def _measure_transfer(visitor: Visitor) -> Values:
@@ -106,9 +103,9 @@ def _measure_transfer(visitor: Visitor) -> Values:
     visitor.tools.send("Network.setBypassServiceWorker", {"bypass": True})
     visitor.page.goto(f"/@/files/{SMALL_FOLDER}")
     visitor.sign_in(f"/files/{SMALL_FOLDER}")
-    visitor.page.get_by_text(FIRST_NAME, exact=True).wait_for()
+    visitor.page.get_by_text(FIRST_FILE, exact=True).wait_for()
     visitor.page.evaluate("new Promise(requestIdleCallback)")
-    yield TRANSFERRED, sum(sizes) / 1000
+    yield Aim("sign-in page and first list, transferred", "kB", most=110), sum(sizes) / 1000
 
 
 def _measure_large_folder(visitor: Visitor) -> Values:
@@ -122,11 +119,12 @@ def _measure_large_folder(visitor: Visitor) -> Values:
     page.evaluate("new Promise(requestIdleCallback)")
     began = perf_counter()
     link.click()
-    page.get_by_text(FIRST_NAME, exact=True).wait_for()
-    yield FIRST_ROWS, perf_counter() - began
-    yield END, page.evaluate(GO_TO_END, LAST_NAME)
+    page.get_by_text(FIRST_FILE, exact=True).wait_for()
+    yield Aim(f"first rows of {LARGE_FOLDER:,} entries, cold", "s", most=1.0), perf_counter() - began
+    yield Aim(f"end of {LARGE_FOLDER:,} entries", "s", most=0.06), page.evaluate(GO_TO_END, LAST_NAME)
     visitor.tools.send("HeapProfiler.collectGarbage")
-    yield HEAP, visitor.tools.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+    heap = visitor.tools.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+    yield Aim(f"heap with {LARGE_FOLDER:,} entries", "MB", most=12), heap
 
 
 def _measure_lighthouse(visitor: Visitor) -> Values:
@@ -163,17 +161,17 @@ MEASUREMENTS: Sequence[Callable[[Visitor], Values]] = (
 
 def print_page(folder: Path, options: Namespace) -> bool:
     """Print the medians of the measurements whose names contain `only`, each with a service of its own."""
-    measured: dict[Aim, list[float]] = {}
+    measured = defaultdict[Aim, list[float]](list)
+    chosen = [measure for measure in MEASUREMENTS if options.only in measure.__name__]
     note = f"{describe_machine()}; {options.runs} runs, each with a new service and an empty profile of Chromium"
     table = Table("The page", note, "", "median", "aim")
-    for number, measure in ((number, measure) for number in range(options.runs) for measure in MEASUREMENTS):
-        if options.only not in measure.__name__:
-            continue
-        (place := folder / f"{number}{measure.__name__}").mkdir()
-        with run_service(place / "data") as service, _visit(service, place / "profile") as visitor:
+    for number, measure in product(range(options.runs), chosen):
+        place = folder / f"{number}{measure.__name__}"
+        place.mkdir()
+        with run_service(place / "data") as service, visit(service, place / "profile") as visitor:
             fill(service.data / "files" / SMALL_FOLDER, SMALL_FILES)
             for aim, value in measure(visitor):
-                measured.setdefault(aim, []).append(value)
+                measured[aim].append(value)
                 print(aim.name, format_value(value), aim.unit, file=sys.stderr, flush=True)
     for aim, values in measured.items():
         table.add(aim.name, aim.mark(statistics.median(values)) + format_values(values, aim.unit), str(aim))

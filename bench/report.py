@@ -16,19 +16,19 @@ from bench.subjects import PEER, Subject, run_subjects
 from bench.tables import Table, describe_machine, format_value, format_values
 
 TABLES = {
-    "comparison": ("Everyday work", everyday.ROWS),
-    "service": ("Large folders, small files and a start", service.ROWS),
+    "comparison": ("Everyday work", everyday),
+    "service": ("Large folders, small files and a start", service),
 }
 PROCESSES = (("--processes 1", 1), ("default", None))
 
 
 def print_report(folder: Path, options: Namespace) -> bool:
-    """Print the rows of a table; return True if all were measured."""
-    title, rows = TABLES[options.table]
-    size = options.size_mib << 20
+    """Print the rows of a module in their order; return True if all were measured."""
+    title, module = TABLES[options.table]
+    rows = [row for row in vars(module).values() if isinstance(row, Row)]
     with ExitStack() as stack:
         subjects = stack.enter_context(run_subjects(folder, PROCESSES, options.peer))
-        workspace = Workspace(folder, stack, size, options.seconds)
+        workspace = Workspace(folder, stack, options.size_mib << 20, options.seconds)
         note = f"{describe_machine()}; {describe_client()}; large file {options.size_mib:,} MiB; {options.runs} runs in"
         processes = ", ".join(f"{subject.name}: {subject.count_processes()} process(es)" for subject in subjects)
         names = [subject.name for subject in subjects]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,36 +15,37 @@ from bench.subjects import Subject
 from bench.tables import Aim
 from tests.servers import make_bucket, rclone_s3
 
-BUCKET_KEYS, LARGE_FILE_DIVISOR, LARGE_FILE = 10_000, 4, "large.bin"
+FIRST_FILE = "file 000000.txt"
+BUCKET_KEYS, LARGE_BUCKET, LARGE_FILE_DIVISOR = 10_000, "large", 4
 BLOCK_BYTES = 1 << 20
+FOLDERS, FILES_PER_FOLDER, FIRST_FOLDER = 1_100, 109, "Folder 0000"
+NAMES = FOLDERS * (FILES_PER_FOLDER + 1)
 
 
-def fill(folder: Path, count: int, size: int = 8, suffix: str = "txt") -> Path:
-    """Make a folder of `count` files of random bytes."""
+def fill(folder: Path, count: int, size: int = 8) -> Path:
+    """Make a folder of `count` files of random bytes; the first is FIRST_FILE."""
     folder.mkdir(parents=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     for number in range(count):
-        file = os.open(f"file {number:06}.{suffix}", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=handle)
-        os.write(file, os.urandom(size))
-        os.close(file)
-    os.close(handle)
+        with open(f"{folder}/file {number:06}.txt", "xb", buffering=0) as file:
+            for start in range(0, size, BLOCK_BYTES):
+                file.write(os.urandom(min(size - start, BLOCK_BYTES)))
     return folder
 
 
-def make_empty(folder: Path, names: Iterator[str]) -> None:
+def make_empty(folder: Path, names: Iterable[str]) -> None:
     """Make a folder of empty files, which takes half of the time."""
     folder.mkdir(parents=True)
     for name in names:
         os.mknod(f"{folder}/{name}", 0o644 | stat.S_IFREG)
 
 
-def make_large(folder: Path, size: int) -> Path:
-    """Make a folder of one large file."""
-    folder.mkdir(parents=True)
-    with (folder / LARGE_FILE).open("wb") as file:
-        for _ in range(0, size, BLOCK_BYTES):
-            file.write(os.urandom(BLOCK_BYTES))
-    return folder
+def make_names(root: Path, folders: int = FOLDERS) -> Path:
+    """Return a folder of FILES_PER_FOLDER + 1 names per folder, made at the first call; `quagga` is the rare word."""
+    for number in range(0 if root.exists() else folders):
+        files = range(number * FILES_PER_FOLDER, (number + 1) * FILES_PER_FOLDER)
+        make_empty(root / f"Folder {number:04}", (f"Report {file:06} final.txt" for file in files))
+    (root / FIRST_FOLDER / "quagga.txt").touch()
+    return root
 
 
 class Workspace:
@@ -53,6 +54,7 @@ class Workspace:
     def __init__(self, folder: Path, stack: ExitStack, size: int, seconds: int) -> None:
         self.folder = folder
         self.size = size  # bytes of the large file
+        self.bucket_size = size // LARGE_FILE_DIVISOR  # bytes of the large file in S3
         self.seconds = seconds  # of each measurement of requests per second
         self._stack = stack
 
@@ -62,28 +64,23 @@ class Workspace:
         return folder if folder.exists() else fill(folder, count, size)
 
     @cached_property
-    def buckets(self) -> Buckets:
-        """The S3 server of all subjects."""
-        return Buckets(self.folder / "buckets", self.size // LARGE_FILE_DIVISOR, self._stack)
+    def endpoint(self) -> str:
+        """The S3 server of all subjects. It has the buckets `keys`, of BUCKET_KEYS small files, and LARGE_BUCKET.
 
+        The server remembers the content of a folder, so the files are made before it starts.
+        """
+        fill(self._buckets / "keys", BUCKET_KEYS)
+        fill(self._buckets / LARGE_BUCKET, 1, self.bucket_size)
+        return self._stack.enter_context(rclone_s3(self._buckets))
 
-class Buckets:
-    """An S3 server on a folder, with the buckets `keys` (BUCKET_KEYS small files) and `large` (one large file).
-
-    The server remembers the content of a folder, so the files are made before it starts.
-    """
-
-    def __init__(self, folder: Path, size: int, stack: ExitStack) -> None:
-        self.folder = folder
-        self.large_size = size  # bytes of the large file
-        fill(folder / "keys", BUCKET_KEYS)
-        make_large(folder / "large", size)
-        self.endpoint = stack.enter_context(rclone_s3(folder))
+    @property
+    def _buckets(self) -> Path:
+        return self.folder / "buckets"
 
     @contextmanager
-    def make(self) -> Iterator[Path]:
+    def make_bucket(self) -> Iterator[Path]:
         """Make an empty bucket and remove it at the end; its folder has its name."""
-        folder = self.folder / make_bucket(self.endpoint)
+        folder = self._buckets / make_bucket(self.endpoint)
         try:
             yield folder
         finally:

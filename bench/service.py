@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from bench.connection import Connection
-from bench.processes import MemoryGrowth
-from bench.rows import Row, Workspace, row
+from bench.rows import Workspace, row
 from bench.subjects import Subject
 from bench.tables import measure_seconds
+from tests.support.proc import get_family_pss
 
 HUGE_FOLDER = 1_000_000
 PACKED_FILES, PUT_FILES, FILE_BYTES = 10_000, 200, 4096
-PING_INTERVAL_SECONDS = 0.005
+PING_INTERVAL_SECONDS, MEMORY_INTERVAL_SECONDS = 0.005, 0.02
+
+
+@contextmanager
+def _repeat_meanwhile(measure: Callable[[], float], interval: float) -> Iterator[list[float]]:
+    """Measure in a thread until the end of the context. Yield the list that gets the values."""
+    values = [measure()]
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(interval):
+            values.append(measure())
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield values
+    ended.set()
+    thread.join()
+
+
+def _measure_growth(subject: Subject, work: Callable[[], object]) -> float:
+    """Return the MB by which the memory of the service grows meanwhile, at most."""
+    with _repeat_meanwhile(partial(get_family_pss, subject.pid), MEMORY_INTERVAL_SECONDS) as sizes:
+        work()
+    return (max(sizes) - sizes[0]) / 1e6
 
 
 def _read_huge_list(connection: Connection, path: str) -> None:
@@ -27,33 +50,17 @@ def _read_huge_list(connection: Connection, path: str) -> None:
 @row("all of 1,000,000 entries in one list: memory growth", "MB", most=400, absolute=True)
 def huge_list_memory(workspace: Workspace, subject: Subject) -> float:
     path = subject.mount_local(workspace.make_files(HUGE_FOLDER))
-    with subject.connect() as connection, MemoryGrowth(subject.pid) as growth:
-        _read_huge_list(connection, path)
-    return growth.bytes / 1e6
-
-
-@contextmanager
-def _ping(connection: Connection) -> Iterator[list[float]]:
-    """Ping from another client meanwhile. Yield a list that gets the seconds of each answer."""
-    seconds: list[float] = []
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(PING_INTERVAL_SECONDS):
-            seconds.append(measure_seconds(partial(connection.get, "/ping")))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    yield seconds
-    ended.set()
-    thread.join()
+    with subject.connect() as connection:
+        return _measure_growth(subject, partial(_read_huge_list, connection, path))
 
 
 @row("all of 1,000,000 entries in one list: longest ping of another client", "ms", most=50, absolute=True)
 def huge_list_ping(workspace: Workspace, subject: Subject) -> float:
     path = subject.mount_local(workspace.make_files(HUGE_FOLDER))
-    with subject.connect() as connection, subject.connect() as other, _ping(other) as pings:
-        _read_huge_list(connection, path)
+    with subject.connect() as connection, subject.connect() as other:
+        ping = partial(measure_seconds, partial(other.get, "/ping"))
+        with _repeat_meanwhile(ping, PING_INTERVAL_SECONDS) as pings:
+            _read_huge_list(connection, path)
     return max(pings) * 1000
 
 
@@ -79,19 +86,20 @@ def zip_speed(workspace: Workspace, subject: Subject) -> float:
 @row("ZIP of 10,000 small files: memory growth", "MB", most=32, absolute=True)
 def zip_memory(workspace: Workspace, subject: Subject) -> float:
     target = _get_zip_target(workspace, subject)
-    with subject.connect() as connection, MemoryGrowth(subject.pid) as growth:
-        connection.get(target)
-    return growth.bytes / 1e6
+    with subject.connect() as connection:
+        return _measure_growth(subject, partial(connection.get, target))
 
 
 def _put_small_files(workspace: Workspace, subject: Subject, durability: str) -> float:
     """Upload files one after the other. Return the files per second."""
     subject.save_setting("durability", durability)
     with subject.make_target() as (_, path), subject.connect() as connection:
-        began = time.perf_counter()
-        for number in range(PUT_FILES):
-            connection.put(f"{path}/{number}", FILE_BYTES)
-        seconds = time.perf_counter() - began
+
+        def put_all() -> None:
+            for number in range(PUT_FILES):
+                connection.put(f"{path}/{number}", FILE_BYTES)
+
+        seconds = measure_seconds(put_all)
     subject.save_setting("durability", "file")
     return PUT_FILES / seconds
 
@@ -104,8 +112,3 @@ put = row("put of small files, durability process", "files/s")(partial(_put_smal
 def start(workspace: Workspace, subject: Subject) -> float:
     subject.stop()
     return measure_seconds(subject.launch)
-
-
-ROWS: tuple[Row, ...] = (
-    huge_list_memory, huge_list_ping, zip_first_byte, zip_speed, zip_memory, put_durable, put, start,
-)  # fmt: skip

@@ -38,15 +38,26 @@ def read_links(pid: int) -> Iterator[str]:
             yield os.readlink(path)
 
 
+def read_stat(pid: int) -> list[str]:
+    """Return the fields of a process after its name, from its state on; nothing if it has ended."""
+    return read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
+
+
+def get_family_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, all its descendants and the children that they have waited for."""
+    ticks = (sum(map(int, read_stat(member)[11:15])) for member in (pid, *list_descendants(pid)))
+    return sum(ticks) / os.sysconf("SC_CLK_TCK")
+
+
 def is_gone(pid: int) -> bool:
     """Return True if it ended with all of its threads, which have its files open until then; its status read or not."""
-    fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
+    fields = read_stat(pid)
     return not fields or (fields[0] == "Z" and int(fields[17]) <= 1)
 
 
 def is_stopped(pid: int) -> bool:
     """Return True if a signal has stopped it, or it has ended."""
-    fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
+    fields = read_stat(pid)
     return not fields or fields[0] in "TZ"
 
 
@@ -96,3 +107,8 @@ def get_pss(pid: int) -> int:
     """Return the bytes of a process in memory; a page that others share counts in part."""
     rollup = read_if_there(Path(f"/proc/{pid}/smaps_rollup")).decode()
     return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+def get_family_pss(pid: int) -> int:
+    """Return the bytes of a process and all its descendants in memory; shared pages count once."""
+    return sum(map(get_pss, (pid, *list_descendants(pid))))

@@ -16,9 +16,8 @@ import pytest
 from asyncssh.constants import FXP_INIT, FXP_OPEN, FXP_OPENDIR, FXP_READ, FXP_WRITE, MSG_GLOBAL_REQUEST
 from asyncssh.packet import Boolean, Byte, String, UInt32, UInt64
 
-from tests.protocol.protocols.people import Place, make_addition
-from tests.servers import free_port, wait_for
-from tests.support.proc import get_pss, list_descendants
+from tests.protocol.protocols.people import Place, open_place
+from tests.support.proc import get_family_pss
 from tests.support.service import run_service
 
 pytestmark = pytest.mark.long
@@ -36,11 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with (root / "large").open("wb") as file:
         os.truncate(file.fileno(), 1 << 30)
     with run_service(folder / "data") as service:
-        admin = service.client()
-        admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(root))
-        place = Place(service, admin, free_port(), root, folder)
-        place.save_settings(sftp_listen=f"127.0.0.1:{place.port}")
-        wait_for(place.port)
+        place = open_place(service, folder)
         place.create_user("mem")
         for use in INPUTS.values():
             use(place, 0.5)  # first-use loading and caching are not growth
@@ -170,8 +165,7 @@ INPUTS: Mapping[str, Callable[[Place, float], None]] = {
 
 
 def measure(place: Place) -> int:
-    pid = place.service.process.pid
-    return sum(map(get_pss, [pid, *list_descendants(pid)]))
+    return get_family_pss(place.service.process.pid)
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncssh
 
-from tests.servers import ssh
+from tests.servers import free_port, ssh, wait_for
 from tests.support.service import Client, Service
 
 ALL = 0x7FFF & ~0x4003 | 0xC00  # every right that files need, and the door's own two
@@ -90,5 +90,12 @@ def read_tree(root: Path) -> dict[str, tuple[float, bytes]]:
     return {str(path): (path.stat().st_mtime, path.read_bytes() if path.is_file() else b"") for path in root.rglob("*")}
 
 
-def make_addition(root: Path) -> str:
-    return json.dumps({"root_folder_path": str(root), "show_hidden": True})
+def open_place(service: Service, folder: Path) -> Place:
+    """Mount the folder `root` at `/disk`, and open the SFTP door."""
+    place = Place(service, service.client(), free_port(), folder / "root", folder)
+    place.root.mkdir(exist_ok=True)
+    addition = json.dumps({"root_folder_path": str(place.root), "show_hidden": True})
+    place.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=addition)
+    place.save_settings(sftp_listen=f"127.0.0.1:{place.port}")
+    wait_for(place.port)
+    return place

@@ -11,8 +11,8 @@ from typing import Any
 import asyncssh
 import pytest
 
-from tests.protocol.protocols.people import Place, make_addition
-from tests.servers import free_port, wait_for
+from tests.protocol.protocols.people import Place, open_place
+from tests.servers import wait_for
 from tests.support.service import fork_service
 from tests.support.waiting import wait_until
 
@@ -196,14 +196,9 @@ def test_names_move_as_posix_has_it(place: Place, writer: str) -> None:
 
 
 def test_a_kill_in_the_middle_of_an_upload_leaves_the_old_file(place: Place, tmp_path: Any) -> None:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "kept").write_bytes(b"old")
-    service = fork_service(tmp_path / "data")
-    other = Place(service, service.client(), free_port(), root, tmp_path)
-    other.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(root))
-    other.save_settings(sftp_listen=f"127.0.0.1:{other.port}")
-    wait_for(other.port)
+    other = open_place(fork_service(tmp_path / "data"), tmp_path)
+    old_file = other.root / "kept"
+    old_file.write_bytes(b"old")
     other.create_user("kim")
 
     async def work(_: Any, client: asyncssh.SFTPClient) -> None:
@@ -221,7 +216,7 @@ def test_a_kill_in_the_middle_of_an_upload_leaves_the_old_file(place: Place, tmp
     service = fork_service(tmp_path / "data")
     wait_for(other.port)
     try:
-        assert (root / "kept").read_bytes() == b"old" and os.listdir(root) == ["kept"]
+        assert old_file.read_bytes() == b"old" and os.listdir(other.root) == ["kept"]
         assert (tmp_path / "data/ssh/ssh_host_ed25519_key").read_bytes() == key
         assert (tmp_path / "data/ssh").stat().st_mode & 0o077 == 0
     finally:

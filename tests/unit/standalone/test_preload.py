@@ -17,7 +17,7 @@ from mangrove.records import settings
 from mangrove.records.store.base import Connections
 from mangrove.standalone.preload import preload
 from mangrove.web.page import FrontEnd
-from tests.support.proc import get_pss, list_descendants, read_links
+from tests.support.proc import get_family_pss, read_links
 from tests.support.service import run_service
 
 MAX_IDLE_BYTES = 160e6  # of two processes that answer, their supervisor and the engine
@@ -70,4 +70,4 @@ def test_preload_leaves_out_what_an_idle_process_does_not_need(engine: str) -> N
 def test_idle_service_with_two_processes_is_small(tmp_path: Path) -> None:
     with run_service(tmp_path / "data", MANGROVE_PROCESSES="2") as service:
         assert len(service.list_servers()) == 2
-        assert sum(map(get_pss, (service.process.pid, *list_descendants(service.process.pid)))) < MAX_IDLE_BYTES
+        assert get_family_pss(service.process.pid) < MAX_IDLE_BYTES
