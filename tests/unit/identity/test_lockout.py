@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -126,3 +127,23 @@ def test_failures_of_a_known_source_use_up_nobody_elses_tries(monkeypatch: pytes
     lockout.ACCOUNTS.record_success("ann", "1.2.3.4")
     fail(4)
     assert not is_locked("ann", "5.6.7.8")
+
+
+def guess(password: str, is_right: bool = False) -> None:
+    asyncio.run(lockout.count_guess("/closed", "1.2.3.4", password, is_right))
+
+
+def test_a_repeated_wrong_folder_password_counts_once() -> None:
+    for _ in range(2 * lockout.MAX_FAILURES_PER_PAIR):
+        guess("wrong")
+    for number in range(lockout.MAX_FAILURES_PER_PAIR - 1):
+        guess(f"wrong {number}")
+    with pytest.raises(TooMany):
+        guess("open sesame", is_right=True)
+
+
+def test_a_right_folder_password_ends_the_count() -> None:
+    for attempt in range(2):
+        for number in range(lockout.MAX_FAILURES_PER_PAIR - 1):
+            guess(f"wrong {attempt} {number}")
+        guess("open sesame", is_right=True)

@@ -18,6 +18,7 @@ from mangrove.tree.listing.orders import (
     SortOrder,
     cut_page,
     find_folder_position,
+    merge_page,
     sort_entries,
     sort_in_runs,
 )
@@ -80,6 +81,24 @@ def test_one_more_folder_has_the_place_that_sorting_gives_it(by: str, descending
         entries = asyncio.run(sort_entries(ENTRIES, order))
         expected = asyncio.run(sort_entries([*ENTRIES, folder], order))
         assert find_folder_position(entries, order, folder) == list(expected).index(folder), folder
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (SortOrder("name", folders="front"), ["Dir1", "dir2", "b9", "b10", "z", "a"]),
+        (SortOrder("name", folders="front", is_requested=True), ["a", "Dir1", "dir2", "z", "b9", "b10"]),
+        (SortOrder("name", True, "back", is_requested=True), ["b10", "b9", "z", "dir2", "Dir1", "a"]),
+    ],
+)
+def test_other_folders_are_merged_in_a_requested_order(order: SortOrder, expected: list[str]) -> None:
+    async def merge() -> list[str]:
+        entries, folders = await sort_entries(ENTRIES, order), [Entry("z", 0, 0.0, True), Entry("a", 0, 0.0, True)]
+        pieces = await merge_page(entries, order, folders, 0, 6)
+        rows = [[folders[piece]] if isinstance(piece, int) else entries[slice(*piece)] for piece in pieces]
+        return list_names(list(chain.from_iterable(rows)))
+
+    assert asyncio.run(merge()) == expected
 
 
 @pytest.mark.parametrize("places", [[], [0], [3], [0, 0, 2], [1, 3, 3]])
