@@ -33,15 +33,12 @@ class TokenBucket:
     share the rate in equal parts. It is safe to use from the event loops of several threads.
     """
 
-    def __init__(
-        self, rate: Rate, clock: Callable[[], float] = time.monotonic, activity: Activity | None = None
-    ) -> None:
+    def __init__(self, rate: Rate, activity: Activity | None = None) -> None:
         self._limit = rate
         self._activity = activity
         self._times = activity_times()
-        self._clock = clock
         self._debt = 0.0  # bytes that have passed or wait, beyond the rate
-        self._counted = clock()
+        self._counted = time.monotonic()
         self._lock = threading.Lock()  # held for a calculation, never during a wait
 
     def rate(self) -> int | None:
@@ -54,7 +51,7 @@ class TokenBucket:
     def _reserve(self, size: int, rate: int) -> float:
         """Return the time at which `size` bytes may pass."""
         with self._lock:
-            now = self._clock()
+            now = time.monotonic()
             before = max(0.0, self._debt - (now - self._counted) * rate)
             self._debt, self._counted = before + size, now
             return now + before / rate
@@ -81,7 +78,7 @@ class TokenBucket:
         due = self._reserve(size, rate)
         try:
             while self._join() == rate:
-                left = due - self._clock()
+                left = due - time.monotonic()
                 if left <= 0:
                     return
                 await asyncio.sleep(min(left, RECHECK_INTERVAL_SECONDS))

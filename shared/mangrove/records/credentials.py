@@ -19,7 +19,7 @@ from pynamodb.transactions import TransactWrite
 from mangrove.core.problems import RecordNotFound, ResourceNotFound
 from mangrove.records import users
 from mangrove.records.store import versions
-from mangrove.records.store.base import TableMeta, Versioned, get_connection, table_name, translate_errors
+from mangrove.records.store.base import TableMeta, Versioned, query_index, table_name
 from mangrove.records.store.repository import Repository
 
 INDEX = "user"
@@ -111,20 +111,9 @@ class CredentialRepository(Repository[Value]):
 
         One that was just created may be missing; a deleted one is never included.
         """
-        values: list[Value] = []
-        start = None
-        while True:
-            with translate_errors():
-                page = get_connection(self.model).query(
-                    self.model.Meta.table_name, str(user_id), index_name=INDEX, attributes_to_get=["id"],
-                    exclusive_start_key=start,
-                )  # fmt: skip
-            ids = [int(item["id"]["N"]) for item in page["Items"]]
-            present = self.get_many(ids) if ids else {}
-            values += [present[id] for id in ids if id in present]
-            start = page.get("LastEvaluatedKey")
-            if not start:
-                return values
+        ids = [int(row["id"]["N"]) for row in query_index(self.model, INDEX, str(user_id), ["id"])]
+        present = self.get_many(ids) if ids else {}
+        return [present[id] for id in ids if id in present]
 
     def delete_own(self, user_id: int, id: int) -> None:
         """Delete a credential of the user. Raise ResourceNotFound for any other id."""

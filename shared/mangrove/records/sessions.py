@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.exceptions import DoesNotExist
+from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
+from pynamodb.constants import STRING
+from pynamodb.exceptions import DoesNotExist, GetError
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
 from mangrove.records.store import versions
 from mangrove.records.store.base import (
     Record,
     TableMeta,
-    read_together,
+    get_connection,
     table_name,
     transaction,
     translate_errors,
@@ -75,8 +78,33 @@ def is_revoked(jti: str) -> bool:
 
 def read_with_version(jti: str) -> tuple[int, bool]:
     """Return the version of the configuration, and True if the token `jti` was revoked; in one call."""
-    counter, record = read_together((Counter, versions.KEY), (SessionRecord, jti))
+    counter, record = _read_together((Counter, versions.KEY), (SessionRecord, jti))
     return int(counter.value) if counter is not None else 0, record is not None and _is_valid(record)
+
+
+def _read_together(*requests: tuple[type[Record], str]) -> list[Any]:
+    """Return records of several tables by their keys, None for a missing one; usually in one call."""
+    keys = {model: {model.get_key_name(): {STRING: key}} for model, key in requests}
+    tables = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
+    with translate_errors():
+        try:
+            answer = get_connection(requests[0][0]).dispatch("BatchGetItem", {"RequestItems": tables})
+        except BOTOCORE_EXCEPTIONS as error:
+            raise GetError(str(error), error) from error
+    return [_find_in_answer(model, key, answer) for model, key in requests]
+
+
+def _find_in_answer(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
+    """Return a record of an answer to BatchGetItem; read it if the answer reports that it was left out."""
+    name = model.Meta.table_name
+    if name not in answer.get("UnprocessedKeys", ()):
+        items = answer["Responses"].get(name)
+        return model.from_raw_data(items[0]) if items else None
+    with translate_errors():
+        try:
+            return model.get(key, consistent_read=True)
+        except model.DoesNotExist:
+            return None
 
 
 def _exists(key: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import Any
@@ -24,7 +24,7 @@ from mangrove.records.store.base import (
     RecordConflict,
     TableMeta,
     Versioned,
-    get_connection,
+    query_index,
     retry_on_conflict,
     table_name,
     transaction,
@@ -136,21 +136,7 @@ def all() -> list[ShareLink]:
 
 def find_ids(owner: int) -> list[str]:
     """Return the ids of the share links of a user, in their order. One that was just created may be missing."""
-    return [item["id"]["S"] for page in _query(owner) for item in page["Items"]]
-
-
-def _query(owner: int) -> Iterator[dict[str, Any]]:
-    start = None
-    while True:
-        with translate_errors():
-            page = get_connection(ShareLinkRecord).query(
-                ShareLinkRecord.Meta.table_name, str(owner), index_name=INDEX, attributes_to_get=["id"],
-                exclusive_start_key=start,
-            )  # fmt: skip
-        yield page
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
+    return [row["id"]["S"] for row in query_index(ShareLinkRecord, INDEX, str(owner), ["id"])]
 
 
 def create(id: str, **fields: Any) -> ShareLink:

@@ -20,6 +20,7 @@ from mangrove.records.store.base import (
     TableMeta,
     Versioned,
     get_connection,
+    query_index,
     retry_on_conflict,
     table_name,
     translate_errors,
@@ -157,18 +158,9 @@ def find_by_role(role: int) -> User | None:
 
 
 def iter_ids(role: int, after: int = 0, page_size: int | None = None) -> Iterator[int]:
-    """Yield the ids of a role above `after`, `page_size` per query. A user who was just created may be missing."""
-    start = _make_start(role, after)
-    while True:
-        with translate_errors():
-            page = get_connection(UserRecord).query(
-                UserRecord.Meta.table_name, str(role), index_name=INDEX, attributes_to_get=["id"],
-                exclusive_start_key=start, limit=page_size,
-            )  # fmt: skip
-        yield from (int(item["id"]["N"]) for item in page["Items"])
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
+    """Return the ids of a role above `after`, `page_size` per query. A user who was just created may be missing."""
+    rows = query_index(UserRecord, INDEX, str(role), ["id"], _make_start(role, after), page_size)
+    return (int(row["id"]["N"]) for row in rows)
 
 
 def count(role: int, after: int = 0, limit: int | None = None) -> tuple[int, int]:

@@ -13,9 +13,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.attributes import Attribute, VersionAttribute
 from pynamodb.connection import Connection, TableConnection
-from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
-from pynamodb.constants import BINARY, STRING
-from pynamodb.exceptions import GetError, PynamoDBException
+from pynamodb.constants import BINARY
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 from pynamodb.models import MetaProtocol, Model
 from pynamodb.transactions import TransactWrite
@@ -367,31 +366,23 @@ def transaction(model: type[Model]) -> TransactWrite:
     return TransactWrite(connection=get_connection(model))
 
 
-def read_together(*requests: tuple[type[Record], str]) -> list[Any]:
-    """Return records of several tables by their keys, None for a missing one; usually in one call."""
-    keys = {model: {model.get_key_name(): {STRING: key}} for model, key in requests}
-    tables = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
-    with translate_errors():
-        try:
-            answer = get_connection(requests[0][0]).dispatch("BatchGetItem", {"RequestItems": tables})
-        except BOTOCORE_EXCEPTIONS as error:
-            raise GetError(str(error), error) from error
-    return [_find_in_answer(model, key, answer) for model, key in requests]
-
-
-def _find_in_answer(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
-    """Return a record of an answer to BatchGetItem; read it if the answer reports that it was left out."""
-    name = model.Meta.table_name
-    if name not in answer.get("UnprocessedKeys", ()):
-        items = answer["Responses"].get(name)
-        return model.from_raw_data(items[0]) if items else None
-    with translate_errors():
-        try:
-            return model.get(key, consistent_read=True)
-        except model.DoesNotExist:
-            return None
-
-
 def get_connection(model: type[Model]) -> Any:
     """Return the connection of the table of a model."""
     return model._get_connection().connection
+
+
+def query_index(
+    model: type[Record], index: str, key: str, attributes: list[str], start: Any = None, page_size: int | None = None
+) -> Iterator[Item]:
+    """Yield the rows of a key of an index behind the last key `start`, `page_size` per call. They are not made into
+    models, which would cost more than the rows."""
+    while True:
+        with translate_errors():
+            page = get_connection(model).query(
+                model.Meta.table_name, key, index_name=index, attributes_to_get=attributes, exclusive_start_key=start,
+                limit=page_size,
+            )  # fmt: skip
+        yield from page["Items"]
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mangrove.records.store.base import get_connection, translate_errors
+from mangrove.records.store.base import get_connection, query_index, translate_errors
+from mangrove.records.store.encryption import Item
 from mangrove.records.tasks.model import PROJECTED, TaskRecord, TaskView, load_view
 from mangrove.records.tasks.ordering import (
     ANCHOR_SPACING,
@@ -30,8 +31,6 @@ from mangrove.records.tasks.ordering import (
 MAX_ROWS_PER_QUERY = 1000
 MIN_ROWS_PER_QUERY = 10
 AFTER_ALL_IDS = "~"  # which is greater than each id
-
-Item = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +150,9 @@ def _get_order(item: Item) -> str:
 
 
 def _query(index_key: IndexKey, after: str, page_size: int | None, attributes: list[str]) -> Iterator[Item]:
-    """Yield rows behind `after`. They are not made into models, which would cost more than the rows."""
-    connection, start = get_connection(TaskRecord), _make_start_key(index_key, after)
-    while True:
-        with translate_errors():
-            page = connection.query(
-                TaskRecord.Meta.table_name, index_key.key, index_name=index_key.index_name,
-                attributes_to_get=attributes,
-                exclusive_start_key=start, limit=page_size,
-            )  # fmt: skip
-        yield from page["Items"]
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
+    """Yield rows behind `after`."""
+    start = _make_start_key(index_key, after)
+    return query_index(TaskRecord, index_key.index_name, index_key.key, attributes, start, page_size)
 
 
 def _make_start_key(index_key: IndexKey, after: str) -> Any:
