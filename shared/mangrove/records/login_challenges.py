@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.exceptions import DoesNotExist
 
 from mangrove.core.http import find_client
 from mangrove.core.problems import TooMany
@@ -54,12 +53,8 @@ def use(purpose: str, id: str) -> dict[str, Any] | None:
     purpose."""
     if not id or len(id) > MAX_ID_LENGTH:
         return None
-    with translate_errors():
-        try:
-            record = ChallengeRecord.get(_make_key(id), consistent_read=True)
-        except DoesNotExist:
-            return None
-    if record.purpose != purpose or record.until <= time.time():
+    record = ChallengeRecord.find(_make_key(id))
+    if record is None or record.purpose != purpose or record.until <= time.time():
         return None
     try:
         with translate_errors():

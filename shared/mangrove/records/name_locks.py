@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
@@ -70,12 +69,8 @@ def _make_first_actions(holder: str) -> list[Action]:
 
 def find(name: str) -> Heartbeat | None:
     """Return the last heartbeat for a name, None if it is free."""
-    with translate_errors():
-        try:
-            record = Counter.get(_make_record(name).key, consistent_read=True)
-        except DoesNotExist:
-            return None
-    return Heartbeat(record.holder, int(record.value))
+    record = Counter.find(_make_record(name).key)
+    return None if record is None else Heartbeat(record.holder, int(record.value))
 
 
 def send_heartbeat(names: Sequence[str], holder: str) -> None:

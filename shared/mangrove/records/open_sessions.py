@@ -13,7 +13,6 @@ from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from itertools import islice
 
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
@@ -62,11 +61,8 @@ def add(session: OpenSession) -> None:
 
 def find(id: str) -> OpenSession | None:
     """Return a session; None if there is no record of it."""
-    with translate_errors():
-        try:
-            return _to_session(SessionRecord.get(make_open_key(id), consistent_read=True))
-        except DoesNotExist:
-            return None
+    record = SessionRecord.find(make_open_key(id))
+    return None if record is None else _to_session(record)
 
 
 def find_by_user(username: str, limit: int) -> list[OpenSession]:

@@ -11,8 +11,6 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from secrets import token_hex
 
-from pynamodb.exceptions import DoesNotExist
-
 from mangrove.records.store.base import RecordConflict, translate_errors
 from mangrove.records.store.counters import Counter, make_end
 
@@ -64,10 +62,8 @@ def claim(key: str, fingerprint: str) -> RequestClaim | StoredRequest:
 
 def _find(key: str) -> StoredRequest | None:
     """Return the request with a key; None if it was released meanwhile."""
-    try:
-        with translate_errors():
-            record = Counter.get(f"request#{key}", consistent_read=True)
-    except DoesNotExist:
+    record = Counter.find(f"request#{key}")
+    if record is None:
         return None
     changes = record.changes or {}
     answer = changes.get("answer")

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
 from pynamodb.constants import STRING
-from pynamodb.exceptions import DoesNotExist, GetError
+from pynamodb.exceptions import GetError
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
 from mangrove.records.store import versions
@@ -100,19 +100,12 @@ def _find_in_answer(model: type[Record], key: str, answer: dict[str, Any]) -> An
     if name not in answer.get("UnprocessedKeys", ()):
         items = answer["Responses"].get(name)
         return model.from_raw_data(items[0]) if items else None
-    with translate_errors():
-        try:
-            return model.get(key, consistent_read=True)
-        except model.DoesNotExist:
-            return None
+    return model.find(key)
 
 
 def _exists(key: str) -> bool:
-    with translate_errors():
-        try:
-            return _is_valid(SessionRecord.get(key, consistent_read=True))
-        except DoesNotExist:
-            return False
+    record = SessionRecord.find(key)
+    return record is not None and _is_valid(record)
 
 
 def _is_valid(record: SessionRecord) -> bool:

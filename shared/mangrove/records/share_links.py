@@ -14,7 +14,6 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
 from mangrove.core.problems import RecordNotFound, RecordsUnavailable
@@ -106,19 +105,13 @@ def _to_link(record: Any) -> ShareLink:
 
 def find(id: str) -> ShareLink | None:
     """Return the share link of an id, None if there is none."""
-    with translate_errors():
-        try:
-            return _to_link(ShareLinkRecord.get(id, consistent_read=True))
-        except DoesNotExist:
-            return None
+    record = ShareLinkRecord.find(id)
+    return None if record is None else _to_link(record)
 
 
 def get(id: str) -> ShareLink:
     """Return the share link of an id. Raise RecordNotFound."""
-    link = find(id)
-    if link is None:
-        raise RecordNotFound
-    return link
+    return _to_link(_get_record(id))
 
 
 def get_many(ids: Collection[str]) -> list[ShareLink]:
@@ -164,11 +157,10 @@ def change(id: str, new_id: str | None = None, **fields: Any) -> ShareLink:
 
 
 def _get_record(id: str) -> Any:
-    with translate_errors():
-        try:
-            return ShareLinkRecord.get(id, consistent_read=True)
-        except DoesNotExist:
-            raise RecordNotFound from None
+    record = ShareLinkRecord.find(id)
+    if record is None:
+        raise RecordNotFound
+    return record
 
 
 def _move(record: Any, new_id: str) -> ShareLink:

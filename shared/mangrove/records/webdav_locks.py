@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pynamodb.attributes import JSONAttribute, TTLAttribute, UnicodeAttribute, VersionAttribute
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
 from mangrove.core.paths import TreePath
@@ -208,19 +207,12 @@ def remove(locks: Iterable[Lock]) -> None:
 def _get(file: LockedFile) -> LockRecord:
     """Return the record of a file, a new one if there is none."""
     key = make_entry_key(file.path)
-    with translate_errors():
-        try:
-            return LockRecord.get(file.storage, key, consistent_read=True)
-        except DoesNotExist:
-            return LockRecord(file.storage, key, path=str(file.path), locks=[])
+    return LockRecord.find(file.storage, key) or LockRecord(file.storage, key, path=str(file.path), locks=[])
 
 
 def _get_user(user_id: int) -> LockRecord:
-    with translate_errors():
-        try:
-            return LockRecord.get(f"user#{user_id}", USER_KEY, consistent_read=True)
-        except DoesNotExist:
-            return LockRecord(f"user#{user_id}", USER_KEY, path="/", locks=[])
+    key = f"user#{user_id}", USER_KEY
+    return LockRecord.find(*key) or LockRecord(*key, path="/", locks=[])
 
 
 def _read_locks(record: LockRecord) -> list[Lock]:

@@ -11,7 +11,6 @@ from hashlib import sha256
 from itertools import chain
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.transactions import TransactWrite
 
@@ -188,11 +187,8 @@ def _count(write: TransactWrite, user_id: int, change: int) -> None:
 
 def read_usage(user_id: int) -> int:
     """Return the bytes that are charged to a user's quota."""
-    with translate_errors():
-        try:
-            return int(PropertyUsage.get(f"user#{user_id}", USAGE, consistent_read=True).size)
-        except DoesNotExist:
-            return 0
+    usage = PropertyUsage.find(f"user#{user_id}", USAGE)
+    return 0 if usage is None else int(usage.size)
 
 
 def _add_folder(storage_id: int, folder: TreePath) -> None:
@@ -283,10 +279,4 @@ def _find_folders(storage_id: int, path: TreePath) -> list[PropertyRecord]:
 def _find(storage_id: int, path: TreePath) -> PropertyRecord | None:
     if _has_none(storage_id):
         return None
-    with translate_errors():
-        try:
-            return PropertyRecord.get(
-                _make_folder_key(storage_id, path.parent), _make_name(path), consistent_read=True
-            )  # fmt: skip
-        except DoesNotExist:
-            return None
+    return PropertyRecord.find(_make_folder_key(storage_id, path.parent), _make_name(path))

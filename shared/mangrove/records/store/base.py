@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.attributes import Attribute, VersionAttribute
@@ -170,6 +170,15 @@ class Record(Model):
         table = super()._get_connection()
         cls._connection = None
         return table
+
+    @classmethod
+    def find(cls, hash_key: Any, range_key: Any = None) -> Self | None:
+        """Return the record of a key, None if there is none."""
+        with translate_errors():
+            try:
+                return cls.get(hash_key, range_key, consistent_read=True)
+            except cls.DoesNotExist:
+                return None
 
     @classmethod
     def get_kind(cls) -> str:

@@ -8,7 +8,6 @@ from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
@@ -60,11 +59,8 @@ def release(write: TransactWrite, name: str) -> None:
 
 def find_owner(name: str) -> int | None:
     """Return the id of the record that has a name, None if there is none."""
-    with translate_errors():
-        try:
-            return int(Claim.get(name, consistent_read=True).owner)
-        except DoesNotExist:
-            return None
+    stored = Claim.find(name)
+    return None if stored is None else int(stored.owner)
 
 
 def find_taken(names: Collection[str], owner: int) -> set[str]:
@@ -102,11 +98,10 @@ class Repository(Generic[Value]):
 
     def get_record(self, id: int) -> Any:
         """Return a record. Raise RecordNotFound."""
-        with translate_errors():
-            try:
-                return self.model.get(id, consistent_read=True)
-            except DoesNotExist:
-                raise RecordNotFound from None
+        record = self.model.find(id)
+        if record is None:
+            raise RecordNotFound
+        return record
 
     def get(self, id: int) -> Value:
         """Return the value of an id. Raise RecordNotFound."""

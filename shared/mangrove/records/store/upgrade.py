@@ -15,7 +15,6 @@ import orjson
 from botocore.exceptions import ClientError
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.constants import BINARY, STRING
-from pynamodb.exceptions import DoesNotExist
 
 from mangrove.core.problems import Problem
 from mangrove.records import users
@@ -86,12 +85,7 @@ def read_version(known: int = 0) -> int | None:
 
 def has_records() -> bool:
     """True if the records have a version or a user."""
-    with translate_errors():
-        try:
-            Counter.get(KEY, consistent_read=True)
-        except DoesNotExist:
-            return _has_users()
-    return True
+    return Counter.find(KEY) is not None or _has_users()
 
 
 def _has_users() -> bool:
@@ -100,17 +94,14 @@ def _has_users() -> bool:
 
 def _read() -> tuple[int | None, str]:
     """Return the version, None for new records, and the program that it needs. Raise UntrustedSchema."""
-    with translate_errors():
-        try:
-            if Counter.get(KEY, consistent_read=True).value == 1:  # without a MAC
-                return 1, PROGRAMS[1]
-        except DoesNotExist:
-            return (1 if _has_users() else None), PROGRAMS[1]  # version 1 was not stored
-        try:
-            record = SchemaVersion.get(KEY, consistent_read=True)
-        except DoesNotExist:  # it is refused
-            reason = "what they say about their version was written with another key or by another program"
-            raise UntrustedSchema(reason) from None
+    stored = Counter.find(KEY)
+    if stored is None:
+        return (1 if _has_users() else None), PROGRAMS[1]  # version 1 was not stored
+    if stored.value == 1:  # without a MAC
+        return 1, PROGRAMS[1]
+    record = SchemaVersion.find(KEY)
+    if record is None:  # it is refused
+        raise UntrustedSchema("what they say about their version was written with another key or by another program")
     return int(record.value), str(record.program)
 
 

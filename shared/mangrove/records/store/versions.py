@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
@@ -29,11 +28,8 @@ MAX_ATTEMPTS = 20  # while others increment the version at the same time
 
 def get_version() -> int:
     """Return the present version, 0 before the first change."""
-    with translate_errors():
-        try:
-            return int(Counter.get(KEY, consistent_read=True).value)
-        except DoesNotExist:
-            return 0
+    counter = Counter.find(KEY)
+    return 0 if counter is None else int(counter.value)
 
 
 def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callable[[TransactWrite], object]) -> None:

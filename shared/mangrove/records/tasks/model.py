@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import orjson
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.constants import BINARY, STRING
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
@@ -259,11 +258,10 @@ def make_new_task(new: NewTask, record: TaskRecord) -> Task:
 
 def get(id: str) -> Task:
     """Return a task. Raise RecordNotFound."""
-    with translate_errors():
-        try:
-            return make_task(TaskRecord.get(id, consistent_read=True))
-        except DoesNotExist:
-            raise RecordNotFound from None
+    record = TaskRecord.find(id)
+    if record is None:
+        raise RecordNotFound
+    return make_task(record)
 
 
 def get_unreadable(id: str) -> Task:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 
 from mangrove.records.store.base import RecordConflict, translate_errors
@@ -43,7 +42,7 @@ def release(kind: str, holder: str) -> None:
 
 def list_holders(kind: str) -> set[str]:
     """Return the holders of slots that have not expired."""
-    record, now = _find(_make_key(kind)), time.time()
+    record, now = Counter.find(_make_key(kind)), time.time()
     slots: Slots = (record.changes if record else None) or {}
     return {holder for holder, until in slots.items() if until > now}
 
@@ -56,7 +55,7 @@ def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
     """Change the slots that have not expired. Return True if `change` returned True and the write succeeded."""
     key = _make_key(kind)
     for attempt in range(MAX_ATTEMPTS):
-        record = _find(key)
+        record = Counter.find(key)
         now = time.time()
         stored: Slots = (record.changes if record else None) or {}
         slots = {holder: until for holder, until in stored.items() if until > now}
@@ -75,11 +74,3 @@ def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
         except RecordConflict:
             time.sleep(random.uniform(0, MAX_FIRST_DELAY_SECONDS * 2**attempt))
     return False
-
-
-def _find(key: str) -> Counter | None:
-    with translate_errors():
-        try:
-            return Counter.get(key, consistent_read=True)
-        except DoesNotExist:
-            return None

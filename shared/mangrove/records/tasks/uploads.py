@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute, VersionAttribute
-from pynamodb.exceptions import DoesNotExist
 
 from mangrove.core.problems import RecordNotFound
 from mangrove.records.store.base import Record, TableMeta, table_name, translate_errors
@@ -107,13 +106,11 @@ def save(session: UploadSession) -> UploadSession:
 
 def get(id: str) -> UploadSession:
     """Return a session. Raise RecordNotFound."""
-    if len(id) != FILE_KEY_LENGTH + NONCE_LENGTH:
+    is_id = len(id) == FILE_KEY_LENGTH + NONCE_LENGTH
+    record = UploadRecord.find(id[:FILE_KEY_LENGTH], id[FILE_KEY_LENGTH:]) if is_id else None
+    if record is None:
         raise RecordNotFound
-    with translate_errors():
-        try:
-            return _make_session(UploadRecord.get(id[:FILE_KEY_LENGTH], id[FILE_KEY_LENGTH:], consistent_read=True))
-        except DoesNotExist:
-            raise RecordNotFound from None
+    return _make_session(record)
 
 
 def find(file_key: str) -> list[UploadSession]:
