@@ -91,10 +91,7 @@ class ShownNames(Driver):
     async def stop(self) -> None:
         await self.driver.stop()
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         folder = await self.find(path)
         changed, plain = dict[str, Entry](), set[str]()
         async for batch in self.driver.list(folder):

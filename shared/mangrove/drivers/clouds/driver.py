@@ -114,10 +114,7 @@ class Cloud(Driver):
         root = TreePath(arguments["root"])
         return {f"{self.scheme}:{hashlib.sha256(location.encode()).hexdigest()}:{root / path}"}
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         prefix, exists = self.get_prefix(path), path == "/"
         start = 0 if path == "/" else len(prefix)
         batch: list[Entry] = []

@@ -205,9 +205,6 @@ class ObjectStore(CopyingCloud):
     deletes_if_match: ClassVar[bool] = False
     """True if a removal accepts the validator as its condition."""
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
-
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         """Copy files, then remove them. If a file changes while it is copied, keep it and raise EntryChanged."""
         if path == target:
@@ -252,9 +249,6 @@ class Drive(CopyingCloud):
     """
 
     capabilities = replace(CopyingCloud.capabilities, rename=True, move=True)
-
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == target:

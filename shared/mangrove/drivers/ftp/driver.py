@@ -141,10 +141,7 @@ class FTP(Driver):
             with translate_errors():
                 yield connection
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         _refuse_hidden(path)
         folder = self._names.encode(path)
         async with self._connect_for_commands() as connection:
@@ -339,9 +336,6 @@ class FTP(Driver):
         async with self._connect_for_commands() as connection:
             if await entries.make_folders(connection, folders) is not None:
                 raise EntryExists
-
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self._move(path, target, overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         try:

@@ -116,10 +116,7 @@ class UrlTree(Driver):
             node = child
         return node
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         node = self._find(path)
         if not node.is_dir:
             raise NotAFolder

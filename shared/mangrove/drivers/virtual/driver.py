@@ -103,10 +103,7 @@ class Virtual(Driver):
     async def _read_changes(self) -> Changes:
         return Changes(await self.context.state.read())
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         changes = await self._read_changes()
         nodes = {**await self._derive(await self._find_folder(changes, path)), **changes.list_in(path)}
         async for batch in in_batches([(name, node) for name, node in nodes.items() if node]):

@@ -108,10 +108,7 @@ class WebDav(Driver):
         await self._leftovers.stop()
         await self._server.close()
 
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         batch: list[Entry] = []
         has_answer = is_inside = False
         find_name = self._urls.make_finder(path)
