@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mangrove.client.operations import RIGHTS, TASK_KINDS
-from mangrove.commands import accounts, files, sharing, signing_in, storages, tasks, transfers
+from mangrove.commands import accounts, files, sharing, storages, tasks, transfers
 from mangrove.commands.context import Run
 
 DATA_VARIABLE, URL_VARIABLE = "MANGROVE_DATA", "MANGROVE_URL"
@@ -50,10 +50,10 @@ class ClientCommands:
         return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def _add_signing_in(self) -> None:
-        login = self._add(self._commands, "login", "sign in at --url and store the token", signing_in.login)
+        login = self._add(self._commands, "login", "sign in at --url and store the token", accounts.login)
         login.add_argument("--user", default="admin", help="the user name")
         login.add_argument("--with-token", action="store_true", help="read a token instead of a password")
-        self._add(self._commands, "logout", "end the session at --url and remove the token", signing_in.logout)
+        self._add(self._commands, "logout", "end the session at --url and remove the token", accounts.logout)
 
     def _add_files(self) -> None:
         ls = self._add(self._commands, "ls", "list entries", files.list_entries)

@@ -36,7 +36,7 @@ from mangrove.drivers.base import (
     StoredPart,
     Upload,
 )
-from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
+from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.client import S3Client
@@ -346,8 +346,7 @@ class S3(VersionedBucket):
         await self._keep_folder(path.parent)
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         try:
             entry = await self.stat(path)
         except EntryNotFound:

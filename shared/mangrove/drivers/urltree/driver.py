@@ -26,7 +26,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Link
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.options import Options, option
-from mangrove.drivers.refusals import refuse_inside_itself
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.urltree.tree import ADDRESS, Node, format, format_checked, parse
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
 from mangrove.net.client import make_client, open_response, translate_errors
@@ -183,8 +183,7 @@ class UrlTree(Driver):
             self._add(target, copied, overwrite)
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         async with self._change():
             with suppress(EntryNotFound):
                 del self._find(path.parent).children[self._find(path).name]

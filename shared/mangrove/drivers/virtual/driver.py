@@ -20,11 +20,11 @@ import orjson
 
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageForbidden, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageProblem
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.options import Options, option
-from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size, refuse_root_removal
 
 MAX_CACHED_FOLDERS = 256  # whose generated content is cached
 MAX_ENTRIES = 10_000  # files, and as many folders, per folder
@@ -151,8 +151,7 @@ class Virtual(Driver):
         await self._change(lambda change: change.copy(path, target, overwrite))
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         await self._change(lambda change: change.remove(path))
 
     async def _change(self, apply: Callable[[_Change], Awaitable[None]]) -> None:

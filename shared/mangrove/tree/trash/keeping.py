@@ -22,12 +22,11 @@ from mangrove.core.problems import (
     EntryNotFound,
     NotAFolder,
     Problem,
-    StorageForbidden,
     StorageFull,
     StorageProblem,
 )
 from mangrove.drivers.base import CopyRequest, Driver, Entry, NewFile, Upload
-from mangrove.drivers.wrapping import WrappingDriver
+from mangrove.drivers.refusals import refuse_root_removal
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.callers import find_actor
@@ -39,6 +38,46 @@ MAX_FREED_ENTRIES = 100
 WRITE_CONCURRENCY = 16  # files of one call
 
 CopyResults = Sequence[StorageProblem | None] | None
+
+
+class WrappingDriver(Driver):
+    """A driver with the operations of the driver behind it, under the same paths. Subclasses replace some of them."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver.options, driver.context)
+        self.driver = driver
+
+    def unwrap(self) -> Driver:
+        return self.driver.unwrap()
+
+    def get_unmapped(self) -> Driver:
+        inner = self.driver.get_unmapped()
+        return self if inner is self.driver else type(self)(inner)
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self.driver.list(path)
+
+    async def stat(self, path: TreePath) -> Entry:
+        return await self.driver.stat(path)
+
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        return await self.driver.read(path, offset, length, if_match)
+
+
+def _make_forwarding(name: str) -> property:
+    return property(lambda self: getattr(self.driver, name))
+
+
+def _forward_operations() -> None:
+    """Give WrappingDriver the attributes and operations of a driver that it does not define itself."""
+    for name in {*vars(Driver), *Driver.__annotations__}:
+        if not name.startswith("_") and name not in vars(WrappingDriver):
+            setattr(WrappingDriver, name, _make_forwarding(name))
+
+
+_forward_operations()
 
 
 class _CopyFailed(Exception):
@@ -58,16 +97,10 @@ class TrashDriver(WrappingDriver):
         if self._trash_days <= 0:
             await self.driver.discard(path)
             return
-        self.refuse_root(path)
+        refuse_root_removal(path)
         with suppress(EntryNotFound):
             entry = await self.driver.stat(path)
             await finish_despite_cancel(self._discard(path, entry))
-
-    @staticmethod
-    def refuse_root(path: TreePath) -> None:
-        """Raise StorageForbidden for the root folder."""
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
 
     def describe(self, path: TreePath, entry: Entry, kind: TrashKind) -> TrashEntry:
         """Return the record of an entry that the current caller removes or replaces now."""

@@ -22,6 +22,7 @@ from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime, Problem
 from mangrove.drivers.base import Capabilities, CopyRequest, Driver, Entry
+from mangrove.drivers.refusals import refuse_root_removal
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.trash.content import get_folder, get_path, read_option, settle
@@ -106,7 +107,7 @@ class MovingTrashDriver(TrashDriver):
 
         If nothing is left at the path, the record of a removal that broke off becomes final.
         """
-        self.refuse_root(path)
+        refuse_root_removal(path)
         begun = await asyncio.to_thread(trash.find_removal, self.context.storage_id, str(path))
         try:
             entry = await self.driver.stat(path)
@@ -157,7 +158,7 @@ class BucketTrashDriver(MovingTrashDriver):
         if not await self.driver.has_versions():
             await super().discard(path)
             return
-        self.refuse_root(path)
+        refuse_root_removal(path)
         with suppress(EntryNotFound):
             record = replace(self.describe(path, await self.driver.stat(path), TrashKind.REMOVED), is_moved=False)
             await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)
