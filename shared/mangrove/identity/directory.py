@@ -29,29 +29,14 @@ PORTS = {"ldap": 389, "ldaps": 636}
 class LdapSettings(Protocol):
     """The settings of the directory, as in `mangrove.configuration.values.Settings`."""
 
-    @property
-    def ldap_server(self) -> str: ...
-
-    @property
-    def ldap_skip_tls_verify(self) -> bool: ...
-
-    @property
-    def ldap_manager_dn(self) -> str: ...
-
-    @property
-    def ldap_manager_password(self) -> str: ...
-
-    @property
-    def ldap_user_search_base(self) -> str: ...
-
-    @property
-    def ldap_user_search_filter(self) -> str: ...
-
-    @property
-    def ldap_default_dir(self) -> str: ...
-
-    @property
-    def ldap_default_permission(self) -> int: ...
+    ldap_server: str
+    ldap_skip_tls_verify: bool
+    ldap_manager_dn: str
+    ldap_manager_password: str
+    ldap_user_search_base: str
+    ldap_user_search_filter: str
+    ldap_default_dir: str
+    ldap_default_permission: int
 
 
 def login(settings: LdapSettings, username: str, password: str, otp_code: str, source: str) -> str:

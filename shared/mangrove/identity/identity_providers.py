@@ -53,50 +53,21 @@ REFUSED = "the sign-in at the identity provider was not accepted"
 class SsoSettings(Protocol):
     """The settings of single sign-on, as in `mangrove.configuration.values.Settings`."""
 
-    @property
-    def sso_login_enabled(self) -> bool: ...
-
-    @property
-    def sso_login_platform(self) -> str: ...
-
-    @property
-    def sso_client_id(self) -> str: ...
-
-    @property
-    def sso_client_secret(self) -> str: ...
-
-    @property
-    def sso_endpoint_name(self) -> str: ...
-
-    @property
-    def sso_organization_name(self) -> str: ...
-
-    @property
-    def sso_oidc_username_key(self) -> str: ...
-
-    @property
-    def sso_extra_scopes(self) -> str: ...
-
-    @property
-    def sso_auto_register(self) -> bool: ...
-
-    @property
-    def sso_default_dir(self) -> str: ...
-
-    @property
-    def sso_default_permission(self) -> int: ...
-
-    @property
-    def sso_group_claim(self) -> str: ...
-
-    @property
-    def sso_group_mapping(self) -> str: ...
-
-    @property
-    def sso_admin_claim(self) -> str: ...
-
-    @property
-    def sso_admin_value(self) -> str: ...
+    sso_login_enabled: bool
+    sso_login_platform: str
+    sso_client_id: str
+    sso_client_secret: str
+    sso_endpoint_name: str
+    sso_organization_name: str
+    sso_oidc_username_key: str
+    sso_extra_scopes: str
+    sso_auto_register: bool
+    sso_default_dir: str
+    sso_default_permission: int
+    sso_group_claim: str
+    sso_group_mapping: str
+    sso_admin_claim: str
+    sso_admin_value: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,26 +18,13 @@ NAMES = (SIMPLE_HTTP, "aria2", "qBittorrent")  # as clients see them, the first 
 class DownloadToolSettings(Protocol):
     """The settings of the download tools, as in `mangrove.configuration.values.Settings`."""
 
-    @property
-    def aria2_uri(self) -> str: ...
-
-    @property
-    def aria2_secret(self) -> str: ...
-
-    @property
-    def aria2_http(self) -> bool: ...
-
-    @property
-    def qbittorrent_url(self) -> str: ...
-
-    @property
-    def qbittorrent_seedtime(self) -> int: ...
-
-    @property
-    def offline_download_allowed_hosts(self) -> str: ...
-
-    @property
-    def offline_download_ready(self) -> frozenset[str]: ...
+    aria2_uri: str
+    aria2_secret: str
+    aria2_http: bool
+    qbittorrent_url: str
+    qbittorrent_seedtime: int
+    offline_download_allowed_hosts: str
+    offline_download_ready: frozenset[str]
 
 
 def check_tool_name(name: str) -> str:
