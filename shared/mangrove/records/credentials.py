@@ -19,6 +19,7 @@ from pynamodb.transactions import TransactWrite
 from mangrove.core.problems import RecordNotFound, ResourceNotFound
 from mangrove.records import users
 from mangrove.records.store import versions
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import TableMeta, Versioned, query_index, table_name
 from mangrove.records.store.repository import Repository
 
@@ -68,15 +69,9 @@ class AppPassword:
     """In seconds since the epoch; 0 for no end."""
 
 
-class UserIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
-    """The ids of the credentials of a user."""
-
-    class Meta:
-        index_name = INDEX
-        projection = KeysOnlyProjection()
-
-    user_id = NumberAttribute(hash_key=True)
-    id = NumberAttribute(range_key=True)
+def make_user_index() -> GlobalSecondaryIndex[Any]:
+    """Return the index of the ids of the credentials of a user."""
+    return make_index(INDEX, KeysOnlyProjection(), user_id=NumberAttribute, id=NumberAttribute)
 
 
 class SshKeyRecord(Versioned):
@@ -84,7 +79,7 @@ class SshKeyRecord(Versioned):
         table_name = table_name("sshkeys")
         value = SshKey
 
-    by_user = UserIndex()
+    by_user = make_user_index()
 
 
 class AppPasswordRecord(Versioned):
@@ -92,7 +87,7 @@ class AppPasswordRecord(Versioned):
         table_name = table_name("app_passwords")
         value = AppPassword
 
-    by_user = UserIndex()
+    by_user = make_user_index()
 
 
 class CredentialRepository(Repository[Value]):

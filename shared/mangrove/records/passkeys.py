@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mangrove.core.problems import BadRequest
-from mangrove.records.credentials import CredentialRepository, UserIndex
+from mangrove.records.credentials import CredentialRepository, make_user_index
 from mangrove.records.store import repository
 from mangrove.records.store.base import RecordConflict, TableMeta, Versioned, table_name
 
@@ -35,7 +35,7 @@ class PasskeyRecord(Versioned):
         table_name = table_name("passkeys")
         value = Passkey
 
-    by_user = UserIndex()
+    by_user = make_user_index()
 
 
 passkeys = CredentialRepository(

@@ -10,9 +10,10 @@ from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
 from pynamodb.constants import STRING
 from pynamodb.exceptions import GetError
-from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
+from pynamodb.indexes import AllProjection
 
 from mangrove.records.store import versions
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import (
     Record,
     TableMeta,
@@ -25,17 +26,6 @@ from mangrove.records.store.counters import Counter
 
 OPEN_PREFIX = "open#"
 """Of the keys of sessions that are open. Revoked tokens have none."""
-
-
-class UsernameIndex(GlobalSecondaryIndex["SessionRecord"]):  # type: ignore[no-untyped-call]  # untyped in PynamoDB
-    """The open sessions of a user, in the order of their last use."""
-
-    class Meta:
-        index_name = "username"
-        projection = AllProjection()
-
-    username = UnicodeAttribute(hash_key=True)
-    last_used = NumberAttribute(range_key=True)
 
 
 class SessionRecord(Record):
@@ -52,7 +42,8 @@ class SessionRecord(Record):
     created = NumberAttribute(null=True)
     last_used = NumberAttribute(null=True)
 
-    by_username = UsernameIndex()
+    by_username = make_index("username", AllProjection(), username=UnicodeAttribute, last_used=NumberAttribute)
+    """The index of the open sessions of a user, in the order of their last use."""
 
 
 def make_open_key(jti: str) -> str:

@@ -14,10 +14,11 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.indexes import KeysOnlyProjection
 
 from mangrove.core.problems import RecordNotFound, RecordsUnavailable
 from mangrove.records.store import counters
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import (
     NameTaken,
     RecordConflict,
@@ -76,24 +77,14 @@ class ShareLink:
     """Extensions of files that it takes, in lower case and without a dot; empty for all."""
 
 
-class ShareOwnerIndex(GlobalSecondaryIndex["ShareLinkRecord"]):  # type: ignore[no-untyped-call]
-    """The ids of the share links of a user, in their order."""
-
-    class Meta:
-        index_name = INDEX
-        projection = KeysOnlyProjection()
-
-    owner = NumberAttribute(hash_key=True)
-    id = UnicodeAttribute(range_key=True)
-
-
 class ShareLinkRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name(KIND)
         value = ShareLink
         encrypted = ("password",)
 
-    by_owner = ShareOwnerIndex()
+    by_owner = make_index(INDEX, KeysOnlyProjection(), owner=NumberAttribute, id=UnicodeAttribute)
+    """The index of the ids of the share links of a user, in their order."""
 
 
 _FIELDS = tuple(field.name for field in fields_of(ShareLink))

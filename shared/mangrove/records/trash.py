@@ -18,10 +18,11 @@ from secrets import token_hex
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
+from pynamodb.indexes import AllProjection
 
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.path_keys import make_key
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
 
 OWNER_INDEX = "owner"
@@ -94,17 +95,6 @@ class Intent:
         return _make_intent_key(self.entry)
 
 
-class OwnerIndex(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]
-    """The entries that a user removed."""
-
-    class Meta:
-        index_name = OWNER_INDEX
-        projection = AllProjection()
-
-    owner = NumberAttribute(hash_key=True)
-    id = UnicodeAttribute(range_key=True)
-
-
 class TrashRecord(Record):
     """A row: an entry, a version or an intent."""
 
@@ -116,7 +106,8 @@ class TrashRecord(Record):
     owner = NumberAttribute(null=True)  # of an entry in the trash only
     content = UnicodeAttribute()  # JSON
 
-    by_owner = OwnerIndex()
+    by_owner = make_index(OWNER_INDEX, AllProjection(), owner=NumberAttribute, id=UnicodeAttribute)
+    """The index of the entries that a user removed."""
 
 
 def make_id() -> str:

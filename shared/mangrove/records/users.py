@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute
-from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.indexes import KeysOnlyProjection
 
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.records.lookalikes import make_skeletons
 from mangrove.records.store import repository
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import (
     TableMeta,
     Versioned,
@@ -58,17 +59,6 @@ class User:
     """The claim that made the user an administrator at the last single sign-on, see `identity.claims`."""
 
 
-class RoleIndex(GlobalSecondaryIndex["UserRecord"]):  # type: ignore[no-untyped-call]
-    """The ids of the users of a role, in their order."""
-
-    class Meta:
-        index_name = INDEX
-        projection = KeysOnlyProjection()
-
-    role = NumberAttribute(hash_key=True)
-    id = NumberAttribute(range_key=True)
-
-
 class UserRecord(Versioned):
     class Meta(TableMeta):
         table_name = table_name("users")
@@ -78,7 +68,8 @@ class UserRecord(Versioned):
             "otp_secret",
         )
 
-    by_role = RoleIndex()
+    by_role = make_index(INDEX, KeysOnlyProjection(), role=NumberAttribute, id=NumberAttribute)
+    """The index of the ids of the users of a role, in their order."""
 
 
 TAKEN = "the username is taken"

@@ -26,6 +26,7 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.shared_memory import metrics
 from mangrove.core.telemetry import log_warning, open_span
+from mangrove.records.store.attributes import add_attributes
 from mangrove.records.store.call_format import THROTTLED_CODES
 from mangrove.records.store.clients import connect
 from mangrove.records.store.encryption import (
@@ -38,7 +39,6 @@ from mangrove.records.store.encryption import (
     describe_key,
     is_authentic,
 )
-from mangrove.records.store.value_attributes import add_attributes
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")

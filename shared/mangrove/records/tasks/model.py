@@ -17,10 +17,11 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, TTLAttribute,
 from pynamodb.constants import BINARY, STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
-from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
+from pynamodb.indexes import IncludeProjection
 from pynamodb.models import Model
 
 from mangrove.core.problems import RecordNotFound
+from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import Record, RecordConflict, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.encryption import EncryptedAttribute, Plaintext
 from mangrove.records.tasks.ordering import (
@@ -134,28 +135,6 @@ class Task:
 PROJECTED = ["owner", "view", "cancel"]  # the attributes in the indexes in addition to the keys
 
 
-class TaskOwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
-    """The tasks of an owner, by kind and status."""
-
-    class Meta:
-        index_name = OWNER_INDEX
-        projection = IncludeProjection(PROJECTED)
-
-    owner_key = UnicodeAttribute(hash_key=True)
-    ordered = UnicodeAttribute(range_key=True)
-
-
-class ShardIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
-    """The tasks of all owners, by kind and status."""
-
-    class Meta:
-        index_name = SHARD_INDEX
-        projection = IncludeProjection(PROJECTED)
-
-    shard_key = UnicodeAttribute(hash_key=True)
-    ordered = UnicodeAttribute(range_key=True)
-
-
 class TaskRecord(Record):
     class Meta(TableMeta):
         table_name = table_name("tasks")
@@ -176,8 +155,14 @@ class TaskRecord(Record):
     lease = UnicodeAttribute(default="")
     until = NumberAttribute(default=0)
 
-    by_owner = TaskOwnerIndex()
-    by_shard = ShardIndex()
+    by_owner = make_index(
+        OWNER_INDEX, IncludeProjection(PROJECTED), owner_key=UnicodeAttribute, ordered=UnicodeAttribute
+    )
+    """The index of the tasks of an owner, by kind and status."""
+    by_shard = make_index(
+        SHARD_INDEX, IncludeProjection(PROJECTED), shard_key=UnicodeAttribute, ordered=UnicodeAttribute
+    )
+    """The index of those of all owners."""
 
 
 def dump_json(value: Mapping[str, Any] | TaskView) -> str:

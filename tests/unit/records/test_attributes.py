@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mangrove.records.store.value_attributes import add_attributes
+from mangrove.records.store.attributes import add_attributes
 
 
 @dataclass

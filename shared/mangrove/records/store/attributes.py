@@ -1,4 +1,4 @@
-"""The attributes of a record, derived from the dataclass of its values."""
+"""The attributes of records, derived from the dataclasses of their values, and indexes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pynamodb.attributes import (
     UnicodeAttribute,
     UTCDateTimeAttribute,
 )
+from pynamodb.indexes import GlobalSecondaryIndex, Projection
 
 from mangrove.records.store.encryption import EncryptedAttribute
 
@@ -33,3 +34,14 @@ def add_attributes(model: type, value: type, encrypted: Collection[str]) -> None
         attribute = make(hash_key=number == 0, null=kind != field.type, default=None if default is MISSING else default)
         attribute.__set_name__(model, field.name)
         setattr(model, field.name, attribute)
+
+
+def make_index(name: str, projection: Projection, **keys: type[Attribute[Any]]) -> GlobalSecondaryIndex[Any]:
+    """Return an index for a model. The first of the attributes in `keys` is its hash key, the second its range key."""
+    (hash_key, hash_kind), (range_key, range_kind) = keys.items()
+    members = {
+        "Meta": type("Meta", (), {"index_name": name, "projection": projection}),
+        hash_key: hash_kind(hash_key=True), range_key: range_kind(range_key=True),
+    }  # fmt: skip
+    index: GlobalSecondaryIndex[Any] = type(name, (GlobalSecondaryIndex,), members)()
+    return index
