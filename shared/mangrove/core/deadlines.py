@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
+from mangrove.core.context_variables import set_in_context
 from mangrove.core.problems import OutOfTime
 
 REQUEST_WORK_SECONDS = 20.0  # for work in a request that a task could do as well
@@ -17,14 +17,9 @@ PACE_SAMPLE_SECONDS = 2.0  # after which the pace of an operation is known
 _end: ContextVar[float] = ContextVar("end", default=math.inf)  # of time.monotonic
 
 
-@contextmanager
-def limit(seconds: float) -> Iterator[None]:
+def limit(seconds: float) -> AbstractContextManager[None]:
     """Limit the context, and everything that it starts, to so many seconds, or to fewer if fewer were left."""
-    token = _end.set(min(_end.get(), time.monotonic() + seconds))
-    try:
-        yield
-    finally:
-        _end.reset(token)
+    return set_in_context(_end, min(_end.get(), time.monotonic() + seconds))
 
 
 def get_remaining() -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Literal
+
+from mangrove.core.context_variables import set_in_context
 
 Stage = Literal["copied", "received", "sent"]
 
@@ -40,14 +41,9 @@ class ByteMeter:
 _meter: ContextVar[ByteMeter | None] = ContextVar("meter", default=None)
 
 
-@contextmanager
-def use(meter: ByteMeter) -> Iterator[None]:
+def use(meter: ByteMeter) -> AbstractContextManager[None]:
     """Have the work of this context count its bytes in `meter`."""
-    token = _meter.set(meter)
-    try:
-        yield
-    finally:
-        _meter.reset(token)
+    return set_in_context(_meter, meter)
 
 
 def get_meter() -> ByteMeter:

@@ -29,6 +29,7 @@ from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from mangrove.core.config import config
+from mangrove.core.context_variables import set_in_context
 from mangrove.core.metrics import LOG_LINES
 from mangrove.core.metrics import TASKS_ENDED as ENDED_TASKS
 from mangrove.core.platform import platform
@@ -62,14 +63,9 @@ def get_request_id() -> str:
     return _request_id.get()
 
 
-@contextmanager
-def use_request_id(id: str) -> Iterator[None]:
+def use_request_id(id: str) -> AbstractContextManager[None]:
     """Work for this request while the context lasts."""
-    token = _request_id.set(id)
-    try:
-        yield
-    finally:
-        _request_id.reset(token)
+    return set_in_context(_request_id, id)
 
 
 class ReadableFormatter(LambdaPowertoolsFormatter):
@@ -339,11 +335,6 @@ def open_span(name: str) -> AbstractContextManager[object]:
     return nullcontext() if open_in_trace is None else open_in_trace(name)
 
 
-@contextmanager
-def use_spans(open_in_trace: OpenSpan) -> Iterator[None]:
+def use_spans(open_in_trace: OpenSpan) -> AbstractContextManager[None]:
     """Open spans by this function while the context lasts."""
-    token = _span_opener.set(open_in_trace)
-    try:
-        yield
-    finally:
-        _span_opener.reset(token)
+    return set_in_context(_span_opener, open_in_trace)

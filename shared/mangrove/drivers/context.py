@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from mangrove.core.context_variables import set_in_context
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 
@@ -46,8 +47,7 @@ class Redirects(Protocol):
         ...
 
 
-@contextmanager
-def limit_redirects() -> Iterator[None]:
+def limit_redirects() -> AbstractContextManager[None]:
     """Count the storages that lead to each other. Raise StorageProblem for too many, as in a circle.
 
     Do not hold it across the `yield` of a generator.
@@ -55,11 +55,7 @@ def limit_redirects() -> Iterator[None]:
     count = _redirects.get()
     if count >= MAX_REDIRECTS:
         raise StorageProblem("the storages lead to each other in a circle")
-    token = _redirects.set(count + 1)
-    try:
-        yield
-    finally:
-        _redirects.reset(token)
+    return set_in_context(_redirects, count + 1)
 
 
 class SharedState(Protocol):

@@ -64,10 +64,13 @@ class CredentialPart(Body):
     model_config = ConfigDict(populate_by_name=True)
 
 
-class AttestationParts(CredentialPart):
+class AuthenticatorParts(CredentialPart):
     client_data: str = Field(
         "", alias="clientDataJSON", max_length=MAX_CREDENTIAL_CHARACTERS, description="Client data, in Base64url."
     )
+
+
+class AttestationParts(AuthenticatorParts):
     attestation: str = Field(
         "",
         alias="attestationObject",
@@ -76,10 +79,7 @@ class AttestationParts(CredentialPart):
     )
 
 
-class AssertionParts(CredentialPart):
-    client_data: str = Field(
-        "", alias="clientDataJSON", max_length=MAX_CREDENTIAL_CHARACTERS, description="Client data, in Base64url."
-    )
+class AssertionParts(AuthenticatorParts):
     authenticator_data: str = Field(
         "",
         alias="authenticatorData",
