@@ -26,7 +26,7 @@ ENGINE = "node_modules/@dynoxide/linux-x64"
 ENGINE_PLATFORM = "manylinux_2_17_x86_64"  # the engine is linked statically
 DATA_FOLDERS = ("functions", "state_machines", "page/dist")
 DATA_FILES = (
-    "template.yaml", "openapi.json",
+    "template.yaml", "template-facts.json", "openapi.json",
     "node_modules/swagger-ui-dist/swagger-ui.css", "node_modules/swagger-ui-dist/swagger-ui-bundle.js",
     "node_modules/swagger-ui-dist/LICENSE",
 )  # fmt: skip

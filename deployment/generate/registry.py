@@ -9,6 +9,7 @@ from deployment.generate import (
     command_line,
     deployer,
     events,
+    facts,
     limits,
     page,
     settings,
@@ -17,6 +18,7 @@ from deployment.generate import (
 )
 
 GENERATORS: tuple[Generator, ...] = (
+    facts.generate_facts,
     api.generate_document,
     api.generate_permissions,
     client.generate_client,

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from mangrove.standalone.template import ROOT, import_code, iter_resources
+from mangrove.standalone.template import ROOT, import_code, read_resources
 from mangrove.tasks.core.registry import MACHINES
 
 MACHINE = {"Comment", "StartAt", "States"}
@@ -280,13 +280,12 @@ LoadedMachine = tuple[MachineDefinition, dict[str, Callable[..., Any]]]
 
 def load_machine(kind: str) -> LoadedMachine:
     """Return a machine of the template by its name in `state_machines/`."""
-    functions = dict(iter_resources("AWS::Serverless::Function"))
-    for _, resource in iter_resources("AWS::Serverless::StateMachine"):
-        properties = resource["Properties"]
+    functions = read_resources("AWS::Serverless::Function")
+    for properties in read_resources("AWS::Serverless::StateMachine").values():
         if properties["DefinitionUri"] == f"state_machines/{kind}.asl.json":
             handlers = {}
             for name, value in properties["DefinitionSubstitutions"].items():
-                function = functions[value["Fn::GetAtt"].removesuffix(".Arn")]["Properties"]
+                function = functions[value["Fn::GetAtt"].removesuffix(".Arn")]
                 module, attribute = function["Handler"].split(".")
                 handlers[name] = getattr(import_code(function["CodeUri"], module), attribute)
             return MachineDefinition(json.loads((ROOT / properties["DefinitionUri"]).read_text())), handlers

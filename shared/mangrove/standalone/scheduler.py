@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.core.telemetry import log_exception
-from mangrove.standalone.template import iter_resources
+from mangrove.standalone.template import read_resources
 
 UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
 FIRST_SECONDS = 60.0  # from the start of the service to the first run, so that it does not delay the start
@@ -21,8 +21,7 @@ def read_schedules() -> list[tuple[str, float]]:
     Raise ValueError for an expression that is not `rate()`.
     """
     schedules: list[tuple[str, float]] = []
-    for _, function in iter_resources("AWS::Serverless::Function"):
-        properties = function["Properties"]
+    for properties in read_resources("AWS::Serverless::Function").values():
         for event in properties.get("Events", {}).values():
             if event["Type"] != "ScheduleV2":
                 continue

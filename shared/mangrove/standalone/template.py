@@ -1,4 +1,4 @@
-"""`template.yaml` as the standalone service and the tests read it: routes, tables, functions."""
+"""The facts of `template.yaml` that the standalone service reads, and the whole template for tests and deployment."""
 
 from __future__ import annotations
 
@@ -10,40 +10,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import yaml
-from yaml.constructor import ConstructorError, SafeConstructor
-
-try:
-    from yaml import CSafeLoader as SafeLoader  # reads the template in a tenth of the time
-except (
-    ImportError
-):  # PyYAML without libyaml; both classes construct the same values, but have no common base of their own
-    from yaml import SafeLoader  # type: ignore[assignment]
+import orjson
 
 BUNDLE = Path(__file__).resolve().parents[1] / "bundle"  # of an installed package, see deployment/package.py
 ROOT = BUNDLE if BUNDLE.is_dir() else Path(__file__).resolve().parents[3]
-"""The folder that contains template.yaml and functions/: the checkout, or a part of the installed package."""
+"""The folder that contains template.yaml, what is derived from it and functions/: the checkout, or a part of the
+installed package.
+"""
 
+FACTS = ROOT / "template-facts.json"  # derived from template.yaml
 GREEDY = "{proxy+}"
 DEFAULT = "$default"
-
-
-class TemplateLoader(SafeLoader):
-    """A loader that reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
-
-
-def _construct_short_tag(loader: SafeConstructor, tag: str, node: yaml.Node) -> dict[str, Any]:
-    key = tag if tag in ("Ref", "Condition") else f"Fn::{tag}"
-    if isinstance(node, yaml.ScalarNode):
-        return {key: loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {key: loader.construct_sequence(node, deep=True)}
-    if isinstance(node, yaml.MappingNode):
-        return {key: loader.construct_mapping(node, deep=True)}
-    raise ConstructorError(None, None, f"the tag !{tag} has a value of an unknown kind", node.start_mark)
-
-
-TemplateLoader.add_multi_constructor("!", _construct_short_tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +34,24 @@ class RouteSpec:
 
 @cache
 def load_template() -> dict[str, Any]:
-    """Return the whole template. It is a part of the code and read once."""
-    return dict(yaml.load((ROOT / "template.yaml").read_text(), TemplateLoader))  # noqa: S506 - a SafeLoader
+    """Return the whole template. It is a part of the code and read once, by the tests and the deployment."""
+    from mangrove.standalone.template_source import parse  # imported here, because a service does not need YAML
+
+    return parse((ROOT / "template.yaml").read_text())
+
+
+def read_facts() -> dict[str, Any]:
+    """Return what a service reads of the template, from a file that `deployment.generate` derives. Reading it takes a
+    millisecond, and it is not kept in memory.
+    """
+    facts: dict[str, Any] = orjson.loads(FACTS.read_bytes())
+    return facts
+
+
+def read_resources(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the properties of every resource of a type by its name, as far as a service reads them."""
+    resources: dict[str, dict[str, Any]] = read_facts()["resources"][kind]
+    return resources
 
 
 def import_code(folder: str, module: str) -> Any:
@@ -76,20 +69,20 @@ def iter_resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_routes() -> list[RouteSpec]:
-    """Yield every route of the HTTP API, in the order of the template."""
+    """Return every route of the HTTP API, in the order of the template."""
     specs: list[RouteSpec] = []
-    for _, function in iter_resources("AWS::Serverless::Function"):
-        code = function["Properties"]["CodeUri"].rstrip("/")
-        for event in function["Properties"].get("Events", {}).values():
+    for properties in read_resources("AWS::Serverless::Function").values():
+        code = properties["CodeUri"].rstrip("/")
+        for event in properties.get("Events", {}).values():
             if event["Type"] == "HttpApi":
-                properties = event.get("Properties", {})
-                specs.append(RouteSpec(properties.get("Method", "ANY"), properties.get("Path", DEFAULT), code))
+                route = event.get("Properties", {})
+                specs.append(RouteSpec(route.get("Method", "ANY"), route.get("Path", DEFAULT), code))
     return specs
 
 
 def read_kinds() -> dict[str, str]:
     """Return the kind of record of each table by its resource, as the functions get it."""
-    pairs = load_template()["Globals"]["Function"]["Environment"]["Variables"]["MANGROVE_TABLES"]["Fn::Sub"].split(",")
+    pairs = read_facts()["tables"].split(",")
     return {name.removeprefix("${").removesuffix("}"): kind for kind, name in (pair.split("=") for pair in pairs)}
 
 
@@ -99,11 +92,8 @@ def read_tables(prefix: str, kinds: Mapping[str, str] | None = None) -> list[dic
     `kinds`: those of `read_kinds` by default; the tests add a table that only an upgrade reads.
     """
     kinds = read_kinds() if kinds is None else kinds
-    keys = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-    tables = []
-    for name, table in iter_resources("AWS::DynamoDB::Table"):
-        properties = table["Properties"]
-        arguments = {key: properties[key] for key in keys if key in properties}
-        if name in kinds:
-            tables.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
-    return tables
+    return [
+        properties | {"TableName": f"{prefix}-{kinds[name]}"}
+        for name, properties in read_resources("AWS::DynamoDB::Table").items()
+        if name in kinds
+    ]

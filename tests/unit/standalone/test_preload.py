@@ -21,7 +21,7 @@ from tests.support.proc import get_family_pss, read_links
 from tests.support.service import run_service
 
 MAX_IDLE_BYTES = 160e6  # of two processes that answer, their supervisor and the engine
-LEFT_OUT = ("boto3", "duckdb", "mangrove.client", "asyncssh", "opendal")  # not needed by an idle process
+LEFT_OUT = ("boto3", "duckdb", "mangrove.client", "asyncssh", "opendal", "yaml")  # not needed by an idle process
 LIST_IMPORTED = "import sys, mangrove.standalone.preload; print(*sys.modules)"
 
 

@@ -50,7 +50,7 @@ def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("expression", ["cron(0 * * * ? *)", "rate(1 week)", "at(2026-01-01T00:00:00)"])
 def test_a_schedule_that_is_no_rate_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, expression: str) -> None:
     event = {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": expression}}
-    function = {"Properties": {"CodeUri": "functions/x/", "Events": {"E": event}}}
-    monkeypatch.setattr(scheduler, "iter_resources", lambda kind: [("X", function)])
+    function = {"CodeUri": "functions/x/", "Events": {"E": event}}
+    monkeypatch.setattr(scheduler, "read_resources", lambda kind: {"X": function})
     with pytest.raises(ValueError, match="is not one that runs here"):
         scheduler.read_schedules()

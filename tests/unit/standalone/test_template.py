@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from mangrove.standalone import template
+from deployment.generate import facts
+from mangrove.standalone import template, template_source
 from mangrove.standalone.template import DEFAULT, GREEDY, RouteSpec
 
 
@@ -20,7 +21,7 @@ from mangrove.standalone.template import DEFAULT, GREEDY, RouteSpec
     ],
 )  # fmt: skip
 def test_short_tags_are_read_as_their_long_forms(text: str, value: object) -> None:
-    assert yaml.load(text, template.TemplateLoader) == value
+    assert yaml.load(text, template_source.TemplateLoader) == value
 
 
 def test_routes_have_a_method_a_path_and_the_folder_of_their_function() -> None:
@@ -44,3 +45,14 @@ def test_resources_are_found_by_their_type() -> None:
     assert {"SiteFunction", "TransferMove"} <= set(functions)
     assert {resource["Type"] for resource in functions.values()} == {"AWS::Serverless::Function"}
     assert list(template.iter_resources("AWS::None")) == []
+
+
+@pytest.mark.parametrize("kind", sorted(facts.PROPERTIES))
+def test_facts_of_a_service_are_those_of_the_template(kind: str) -> None:
+    resources = template.read_resources(kind)
+    source = {name: resource["Properties"] for name, resource in template.iter_resources(kind)}
+    assert list(resources) == list(source)
+    for name, properties in resources.items():
+        events = properties.pop("Events", {})
+        assert events.items() <= source[name].get("Events", {}).items()
+        assert properties.items() <= source[name].items()
