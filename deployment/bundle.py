@@ -1,8 +1,9 @@
 """Make built functions and layers smaller and measure them: `python -m deployment.bundle .aws-sam/build`.
 
-Unused files and debugging symbols are removed from libraries, sources are compiled, and the sizes are printed. The
-command exits with 1 if a function with its layers exceeds its bounds. It writes the release (a hash of the whole
-build) and the architecture of the libraries to files beside the build.
+Unused files and debugging symbols are removed from libraries, and sources are compiled. The byte code that most
+functions import is stored in one file. The sizes are printed, and the command exits with 1 if a function with its
+layers exceeds its bounds. It writes the release (a hash of the whole build) and the architecture of the libraries to
+files beside the build.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from deployment.dataclass_code import REQUIREMENTS, install_libraries, store_dataclass_code
 from deployment.descriptions import trim_descriptions
+from deployment.module_code import store_modules
 from deployment.omissions import omit
 from deployment.parameters import MACHINE_NAMES, find_architecture
 from deployment.roots import write_roots
@@ -240,6 +242,7 @@ def main(build: Path) -> int:
             print(reason)
     for folder in folders:
         compile_sources(folder)
+    store_modules(package)
     rows = list(judge({folder.name: measure(folder) for folder in folders}, layers))
     print(show(rows))
     (build.parent / "release").write_text(find_release(folders))

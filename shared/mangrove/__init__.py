@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from mangrove.core.compiled_dataclasses import use_compiled_methods
+from mangrove.core.stored_modules import use_stored_modules
 
 __version__ = "0.4.0"
 
@@ -12,6 +12,9 @@ NEW_OBJECTS = 100_000  # that a function's process makes before it looks for gar
 
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(NEW_OBJECTS)  # else each cold start looks hundreds of times where there is none
+    use_stored_modules()
+    from mangrove.core.compiled_dataclasses import use_compiled_methods  # after that, since it imports more modules
+
     use_compiled_methods()
 
 # botocore imports pyOpenSSL where it is installed, as it is for passkeys, and does not use it. The import takes 33 ms.
