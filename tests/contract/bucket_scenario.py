@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import secrets
 from typing import Any
 
 from mangrove.standalone import template
+from tests.contract.event_queue import EventQueue
 from tests.contract.scenarios import EVENTS, Person
-
-QUEUE_ARN = "arn:aws:sqs:us-east-1:123456789012:"
-MAX_MESSAGES = 10  # of a call
 
 
 class Deliveries:
@@ -20,8 +17,6 @@ class Deliveries:
         self.function = admin.cloud.get_function("BucketEventsFunction")
         self.bucket = admin.cloud.refs["Files"]
         self.store = admin.cloud.client("s3")
-        self._admin = admin
-        self._queue = admin.cloud.client("sqs")
         resources = template.load_template()["Resources"]
         configuration = resources["Files"]["Properties"]["NotificationConfiguration"]
         assert configuration == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
@@ -31,25 +26,9 @@ class Deliveries:
         pattern = resources["BucketEventsRule"]["Properties"]["EventPattern"]
         assert pattern["detail"]["bucket"]["name"] == [{"Ref": "Files"}]
         pattern = pattern | {"detail": {"bucket": {"name": [self.bucket]}}}
-        self._incoming = self._route(pattern, "default")
+        self._incoming = EventQueue(admin.cloud, pattern, "default")
         announced = {"source": ["mangrove"], "detail-type": ["FileChanged"]}
-        self._announced = self._route(announced, admin.cloud.refs["Events"])
-
-    def _route(self, pattern: dict[str, Any], bus: str) -> str:
-        """Make a rule that sends events to a new queue; the address of the queue."""
-        name, events = f"q{secrets.token_hex(6)}", self._admin.cloud.client("events")
-        url: str = self._queue.create_queue(QueueName=name)["QueueUrl"]
-        events.put_rule(Name=name, EventPattern=json.dumps(pattern), EventBusName=bus)
-        events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "queue", "Arn": QUEUE_ARN + name}])
-        return url
-
-    def _take(self, url: str) -> list[dict[str, Any]]:
-        taken: list[dict[str, Any]] = []
-        while messages := self._queue.receive_message(QueueUrl=url, MaxNumberOfMessages=MAX_MESSAGES).get("Messages"):
-            taken += messages
-            for message in messages:
-                self._queue.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-        return taken
+        self._announced = EventQueue(admin.cloud, announced, admin.cloud.refs["Events"])
 
     def deliver(self) -> list[dict[str, Any]]:
         """Call the function for all waiting events; twice, as it may happen. Return what was announced by one call."""
@@ -62,7 +41,7 @@ class Deliveries:
 
     def take_messages(self) -> list[dict[str, Any]]:
         """Return the waiting events as Lambda passes them to the function."""
-        return [{"messageId": message["MessageId"], "body": message["Body"]} for message in self._take(self._incoming)]
+        return [{"messageId": message["MessageId"], "body": message["Body"]} for message in self._incoming.take()]
 
     def make_message(self, key: str, kind: str = "Object Created", version: str = "") -> dict[str, Any]:
         """Return the event of an object as Lambda passes it; with `version`: of one that was deleted for good."""
@@ -75,8 +54,7 @@ class Deliveries:
 
     def take_announced(self) -> list[dict[str, Any]]:
         """Return the details of the events on the bus since the last call, by path."""
-        details = [json.loads(message["Body"])["detail"] for message in self._take(self._announced)]
-        return sorted(details, key=lambda detail: (detail["path"], detail["change"]))
+        return sorted(self._announced.take_details(), key=lambda detail: (detail["path"], detail["change"]))
 
     def send_sample(self, name: str) -> Any:
         text = (EVENTS / f"bucket_events/{name}.json").read_text()
