@@ -46,8 +46,9 @@ DELETE FROM names WHERE base = ? AND (folder, coalesce(name, folded)) IN (
 """
 _HIDE_NAMES = "INSERT INTO hidden_names SELECT ?, unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 _MAKE_FOLDERS = """
-INSERT INTO folders SELECT ?, nextval('numbers'), NULL, made FROM (SELECT DISTINCT unnest(?::VARCHAR[]) AS made)
-WHERE made NOT IN (SELECT path FROM folders WHERE base = ?)
+INSERT INTO folders SELECT ?, nextval('numbers'), NULL, made FROM (
+    SELECT unnest(?::VARCHAR[]) AS made EXCEPT SELECT path FROM folders WHERE base = ?
+)
 """
 _ADD_NAMES = """
 INSERT INTO names SELECT ?, number, name, folded, is_dir, new.size, new.modified, {} FROM (
@@ -96,6 +97,7 @@ INSERT INTO hidden_names SELECT ?, ? || substr(folder, ?), name FROM hidden_name
 WHERE base = ? AND {_WITHIN.replace("path", "folder")} AND {_FREE}
 """
 _DROP_BASE = [f"DELETE FROM {table} WHERE base = ?" for table in ("folders", "names", "hidden", "hidden_names")]
+MAX_TOUCHED_FOLDERS = 20_000  # with those above them; some megabytes
 
 
 def join_path(folder: str, name: str) -> str:
@@ -139,43 +141,82 @@ def _keep_changer(known: IndexedName | None, entry: IndexedName) -> IndexedName:
     return entry._replace(changed_by=known.changed_by) if is_repeated else entry
 
 
-def apply_changes(base: int, folder_files: Sequence[str], changes: Iterable[IndexChange]) -> list[Statement]:
+@dataclass(slots=True)
+class TouchedFolders:
+    """The folders of one base that the tables may have rows for: changes of others delete nothing.
+
+    `paths`: with the folders above them. `are_known`: False if it may be any folder.
+    """
+
+    are_known: bool = False
+    paths: set[str] = field(default_factory=set)
+
+    def select(self, paths: Iterable[str]) -> list[str]:
+        """Return those of the paths at or below which there may be rows."""
+        return [path for path in paths if not self.are_known or path in self.paths]
+
+    def add(self, folder: str) -> None:
+        """Add a folder for which rows are inserted."""
+        while self.are_known and folder not in self.paths:
+            self.paths.add(folder)
+            folder = folder.rpartition("/")[0] or "/"
+        if len(self.paths) > MAX_TOUCHED_FOLDERS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Expect rows for any folder."""
+        self.are_known = False
+        self.paths.clear()
+
+
+def apply_changes(
+    base: int, folder_files: Sequence[str], changes: Iterable[IndexChange], touched: TouchedFolders | None = None
+) -> list[Statement]:
     """Return the statements that apply changes of one storage, in their order.
 
-    `folder_files`: those of its segments; none if the tables have everything.
+    `folder_files`: those of its segments; none if the tables have everything. `touched` is brought up to date.
     """
     statements: list[Statement] = []
+    touched = touched or TouchedFolders()
     names = _Names()
     for change in changes:
         if change.kind is ChangeKind.NAMES:
             names.add(change.path, change.entries, change.removed)
         elif change.kind in (ChangeKind.MOVE, ChangeKind.COPY):
-            statements += _apply_names(base, folder_files, names)
+            statements += _apply_names(base, folder_files, names, touched)
+            touched.forget()
             transfer = _Transfer(base, folder_files, change)
             statements += transfer.move() if change.kind is ChangeKind.MOVE else transfer.copy()
             names = _Names()
             if change.kind is ChangeKind.MOVE:
                 names.add(TreePath(change.path).parent, (), (TreePath(change.path).name,))
             names.add(TreePath(change.target).parent, change.entries, ())
-            statements += _apply_names(base, folder_files, names)
+            statements += _apply_names(base, folder_files, names, touched)
             names = _Names()
-    return statements + _apply_names(base, folder_files, names)
+    return statements + _apply_names(base, folder_files, names, touched)
 
 
-def _apply_names(base: int, folder_files: Sequence[str], names: _Names) -> list[Statement]:
+def _apply_names(base: int, folder_files: Sequence[str], names: _Names, touched: TouchedFolders) -> list[Statement]:
     statements = _find_known(base, names)
-    if names.gone:
-        gone = [encode_name(path) for path in names.gone]
+    if gone := [encode_name(path) for path in touched.select(names.gone)]:
         statements += [(_DROP_NAMES, (base, base, gone)), (_DROP_FOLDERS, (base, gone))]
         if folder_files:
-            statements += [(_DROP_HIDDEN_NAMES, (base, gone)), (_HIDE, (base, gone, folder_files, base))]
-    if names.replaced:
-        folders = [encode_name(folder) for folder, replaced in names.replaced.items() for _ in replaced]
-        replaced = [encode_name(name) for replaced in names.replaced.values() for name in replaced]
-        statements.append((_REPLACE_NAMES, (base, folders, replaced, base)))
-        if folder_files:
-            statements.append((_HIDE_NAMES, (base, folders, replaced)))
-    return statements + _add_names(base, names, _ADD_KNOWN_NAMES if _find_repeated(names) else _ADD_NEW_NAMES)
+            statements.append((_DROP_HIDDEN_NAMES, (base, gone)))
+    if names.gone and folder_files:
+        statements.append((_HIDE, (base, [encode_name(path) for path in names.gone], folder_files, base)))
+    if present := touched.select(names.replaced):
+        statements.append((_REPLACE_NAMES, (base, *_list_replaced(names, present), base)))
+    if names.replaced and folder_files:
+        statements.append((_HIDE_NAMES, (base, *_list_replaced(names, names.replaced))))
+    for folder in names.replaced:
+        touched.add(folder)
+    return statements + _add_names(base, names, touched)
+
+
+def _list_replaced(names: _Names, folders: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the replaced names in these folders as two columns, their folders and the names."""
+    pairs = [(folder, name) for folder in folders for name in names.replaced[folder]]
+    return [encode_name(folder) for folder, _ in pairs], [encode_name(name) for _, name in pairs]
 
 
 def _find_repeated(names: _Names) -> list[tuple[str, str]]:
@@ -197,15 +238,18 @@ def _find_known(base: int, names: _Names) -> list[Statement]:
     return [("DELETE FROM known", ()), (_FIND_KNOWN, (folders, repeated_names, base))]
 
 
-def _add_names(base: int, names: _Names, text: str) -> list[Statement]:
+def _add_names(base: int, names: _Names, touched: TouchedFolders) -> list[Statement]:
     entries = [(folder, entry) for folder, by_name in names.present.items() for entry in by_name.values()]
     if not entries:
         return []
     made = list(dict.fromkeys(folder for folder, _ in entries))
     made += [join_path(folder, entry.name) for folder, entry in entries if entry.is_dir]
+    for folder in made:
+        touched.add(folder)
     rows = make_columns([entry for _, entry in entries])
     columns = (rows.names, rows.folded, rows.is_dir, rows.sizes, rows.modified, rows.changed_by)
     paths = [encode_name(folder) for folder, _ in entries]
+    text = _ADD_KNOWN_NAMES if _find_repeated(names) else _ADD_NEW_NAMES
     return [
         (_MAKE_FOLDERS, (base, [encode_name(path) for path in made], base)),
         (text, (base, paths, *columns, base)),

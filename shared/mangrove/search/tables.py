@@ -23,7 +23,7 @@ from mangrove.records.index_changes import MAX_WRITE_DELAY_SECONDS, ChangeKind, 
 from mangrove.search.calls import Statement
 from mangrove.search.columns import read_names
 from mangrove.search.database import Database
-from mangrove.search.delta import apply_changes, drop_base, join_path
+from mangrove.search.delta import TouchedFolders, apply_changes, drop_base, join_path
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.search.statements import SearchSource
 
@@ -61,6 +61,7 @@ class _TableState:
     stride: int = 0
     applied: dict[str, IndexChange] = field(default_factory=dict)
     has_delta: bool = False
+    touched: TouchedFolders = field(default_factory=TouchedFolders)
     last: str = ""
     name_count: int = 0  # changed
     version: int = 0
@@ -211,6 +212,7 @@ class IndexTables:
                 self._small_count += count
                 small[state.base] = segments
             else:
+                state.touched = TouchedFolders(are_known=True)
                 ((state.stride,),) = await self._database.run(_FIND_STRIDE, [list(map(str, segments.folders))])
             self._drop_merged(id, segments)
         if small:
@@ -254,16 +256,19 @@ class IndexTables:
             state.applied[change.number] = change
             if state.name_count <= MAX_NAMES_OF_DELTA:
                 applied.append(change)
-        statements = await asyncio.to_thread(apply_changes, state.base, state.folder_files, applied)
+        try:
+            await self._run_changes(state, applied)
+        except BaseException:
+            self._retire(id)  # so that it is loaded again
+            raise
+        state.last = max(state.last, changes[-1].number)
+
+    async def _run_changes(self, state: _TableState, changes: Sequence[IndexChange]) -> None:
+        statements = await asyncio.to_thread(apply_changes, state.base, state.folder_files, changes, state.touched)
         if statements:
-            try:
-                await self._change(statements)
-            except BaseException:
-                self._retire(id)  # so that it is loaded again
-                raise
+            await self._change(statements)
             state.has_delta = True
             state.version += 1
-        state.last = max(state.last, changes[-1].number)
 
     async def _change(self, statements: Sequence[Statement]) -> None:
         await self._database.change(statements, seconds=APPLY_SECONDS)
