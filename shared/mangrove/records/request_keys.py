@@ -57,7 +57,7 @@ def claim(key: str, fingerprint: str) -> RequestClaim | StoredRequest:
         return request
     except RecordConflict:
         stored = _find(key)
-    return request if stored is None else stored
+    return claim(key, fingerprint) if stored is None else stored
 
 
 def _find(key: str) -> StoredRequest | None:

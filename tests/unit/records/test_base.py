@@ -46,6 +46,14 @@ def test_a_new_runtime_has_a_connection_of_its_own(records: None) -> None:
     assert [user.username for user in users.all()] == ["a"]
 
 
+def test_find_returns_none_for_a_record_that_does_not_exist(records: None) -> None:
+    user = users.create(username="a", password_hash="x")
+    before = count_calls()
+    assert UserRecord.find(user.id).username == "a"
+    assert UserRecord.find(user.id + 1) is None
+    assert count_calls() == before + 2
+
+
 def test_every_call_is_counted_whether_it_succeeds_or_not(records: None) -> None:
     before = count_calls()
     users.all()
