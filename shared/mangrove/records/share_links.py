@@ -41,15 +41,9 @@ TAKEN = "sharing id already exists"
 
 
 @dataclass(frozen=True, slots=True)
-class ShareLink:
-    """A share link. Times are milliseconds since the epoch."""
+class ShareFields:
+    """The fields of a share link that its owner sets. Times are milliseconds since the epoch."""
 
-    id: str
-    """The text in its address."""
-    number: int
-    """Its number, which stays the same when the id changes."""
-    owner: int
-    """The id of the user whose rights it has."""
     files: list[str]
     """Absolute paths in the tree."""
     password: str = ""
@@ -75,6 +69,18 @@ class ShareLink:
     """The files that it takes, 0 for any number."""
     extensions: list[str] = field(default_factory=list)
     """Extensions of files that it takes, in lower case and without a dot; empty for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLink(ShareFields):
+    """A share link."""
+
+    id: str
+    """The text in its address."""
+    number: int
+    """Its number, which stays the same when the id changes."""
+    owner: int
+    """The id of the user whose rights it has."""
 
 
 class ShareLinkRecord(Versioned):

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from mangrove.core.problems import BadRequest
-from mangrove.tree.sharing.administration import MAX_EXTENSIONS, MAX_SHARED_PATHS, ShareEntry, ShareFields
+from mangrove.records.share_links import ShareFields
+from mangrove.tree.sharing.administration import MAX_EXTENSIONS, MAX_SHARED_PATHS, ShareEntry
 from mangrove.web.framework import Body, Model
 
 MAX_ID_TEXT_LENGTH = 1024  # characters; a longer id than is allowed gets its own message

@@ -11,7 +11,7 @@ from mangrove.records.store.attributes import add_attributes
 
 @dataclass
 class Value:
-    key: str
+    id: str
     made: datetime
     count: int = 3
     is_open: bool = False
@@ -29,7 +29,7 @@ def test_each_field_has_an_attribute_of_its_type_and_default() -> None:
     assert [
         (type(each).__name__, each.attr_name, each.is_hash_key, each.null, each.default) for each in attributes.values()
     ] == [
-        ("UnicodeAttribute", "key", True, False, None),
+        ("UnicodeAttribute", "id", True, False, None),
         ("UTCDateTimeAttribute", "made", False, False, None),
         ("NumberAttribute", "count", False, False, 3),
         ("BooleanAttribute", "is_open", False, False, False),

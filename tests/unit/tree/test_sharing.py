@@ -10,7 +10,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, EntryNotFound, TooMany
 from mangrove.identity.rights import ADMIN, Caller, Right
 from mangrove.records import share_links
-from mangrove.records.share_links import ShareLink
+from mangrove.records.share_links import ShareFields, ShareLink
 from mangrove.tree.access import PathAccess
 from mangrove.tree.sharing import administration, visits
 from mangrove.tree.sharing.administration import (
@@ -18,7 +18,6 @@ from mangrove.tree.sharing.administration import (
     MAX_ID_LENGTH,
     MAX_SHARED_PATHS,
     MAX_SHARED_PATHS_BYTES,
-    ShareFields,
 )
 from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.tree.sharing.shared_path import name_roots
@@ -132,7 +131,7 @@ def test_largest_share_link_is_stored(tree: TreeEnv) -> None:
         {"extensions": [*extensions, "a"]},
     ):
         with pytest.raises(BadRequest):
-            ShareFields(**{"files": files, "extensions": extensions} | changes).to_record()
+            administration.to_record(ShareFields(**{"files": files, "extensions": extensions} | changes))
 
 
 def test_share_links_of_a_user_are_bounded(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:

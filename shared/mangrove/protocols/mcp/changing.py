@@ -23,6 +23,7 @@ from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.mcp.reading import MAX_FILE_BYTES
 from mangrove.protocols.mcp.results import ToolCall, format_entry, make_data
+from mangrove.records.share_links import ShareFields
 from mangrove.records.store import counters
 from mangrove.records.store.keys import Key, keyring
 from mangrove.records.tasks.model import Task
@@ -34,7 +35,6 @@ from mangrove.tree.listing import entries
 from mangrove.tree.operations import changes, uploads
 from mangrove.tree.operations.plans import TransferRequest
 from mangrove.tree.sharing import administration
-from mangrove.tree.sharing.administration import ShareFields
 
 PLAN_SECONDS = 300
 MAX_PLAN_LENGTH = 128  # characters

@@ -25,13 +25,15 @@ KINDS: dict[str, type[Attribute[Any]]] = {
 
 
 def add_attributes(model: type, value: type, encrypted: Collection[str]) -> None:
-    """Give a model an attribute for each field of a dataclass, with its default. The first field is the key; a field
+    """Give a model an attribute for each field of a dataclass, with its default. The field `id` is the key; a field
     of any type but those in KINDS is stored as JSON."""
-    for number, field in enumerate(fields(value)):
+    for field in fields(value):
         kind = str(field.type).removesuffix(NULLABLE)
         make = EncryptedAttribute if field.name in encrypted else KINDS.get(kind, JSONAttribute)
         default = field.default if field.default_factory is MISSING else field.default_factory
-        attribute = make(hash_key=number == 0, null=kind != field.type, default=None if default is MISSING else default)
+        attribute = make(
+            hash_key=field.name == "id", null=kind != field.type, default=None if default is MISSING else default
+        )
         attribute.__set_name__(model, field.name)
         setattr(model, field.name, attribute)
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from secrets import choice
 from typing import Any
 
@@ -16,7 +16,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, BadRequest, Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller, Right
 from mangrove.records import share_links
-from mangrove.records.share_links import ShareLink
+from mangrove.records.share_links import ShareFields, ShareLink
 from mangrove.records.users import User
 from mangrove.tree import audit, mounts
 from mangrove.tree.audit import AuditAction
@@ -41,36 +41,15 @@ _CHOICES: Mapping[str, Sequence[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShareFields:
-    """The fields of a share link that its owner sets."""
-
-    files: list[str]
-    password: str = ""
-    expires: int | None = None
-    max_accessed: int = 0
-    disabled: bool = False
-    remark: str = ""
-    readme: str = ""
-    header: str = ""
-    order_by: str = ""
-    order_direction: str = ""
-    extract_folder: str = ""
-    mode: str = MODES[0]
-    max_file_size: int = 0
-    max_total_size: int = 0
-    max_files: int = 0
-    extensions: list[str] = field(default_factory=list)
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the fields as they are stored. Raise BadRequest for a value that is not allowed."""
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}")
-        if takes_uploads(self.mode) and len(set(self.files)) > 1:
-            raise BadRequest("a share link that takes uploads has one folder")
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return values | {"files": _clean_paths(self.files), "extensions": _clean_extensions(self.extensions)}
+def to_record(fields: ShareFields) -> dict[str, Any]:
+    """Return the fields as they are stored. Raise BadRequest for a value that is not allowed."""
+    for name, choices in _CHOICES.items():
+        if getattr(fields, name) not in choices:
+            raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}")
+    if takes_uploads(fields.mode) and len(set(fields.files)) > 1:
+        raise BadRequest("a share link that takes uploads has one folder")
+    values = {name: getattr(fields, name) for name in ShareFields.__slots__}
+    return values | {"files": _clean_paths(fields.files), "extensions": _clean_extensions(fields.extensions)}
 
 
 def _clean_paths(paths: Sequence[str]) -> list[str]:
@@ -151,7 +130,7 @@ async def create(caller: Caller, id: str, creator: str, fields: ShareFields, vis
 
     `id`: the chosen id, "" for a random id.
     """
-    record = fields.to_record()
+    record = to_record(fields)
     owner = await asyncio.to_thread(_find_creator, caller, creator) or caller.user
     await _check_owner(caller, owner, record)
     if id:
@@ -175,7 +154,7 @@ async def update(
 ) -> ShareEntry:
     """Replace the fields of a share link, and its id unless `new_id` is empty. `visits`: None keeps the number."""
     link = await asyncio.to_thread(_get_changeable, caller, id)
-    record = fields.to_record()
+    record = to_record(fields)
     owner = await asyncio.to_thread(_find_creator, caller, creator) or await users.find_by_id(link.owner)
     if owner is None:
         raise BadRequest("no such a user")
