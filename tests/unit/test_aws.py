@@ -92,3 +92,9 @@ def test_client_has_no_documentation(roots: str) -> None:
     client = aws.AwsSession().create_client("dynamodb", "us-east-1")
     assert client.meta.service_model.operation_model("GetItem").documentation == ""
     assert client.meta.service_model.shape_for("GetItemInput").documentation == ""
+
+
+def test_client_of_s3_signs_an_address(roots: str) -> None:
+    client = aws.AwsSession().create_client("s3", "us-east-1")
+    address = client.generate_presigned_url("head_object", Params={"Bucket": "files", "Key": "name"})
+    assert address.startswith("https://files.s3.amazonaws.com/name?")

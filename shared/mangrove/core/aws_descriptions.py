@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 TEXT = "documentation"
+DOCUMENTED_PARAMETERS = "clientContextParams"  # of which botocore requires the documentation
 
 
 class DescriptionReader:
@@ -46,8 +47,9 @@ def _drop_texts(part: Any) -> None:
     if isinstance(part, dict):
         if isinstance(part.get(TEXT), str):
             del part[TEXT]
-        for value in part.values():
-            _drop_texts(value)
+        for name, value in part.items():
+            if name != DOCUMENTED_PARAMETERS:
+                _drop_texts(value)
     elif isinstance(part, list):
         for value in part:
             _drop_texts(value)
