@@ -1,4 +1,4 @@
-"""Bounds on load and cost in the template: rates, reserved instances, a budget."""
+"""Bounds on load and cost in the template: rates, reserved instances, a budget; and the protection of data."""
 
 from __future__ import annotations
 
@@ -64,6 +64,20 @@ def test_budget_is_optional_and_sends_mails_to_the_address_of_alarms() -> None:
     notices = budget["Properties"]["NotificationsWithSubscribers"]
     assert [notice["Notification"]["Threshold"] for notice in notices] == [80, 100]
     assert all(notice["Subscribers"][0]["Address"] == {"Ref": "AlarmAddress"} for notice in notices)
+
+
+def test_protection_is_on_by_default_and_keeps_replaced_objects() -> None:
+    """`test_rights.py` reads what the set-up makes of the tables."""
+    loaded = template.load_template()
+    assert loaded["Parameters"]["Protection"]["Default"] == "on"
+    assert loaded["Conditions"]["IsProtected"] == {"Fn::Equals": [{"Ref": "Protection"}, "on"]}
+    files = loaded["Resources"]["Files"]["Properties"]
+    assert files["VersioningConfiguration"] == {"Status": {"Fn::If": ["IsProtected", "Enabled", "Suspended"]}}
+    rules = {rule["Id"]: rule for rule in files["LifecycleConfiguration"]["Rules"]}
+    assert rules["replaced-objects"]["Status"] == "Enabled"
+    assert rules["replaced-objects"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
+    setup = loaded["Resources"]["SetupFunction"]["Properties"]["Environment"]["Variables"]
+    assert setup["MANGROVE_PROTECTION"] == {"Ref": "Protection"}
 
 
 def test_entrance_of_webdav_is_optional_and_reaches_what_was_published() -> None:
