@@ -16,6 +16,7 @@ from typing import Any
 
 from mangrove.standalone.template import ROOT, import_code, read_resources
 from mangrove.tasks.core.registry import MACHINES
+from mangrove.tasks.core.workers import StateHandler
 
 MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {
@@ -274,7 +275,7 @@ def _find_rule(rules: list[dict[str, Any]], error: str) -> int | None:
     return next((index for index, rule in enumerate(rules) if names & set(rule["ErrorEquals"])), None)
 
 
-LoadedMachine = tuple[MachineDefinition, dict[str, Callable[..., Any]]]
+LoadedMachine = tuple[MachineDefinition, dict[str, StateHandler]]
 """A machine, and the handlers of its states by the names of their substitutions."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -31,7 +31,6 @@ from mangrove.tasks.core.leases import Superseded, find_task, get_held
 from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.core.worker_loop import use_loop
 
-THREADS = 128  # more than most settings allow to run, so that no task waits for a thread
 STOPPING = 8  # tasks that end together because they were cancelled while they waited
 POLL_SECONDS = 1.0  # between two comparisons of the number of workers with the settings
 FIRST_RETRY_DELAY_SECONDS = 5.0  # before a failed task is tried again; doubled each time
@@ -74,7 +73,7 @@ class Runner:
 
     def __init__(self, loaded: Mapping[str, LoadedMachine] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPoolExecutor(THREADS, "task")
+        self._steps: set[asyncio.Task[dict[str, Any]]] = set()
         self._machines = load_machines() if loaded is None else loaded
         self._queues: dict[str, RoundRobinQueue[Queued]] = {name: RoundRobinQueue() for name in KINDS}
         self._stopped: RoundRobinQueue[Queued] = (
@@ -118,7 +117,6 @@ class Runner:
             following = [] if self._following is None else [self._following]
             for execution in [self._taking_up, *following, *(running.task for running in self._running.values())]:
                 execution.cancel()
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _look(self) -> None:
         """Start the tasks that the settings allow, and those that were postponed until now."""
@@ -245,8 +243,10 @@ class Runner:
         async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
             if value.get("more") and "failure" not in value:
                 await self._give_way(queued)
-            answer: dict[str, Any] = await self._loop.run_in_executor(self._threads, handlers[name], value, None)
-            return answer
+            step = self._loop.create_task(handlers[name].work(value, None), context=Context())
+            self._steps.add(step)
+            step.add_done_callback(self._steps.discard)
+            return await asyncio.shield(step)  # at the end of the service it goes on as long as the loop does
 
         async def sleep(seconds: float) -> None:
             end = time.monotonic() + seconds

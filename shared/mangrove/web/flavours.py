@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # each function imports this module, and few of them have all
     from mangrove.records.webdav_locks import Lock
 
 _TAG = re.compile(r"<[^>]*>")
+MAX_INLINE_TASKS = 20  # of an answer that is encoded in the event loop
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered as existing clients expect
 _MISSING_PATH_MESSAGES: tuple[tuple[type[Problem], str], ...] = (
     (EntryNotFound, "there is nothing at this address"),
@@ -114,14 +115,15 @@ def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], flavou
 
 
 async def encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], flavour: ApiFlavour) -> orjson.Fragment:
-    """Encode the answer of a move or copy in a thread, and empty `tasks` there: releasing thousands takes time, too."""
+    """Encode the answer of a move or copy, and empty `tasks`: of many tasks in a thread, since releasing thousands
+    takes time, too."""
 
     def encode() -> orjson.Fragment:
         answer = orjson.dumps(format_transfer(verb, tasks, flavour))
         tasks.clear()
         return orjson.Fragment(answer)
 
-    return await asyncio.to_thread(encode)
+    return await asyncio.to_thread(encode) if len(tasks) > MAX_INLINE_TASKS else encode()
 
 
 def format_remaining(tasks: Sequence[Task], flavour: ApiFlavour) -> dict[str, Any] | None:

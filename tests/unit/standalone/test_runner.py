@@ -26,11 +26,11 @@ from mangrove.standalone.machines import LoadedMachine
 from mangrove.standalone.runner import Runner
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.model import State
+from mangrove.tasks.core.workers import StateHandler
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import Disk, TaskEnv
 
 WAIT_SECONDS = 10.0
-Handler = Callable[[dict[str, Any], Any], Any]
 
 
 @pytest.fixture(autouse=True)
@@ -61,21 +61,23 @@ class Machinery:
         use_dispatcher(leader)
         return asyncio.create_task(self.runner.run())
 
-    def _count(self, state: str, handler: Handler) -> Handler:
-        def count(event: dict[str, Any], context: Any) -> Any:
+    def _count(self, state: str, handler: StateHandler) -> StateHandler:
+        async def count(event: dict[str, Any], context: Any) -> Any:
             with self._lock:
                 self._at_work += 1
                 self.most = max(self.most, self._at_work)
                 if state == "Plan":
                     self.started.append(event["tid"])
             try:
-                assert self.go_on.wait(WAIT_SECONDS)
-                return handler(event, context)
+                async with asyncio.timeout(WAIT_SECONDS):
+                    while not self.go_on.is_set():  # noqa: ASYNC110 - another thread sets it
+                        await asyncio.sleep(0.01)
+                return await handler.work(event, context)
             finally:
                 with self._lock:
                     self._at_work -= 1
 
-        return count
+        return StateHandler(count)
 
     def stop(self) -> None:
         self.go_on.set()
@@ -268,15 +270,15 @@ def test_a_machine_that_fails_for_good_leaves_the_others_running(
     assert not task_env.read(first).done
 
 
-def refuse(id: str, handler: Handler) -> Handler:
+def refuse(id: str, handler: StateHandler) -> StateHandler:
     """The handler, which fails for one task."""
 
-    def fail_for_one(event: dict[str, Any], context: Any) -> Any:
+    async def fail_for_one(event: dict[str, Any], context: Any) -> Any:
         if event["tid"] == id:
             raise Problem("never")
-        return handler(event, context)
+        return await handler.work(event, context)
 
-    return fail_for_one
+    return StateHandler(fail_for_one)
 
 
 def test_a_task_whose_turn_it_is_when_it_is_opened_is_not_read_again(

@@ -19,6 +19,7 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.standalone import machines, runner
 from mangrove.tasks.core.leases import Busy
 from mangrove.tasks.core.model import State
+from mangrove.tasks.core.workers import StateHandler
 from mangrove.tasks.enqueue import MAX_SINGLE_TASKS
 from tests.e2e.processes import find_engine
 from tests.support.service import Client, Service, run_forked
@@ -74,13 +75,13 @@ def test_a_task_whose_execution_could_not_settle_it_is_started_again_later(
             rule["IntervalSeconds"] = 0
     keep, left = handlers[name], [30]
 
-    def fail(event: dict[str, Any], context: Any) -> Any:
+    async def fail(event: dict[str, Any], context: Any) -> Any:
         left[0] -= 1
         if left[0] >= 0:
             raise error
-        return keep(event, context)
+        return await keep.work(event, context)
 
-    handlers[name] = fail
+    handlers[name] = StateHandler(fail)
     start(loaded)
     wait(done(task_env, task))
     assert task_env.view(task) == (State.SUCCEEDED, "")

@@ -77,6 +77,8 @@ def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest], token: 
 
     If a task cannot be stored or started, those that were started stay, and the others are deleted.
     """
+    if len(requests) == 1:
+        return [_enqueue_one(kind, user, requests[0], token)]  # without threads for it
     started: list[Task] = []
     with ThreadPoolExecutor(BATCH_CONCURRENCY, "enqueue") as pool:
         batches = [
@@ -95,6 +97,17 @@ def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest], token: 
             _delete_unstarted(batches, {task.id for task in started})
             raise
     return started
+
+
+def _enqueue_one(kind: str, user: User, request: TaskRequest, token: int) -> Task:
+    (task,) = _create(kind, user, [request], token)
+    try:
+        pass_checkpoint("queue.opened")
+        platform().dispatcher.start(task)
+    except BaseException:
+        task_batches.delete_new([task])
+        raise
+    return task
 
 
 def _delete_unstarted(batches: Sequence[Future[list[Task]]], started_ids: Container[str]) -> None:

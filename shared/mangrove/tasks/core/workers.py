@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from mangrove import configuration
@@ -22,10 +22,25 @@ END_MARGIN_SECONDS = 60.0  # of a function's time, reserved for the end of a ste
 MAX_ID_LENGTH = 256
 MAX_LOGGED_LENGTH = 200
 
-Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+Event = dict[str, Any]
+Answer = dict[str, Any]
 
 
-def make_handler(machine: str, state: str) -> Handler:
+@dataclass(frozen=True, slots=True)
+class StateHandler:
+    """The handler of a state. Lambda calls it in a thread; in the loop of the workers `work` does the same."""
+
+    work: Callable[[Event, Any], Coroutine[Any, Any, Answer]]
+
+    def __call__(self, event: Event, context: Any) -> Answer:
+        return name_invocation(self.handler)(event, context)
+
+    def handler(self, event: Event, context: Any) -> Answer:
+        """Do the work from a worker's thread."""
+        return run_in_loop(self.work(event, context))
+
+
+def make_handler(machine: str, state: str) -> StateHandler:
     """Return the handler of a state of a machine."""
     declaration = MACHINES[machine]
     step = next(step for step in declaration.steps if step.state == state)
@@ -44,54 +59,54 @@ def make_worker(
     work: Work[SpecT, CursorT],
     step_seconds: float = STEP_SECONDS,
     describe: Describe[SpecT, CursorT] | None = None,
-) -> Handler:
+) -> StateHandler:
     """Return the handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and the result of
     `describe`. `step_seconds`: of a step in the standalone service.
     """
     configuration.prefetch()
 
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    async def handle(event: Event, context: Any) -> Answer:
         id = read_task_id(event)
         try:
-            return run_in_loop(run_step(id, get_seconds(context, step_seconds), schema, work, describe))
-        except (Problem, CancelledError):  # the service ends
+            return await run_step(id, get_seconds(context, step_seconds), schema, work, describe)
+        except Problem:
             raise
         except Exception:
             log_exception("worker failed", tid=id)
             raise
 
-    return name_invocation(handler)
+    return StateHandler(handle)
 
 
-def make_part_handler(work: PartWork) -> Handler:
+def make_part_handler(work: PartWork) -> StateHandler:
     """Return the handler of the state Part: `{"tid", "round", "part"}` in and out, and `more`."""
 
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    async def handle(event: Event, context: Any) -> Answer:
         id, round, number = read_task_id(event), event.get("round"), event.get("part")
         if not isinstance(round, int) or not isinstance(number, int):
             raise Problem("the input names no part")
-        more = run_in_loop(work_on(work, id, round, number, get_seconds(context, PART_SECONDS)))
+        more = await work_on(work, id, round, number, get_seconds(context, PART_SECONDS))
         return {"tid": id, "round": round, "part": number, "more": more}
 
-    return name_invocation(handler)
+    return StateHandler(handle)
 
 
-def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
+def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> StateHandler:
     """Return the handler of a machine's last state, which writes how the task ended.
 
     `clean(run, state)` removes files that are not needed any more before the task is done. It calls `run.flush` first.
     """
 
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    async def handle(event: Event, context: Any) -> Answer:
         try:
             id = read_task_id(event)
         except Superseded:
             return {"tid": "", "more": False}
         failure = event.get("failure")
-        more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
+        more = await settle(id, failure if isinstance(failure, dict) else {}, schema, clean)
         return {"tid": id, "more": more}
 
-    return name_invocation(handler)
+    return StateHandler(handle)
 
 
 def get_seconds(context: Any, step_seconds: float) -> float:
