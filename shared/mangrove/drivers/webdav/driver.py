@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Literal
-
-import httpx
-import idna
 
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
@@ -34,12 +30,12 @@ from mangrove.drivers.base import (
     Upload,
 )
 from mangrove.drivers.leftovers import Leftovers
-from mangrove.drivers.options import TrashOptions, option
 from mangrove.drivers.part_names import has_part, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
 from mangrove.drivers.webdav.auth import WebDavCredentials
 from mangrove.drivers.webdav.client import ENTRY_PROPERTIES, QUOTA_PROPERTIES, WebDavClient, join
 from mangrove.drivers.webdav.errors import make_problem
+from mangrove.drivers.webdav.options import WebDavOptions, parse_address
 from mangrove.drivers.webdav.resources import RemoteResource, Urls
 from mangrove.drivers.webdav.transfer import Uploader, open_file, strip_etag
 from mangrove.drivers.whole_files import write_whole
@@ -49,31 +45,6 @@ DENIED_STATUSES = (401, 403)
 ABSENT_STATUSES = (404, 409, 410)  # 409: its folder is missing
 UNSAFE_LETTERS = ";?\t\r\n"  # some servers truncate the target of a move at these, or drop them
 DISCARD_DELAYS_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store a partial body after the end of its connection
-
-
-class WebDavOptions(TrashOptions):
-    vendor: Literal["sharepoint", "other", ""] = option("other")
-    address: str = option(required=True)
-    username: str = option(required=True)
-    password: str = option(required=True, secret=True)
-    root_folder_path: str = option("/", required=True)
-    tls_insecure_skip_verify: bool = option(False)
-
-
-def parse_address(text: str) -> httpx.URL:
-    """Return the address of a server, with https unless it has a scheme. Raise StorageProblem for an invalid one."""
-    text = text.strip()
-    if not text:
-        raise StorageProblem("address is required")
-    try:
-        url = httpx.URL(text if "://" in text else f"https://{text}")
-    except (httpx.InvalidURL, idna.IDNAError, ValueError):
-        raise StorageProblem("address is not a web address") from None
-    if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65535:
-        raise StorageProblem("address is not a web address")
-    if url.userinfo or url.query or url.fragment:
-        raise StorageProblem("address has more than scheme, host, port and path")
-    return url
 
 
 class WebDav(Driver):

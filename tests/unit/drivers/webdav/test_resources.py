@@ -10,7 +10,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.webdav import resources
-from mangrove.drivers.webdav.driver import parse_address
+from mangrove.drivers.webdav.options import parse_address
 from mangrove.drivers.webdav.resources import MultistatusParser, RemoteResource, Urls, parse_date
 
 HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:" xmlns:o="http://other.example/">'
