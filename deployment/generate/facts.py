@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from deployment.generate import Files
@@ -26,8 +27,13 @@ def generate_facts() -> Files:
         kind: {name: _select(resource["Properties"], names) for name, resource in template.iter_resources(kind)}
         for kind, names in PROPERTIES.items()
     }
-    facts = {"tables": variables["MANGROVE_TABLES"]["Fn::Sub"], "resources": resources}
-    return {template.FACTS.name: json.dumps(facts, indent=1) + "\n"}
+    tables = json.dumps(variables["MANGROVE_TABLES"]["Fn::Sub"])
+    return {template.FACTS.name: f'{{"tables": {tables},\n"resources": {_format(resources, _format)}}}\n'}
+
+
+def _format(values: dict[str, Any], format_value: Callable[[Any], str] = json.dumps) -> str:
+    """Return an object as JSON with a value per line, so that a change of the template changes few lines."""
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {format_value(value)}" for key, value in values.items()) + "}"
 
 
 def _select(properties: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
