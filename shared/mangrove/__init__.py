@@ -4,14 +4,14 @@ import gc
 import os
 import sys
 
-from mangrove.core.stored_modules import use_stored_modules
-
 __version__ = "0.4.0"
 
 NEW_OBJECTS = 100_000  # that a function's process makes before it looks for garbage: more than its first request needs
 
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(NEW_OBJECTS)  # else each cold start looks hundreds of times where there is none
+    from mangrove.core.stored_modules import use_stored_modules  # which a client does not need
+
     use_stored_modules()
     from mangrove.core.compiled_dataclasses import use_compiled_methods  # after that, since it imports more modules
 
