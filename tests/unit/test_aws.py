@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mangrove.core import aws
-from mangrove.core.aws_descriptions import DescriptionReader
 
 
 @pytest.fixture
@@ -67,34 +64,3 @@ def test_the_region_is_that_of_the_process(roots: str, monkeypatch: pytest.Monke
     assert find_bundle(None) is True
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     assert find_bundle(None) == roots
-
-
-@pytest.mark.parametrize("ending", [".json", ".json.gz"])
-def test_description_is_read_without_documentation(tmp_path: Path, ending: str) -> None:
-    shape = {"documentation": "<p>a text</p>", "members": {"documentation": {"shape": "Text"}}}
-    content = json.dumps({"shapes": {"Name": shape}, "rules": [{"documentation": "a text"}]}).encode()
-    (tmp_path / f"service-2{ending}").write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
-    reader, path = DescriptionReader(), str(tmp_path / "service-2")
-    assert reader.exists(path)
-    assert reader.load_file(path) == {
-        "shapes": {"Name": {"members": {"documentation": {"shape": "Text"}}}},
-        "rules": [{}],
-    }
-
-
-def test_description_without_a_file_is_missing(tmp_path: Path) -> None:
-    path = str(tmp_path / "service-2")
-    assert not DescriptionReader().exists(path)
-    assert DescriptionReader().load_file(path) is None
-
-
-def test_client_has_no_documentation(roots: str) -> None:
-    client = aws.AwsSession().create_client("dynamodb", "us-east-1")
-    assert client.meta.service_model.operation_model("GetItem").documentation == ""
-    assert client.meta.service_model.shape_for("GetItemInput").documentation == ""
-
-
-def test_client_of_s3_signs_an_address(roots: str) -> None:
-    client = aws.AwsSession().create_client("s3", "us-east-1")
-    address = client.generate_presigned_url("head_object", Params={"Bucket": "files", "Key": "name"})
-    assert address.startswith("https://files.s3.amazonaws.com/name?")

@@ -30,11 +30,7 @@ class AwsSession:
     def _session(self) -> Any:
         import botocore.session  # most cold starts need no botocore
 
-        from mangrove.core.aws_descriptions import DescriptionReader
-
-        session = botocore.session.get_session()
-        session.get_component("data_loader").file_loader = DescriptionReader()
-        return session
+        return botocore.session.get_session()
 
     def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
         """Return a client of botocore, in the region and with the rights of this process unless `options` override
