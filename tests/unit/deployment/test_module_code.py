@@ -25,7 +25,7 @@ FILES = {
 }
 USE = """
 import importlib, importlib.resources, inspect, sys, traceback
-import mangrove, mangum, pyotp, unlisted
+import mangrove.core, mangum, pyotp, unlisted
 from mangum.inner import deep
 print(mangum.VALUE, pyotp.VALUE, unlisted.VALUE)
 folder = sys.argv[1]

@@ -40,7 +40,7 @@ def mount(mount_path: str = "/s", **fields: Any) -> Mount:
 
 def meta(path: str, **fields: Any) -> PathRule:
     """A rule that says nothing but what is given."""
-    return PathRule(next(_ids), path, **fields)
+    return PathRule(**{"id": next(_ids), "path": path} | fields)
 
 
 def user(permission: int = 0, **fields: Any) -> User:
