@@ -213,6 +213,21 @@ def test_read_that_is_asked_for_meanwhile_stays(indexed: TaskEnv, disk: Disk, mo
     assert list_reads(disk) == ["/two"]
 
 
+def test_read_below_a_name_removed_just_now_is_repeated(
+    indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(indexed)
+    index_changes.add(IndexChange(find_id(disk), ChangeKind.NAMES, "/", removed=("two",)))
+    request_read(disk, "/", deep=False)
+    request_read(disk, "/two", deep=True)
+    indexed.do(indexing.update([]))
+    indexed.run_all()
+    assert sorted(list_reads(disk)) == ["/", "/", "/two"]  # the removal, and both reads
+    merge(indexed, monkeypatch)
+    assert read(indexed, disk) == read_disk(disk.root)
+    assert list_reads(disk) == []
+
+
 def test_change_of_just_now_waits_for_the_next_run(indexed: TaskEnv, disk: Disk) -> None:
     index_changes.add(IndexChange(find_id(disk), ChangeKind.NAMES, "/two"))
     build(indexed)

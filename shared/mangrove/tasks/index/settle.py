@@ -172,8 +172,17 @@ async def _delete_changes(run: IndexRun) -> None:
         elif cursor.folder_count and change.kind in (ChangeKind.MOVE, ChangeKind.COPY):
             # it may have been read before, after, or in part
             again += [(change.path, True), (change.target, True)]
+        elif change.removed:  # which also removes what was read below the name
+            removed = [TreePath(change.path) / name for name in change.removed]
+            again += [(read.path, read.deep) for read in reads if _is_removed(read, removed)]
     rows = [IndexChange(storage_id, ChangeKind.READ, path, deep) for path, deep in dict.fromkeys(again)]
     await asyncio.to_thread(index_changes.write, index_changes.number_changes(rows), merged)
+
+
+def _is_removed(read: RequestedRead, removed: Sequence[TreePath]) -> bool:
+    """True if a removal takes away what was read: the name itself, or something at or below it."""
+    path = TreePath(read.path)
+    return any(path.within(name) or name.parent == path or (read.deep and name.within(path)) for name in removed)
 
 
 def _has_failed(read: RequestedRead, path: TreePath) -> bool:

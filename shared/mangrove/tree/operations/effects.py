@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from mangrove.drivers.part_names import is_part
 from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
 from mangrove.tree.mount_table import FolderScope, MountTable
 from mangrove.tree.mounts import Mount, Mounts, StoragePath
+
+MAX_LISTED_NAMES = 2_000  # below a folder that came back; the update of the index reads a larger one
+MAX_LISTING_SECONDS = 2.0  # for them
 
 
 @dataclass(slots=True)
@@ -29,6 +33,7 @@ class Effect:
     is_unknown: bool = False  # the content of the folder
     changed_by: int | None = None  # the id of the user who made the change
     is_deep: bool = False  # with `is_unknown`: including everything below
+    is_restored: bool = False  # with `is_unknown`: a folder that came back, whose names are logged if they are few
     files: Sequence[Entry] = ()  # of a folder, instead of an entry: files that exist in it now
 
 
@@ -60,6 +65,10 @@ async def describe_effect(effect: Effect) -> list[IndexChange]:
     storage_path = effect.storage_path
     if effect.files:
         return await _describe_files(storage_path, effect.files, effect.changed_by)
+    if effect.is_restored:
+        names = await _list_below(storage_path)
+        if names is not None:
+            return [change for effect in names for change in await describe_effect(effect)]
     if effect.is_unknown:
         storage_id = storage_path.mount.storage.id
         return [
@@ -74,6 +83,31 @@ async def describe_effect(effect: Effect) -> list[IndexChange]:
         if change.removed or any(entry.is_dir for entry in change.entries):
             changes += await _describe_below(storage_path)
     return changes
+
+
+async def _list_below(root: StoragePath) -> list[Effect] | None:
+    """Return the effects of all names below a folder; None if they are too many to list now, or cannot be listed.
+
+    A search hides what is below a name that was removed a moment ago, until it finds the names in the log again.
+    """
+    effects, folders, count = list[Effect](), [root], 0
+    try:
+        async with asyncio.timeout(MAX_LISTING_SECONDS):
+            for folder in folders:  # which grows
+                files: list[Entry] = []
+                async for batch in folder.driver.list(folder.path):
+                    count += len(batch)
+                    if count > MAX_LISTED_NAMES:
+                        return None
+                    files += (entry for entry in batch if not entry.is_dir)
+                    children = [(folder.child(entry.name), entry) for entry in batch if entry.is_dir]
+                    effects += (Effect(child, entry) for child, entry in children)
+                    folders += (child for child, entry in children if not entry.is_link)
+                if files:
+                    effects.append(Effect(folder, files=files))
+    except (Problem, TimeoutError):
+        return None
+    return effects
 
 
 async def _describe_files(folder: StoragePath, files: Sequence[Entry], changed_by: int | None) -> list[IndexChange]:

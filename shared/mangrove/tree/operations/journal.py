@@ -242,7 +242,7 @@ def restore(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
     change = _make_change([storage_path], is_folder)
     change.put(storage_path)
     if is_folder:
-        change.read(storage_path, deep=True)
+        change.effects.append(Effect(storage_path, is_unknown=True, is_deep=True, is_restored=True))
     return change
 
 

@@ -50,6 +50,18 @@ def test_a_folder_that_is_renamed_takes_what_the_index_knows_along(admin: Client
     assert find(admin, "fig", other) == [f"{other}/old/deep/ripe fig.txt"]
 
 
+def test_folder_restored_from_the_trash_is_found_with_its_content(admin: Client, tmp_path: Path) -> None:
+    with fixtures.local(admin, tmp_path, addition={"trash_days": 30}) as mounted:
+        build_index(admin)
+        fixtures.fill(admin, mounted, "orchard/plum.txt", "orchard/row/damson.txt", "orchard/empty/")
+        admin.ok("/api/fs/remove", dir=mounted, names=["orchard"])
+        assert find(admin, "damson", mounted) == find(admin, "plum", mounted) == []
+        admin.ok("/api/fs/trash/restore", dir=mounted, names=["orchard"])
+        assert find(admin, "damson", mounted) == [f"{mounted}/orchard/row/damson.txt"]
+        assert find(admin, "plum", f"{mounted}/orchard") == [f"{mounted}/orchard/plum.txt"]
+        assert find(admin, "empty", mounted) == [f"{mounted}/orchard/empty"]
+
+
 def test_moved(admin: Client, other: str) -> None:
     fixtures.fill(admin, other, "from/cherry/one.txt", "to/")
     pair = {"src_dir": f"{other}/from", "dst_dir": f"{other}/to", "names": ["cherry"]}
