@@ -29,8 +29,8 @@ class SearchReq(Body):
         "", max_length=100_000, description="Words of the name, in any order; `*` and `?` are wildcards."
     )
     scope: Count = Field(0, description="0 for everything, 1 for folders, otherwise files.")
-    page: PageNumber = 0
-    per_page: PageSize = 0
+    page: PageNumber = Field(0, description="The page to return, from 1. It has to be given.")
+    per_page: PageSize = Field(0, description=f"Hits per page, from 1 to {MAX_ROWS_PER_PAGE}. It has to be given.")
     password: Password = ""
     ext: Text = Field("", description="Extensions of files, separated by commas.")
     min_size: Size | None = Field(None, description="Minimum size of a file in bytes.")

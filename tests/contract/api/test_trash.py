@@ -35,6 +35,8 @@ def test_undo_by_names_restores_what_was_removed_last(admin: Client, folder: str
     answer = admin.ok("/api/fs/trash/restore", dir=folder, names=["a.txt", "missing"])
     assert [row["path"] for row in answer["done"]] == [f"{folder}/a.txt"]
     assert admin.names(folder) == ["a.txt"]
+    answer = admin.post("/api/fs/trash/restore", dir=folder, names=["missing"])
+    assert "none of these names is in the trash" in answer["message"]
 
 
 def test_entry_that_is_deleted_cannot_be_restored(service: Service, admin: Client, folder: str) -> None:

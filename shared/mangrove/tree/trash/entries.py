@@ -226,7 +226,10 @@ async def find_items(caller: Caller, ids: Sequence[str], password: str, outcome:
 
 
 async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) -> list[str]:
-    """Return the ids of the entries that were removed last at these names of a folder by the caller."""
+    """Return the ids of the entries that were removed last at these names of a folder by the caller.
+
+    Raise BadRequest if there are none.
+    """
     check_count(names)
     await repair.finish_removals()
     paths = {folder.path / name: "" for name in names}
@@ -238,7 +241,10 @@ async def find_newest(caller: Caller, folder: PathAccess, names: Sequence[str]) 
             left -= 1
         if not left or count >= MAX_ROWS_PER_LISTING:
             break
-    return [id for id in paths.values() if id]
+    ids = [id for id in paths.values() if id]
+    if not ids:
+        raise BadRequest("none of these names is in the trash")
+    return ids
 
 
 async def delete(caller: Caller, ids: Sequence[str], password: str) -> TrashResult:
