@@ -22,7 +22,7 @@ class ClientError(Exception):
     @property
     def is_denied(self) -> bool:
         """True if the token is not valid, or its user has no right."""
-        return self.problem in DENIED or self.code in (401, 403)
+        return self.problem in DENIED or (self.code in (401, 403) and not self.is_name_taken)
 
     @property
     def is_name_taken(self) -> bool:

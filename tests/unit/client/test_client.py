@@ -80,3 +80,10 @@ def test_wait_names_the_failure_of_a_task_and_reads_numbers_as_states() -> None:
     with make_client(lambda request: envelope([row])) as client:
         with pytest.raises(TaskFailed, match="copy: the storage is full"):
             client.wait("copy", "1")
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "is_denied"), [(403, "Exists", False), (403, "Denied", True), (401, "", True)]
+)
+def test_failure_that_names_a_taken_name_is_no_missing_right(code: int, problem: str, is_denied: bool) -> None:
+    assert ClientError("message", code, problem).is_denied is is_denied
