@@ -39,8 +39,9 @@ def index_folders(sources: Mapping[str, Sequence[TreePath]]) -> dict[TreePath, l
 
 
 def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath, below: bool) -> list[TreePath]:
-    """Return the paths at which an alias shows a folder of the tree, from the result of `index_folders`; with
-    `below`, or anything below it.
+    """Return the paths at which an alias shows a folder of the tree; with `below`, also those of what is below it.
+
+    `shown`: the result of `index_folders`.
     """
     sources = [path / target.below(folder) for folder in target.ancestors() for path in shown.get(folder, ())]
     if below:

@@ -118,7 +118,7 @@ async def _take(source: AsyncIterator[bytes], count: int) -> tuple[bytes, AsyncI
 
 @contextmanager
 def translate_errors(name: str) -> Iterator[None]:
-    """Return the StorageProblem for bytes of the file `name` that were not encrypted with these keys."""
+    """Raise StorageProblem for bytes of the file `name` that were not encrypted with these keys."""
     try:
         yield
     except CryptoError:
@@ -126,5 +126,5 @@ def translate_errors(name: str) -> Iterator[None]:
 
 
 def refuse_ended(name: str) -> None:
-    """The remote sent fewer or more bytes of the file than its size."""
+    """Raise StorageProblem: the remote storage sent fewer or more bytes of the file than its size."""
     raise StorageProblem(f"{name} does not have the size that its storage shows")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mangrove import configuration
 from mangrove.core import runtime
+from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry
@@ -68,7 +69,7 @@ async def describe_effect(effect: Effect) -> list[IndexChange]:
     if effect.is_restored:
         names = await _list_below(storage_path)
         if names is not None:
-            return [change for effect in names for change in await describe_effect(effect)]
+            return [change async for name in iterate_chunked(names) for change in await describe_effect(name)]
     if effect.is_unknown:
         storage_id = storage_path.mount.storage.id
         return [
