@@ -389,7 +389,7 @@ class OpenFolders:
             folder, name = self._enter(path)
             if not os.access(name, os.F_OK, dir_fd=folder.handle, follow_symlinks=False):
                 return folder, name
-            if stat.S_ISLNK(os.stat(name, dir_fd=folder.handle, follow_symlinks=False).st_mode):
+            if _is_link(name, folder.handle):
                 handle, name = self._open.enter_context(self.root.open_target(path))
                 return OpenFolder(handle, os.fstat(handle).st_dev), name
         except OSError as error:

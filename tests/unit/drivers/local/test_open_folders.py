@@ -75,6 +75,20 @@ def test_a_target_is_where_a_link_leads_and_what_is_there_stays(root: Root) -> N
             folder.open_target(P("/a/out"), True)
 
 
+def test_a_target_that_is_removed_during_the_lookup_is_free(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = os.access
+
+    def look_then_remove(name: str, *args: Any, **options: Any) -> bool:
+        exists = look(name, *args, **options)
+        os.unlink(f"{root.real}/a/{name}")
+        return exists
+
+    monkeypatch.setattr(os, "access", look_then_remove)
+    with OpenFolders(root) as folder:
+        target, name = folder.open_target(P("/a/f"), True)
+        assert (os.fstat(target.handle).st_ino, name) == (os.stat(root.real + "/a").st_ino, "f")
+
+
 def test_no_handle_is_left(root: Root) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with OpenFolders(root) as folder:
