@@ -39,6 +39,7 @@ from mangrove.drivers.base import (
 from mangrove.drivers.local import copy, kernel, noreplace, quarantine, tmpfile
 from mangrove.drivers.local.blocks import FileHandle, LocalStagedFile, read_blocks, write_body
 from mangrove.drivers.local.durability import Durability, sync_file
+from mangrove.drivers.local.folders import make_folders
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
 from mangrove.drivers.local.removal import Remover, is_folder
 from mangrove.drivers.local.rooted import FileStat, Root, check_wanted, is_same
@@ -311,15 +312,7 @@ class Local(Driver):
 
     def _makedirs(self, path: TreePath) -> None:
         refuse_part_name(path)
-        for step in reversed(path.ancestors()[:-1]):
-            with self.root.open_parent(step) as (folder, name):
-                try:
-                    os.mkdir(name, self.root.limit_mode(self._mode), dir_fd=folder)
-                except FileExistsError:
-                    if not stat.S_ISDIR(self.root.stat(step).st_mode):
-                        raise EntryExists from None
-                    continue
-            self._durability.forget(step)
+        make_folders(self.root, path, self.root.limit_mode(self._mode), self._durability.forget)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._threads.run(self._move, path, target, overwrite)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local import quarantine, tmpfile
 from mangrove.drivers.local.copy import RangeCopier
@@ -19,6 +19,7 @@ from mangrove.drivers.local.noreplace import link_new_name, make_other_name, ren
 from mangrove.drivers.local.rooted import FileStat, Root, is_same
 from mangrove.drivers.part_names import make_part_name
 
+ATTEMPTS = 20  # of a removal
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -44,18 +45,24 @@ class Remover:
         return os.path.realpath(self._bin_path)
 
     def remove(self, path: TreePath) -> None:
-        """Remove a file or folder, if it exists."""
-        try:
-            with self._root.open_parent(path) as (folder, name):
-                if self._bin_path:
-                    self._recycle(name, folder, path)
-                elif is_folder(name, folder):
-                    shutil.rmtree(name, dir_fd=folder)
-                else:
-                    os.unlink(name, dir_fd=folder)
-        except EntryNotFound:
-            if self._is_there(path):  # an entry below it was removed meanwhile, and others remain
-                raise
+        """Remove a file or folder, if it exists. Try again while other callers change it or what is below it."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._remove(path)
+            except (EntryNotFound, EntryExists, NotAFile):  # a part was removed, added, or became a folder meanwhile
+                if not self._is_there(path):
+                    return
+                if attempt == ATTEMPTS:
+                    raise
+
+    def _remove(self, path: TreePath) -> None:
+        with self._root.open_parent(path) as (folder, name):
+            if self._bin_path:
+                self._recycle(name, folder, path)
+            elif is_folder(name, folder):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
 
     def _is_there(self, path: TreePath) -> bool:
         try:

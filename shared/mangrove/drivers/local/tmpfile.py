@@ -28,6 +28,8 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
         try:
             return open_patiently(os.open, ".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
         except OSError as error:
+            if error.errno == errno.EPERM and os.fstat(folder).st_nlink == 0:  # ext4's answer in a removed folder
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
             if error.errno not in _NO_TMPFILE:
                 raise
     return None
