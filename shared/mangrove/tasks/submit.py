@@ -48,7 +48,7 @@ from mangrove.tasks.enqueue import (
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.lookups import find_entry, look_up
+from mangrove.tree.listing.lookups import Lookups, find_entry, look_up
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal, transfers, uploads
 from mangrove.tree.operations.name_locks import lock_name
@@ -181,7 +181,7 @@ async def _enqueue_decompress_list(
 
 async def _enqueue_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
     source = await archive.require_read().locate("src")
-    await check_source(archive, source)
+    await check_source(archive, Lookups(source.parent, {}))
     task_name = await _name_decompress(source, source.path, target_dir, options)
     name = archives.base_name(archive.path.name) if options.into_new_dir else ""
     return await enqueue("decompress", archive, TaskRequest(task_name, options.make_spec(archive, target_dir, name)))

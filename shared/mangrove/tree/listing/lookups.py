@@ -73,13 +73,13 @@ class Lookups:
     """The entries with certain names of a folder. Other names are looked up on demand."""
 
     def __init__(self, folder: StoragePath, entries: dict[str, Entry | None]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._entries = entries
 
     async def find(self, name: str) -> Entry:
         """Return the entry. Raise EntryNotFound."""
         if name not in self._entries:
-            return await look_up(self._folder.child(name))
+            return await look_up(self.folder.child(name))
         entry = self._entries[name]
         if entry is None:
             raise EntryNotFound

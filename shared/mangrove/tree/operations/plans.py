@@ -98,11 +98,10 @@ class TransferItem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Checked items, with their source and target folders."""
+    """Checked items, with the folder that they are in."""
 
     right: Right  # MOVE, COPY or RENAME
     source: StoragePath
-    target: StoragePath
     items: Sequence[TransferItem]
     conflict: OnConflict = OnConflict()  # for a target that was taken since the check
     is_durable: bool = False  # copies are on the disk when they are acknowledged
@@ -122,29 +121,20 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
 
     A merging copy has the entries that the targets lack, unless a task has to find them.
     """
-    source_dir, target_dir = request.source_dir, request.target_dir
     await _check_request(request)
-    source = await source_dir.locate("src")
-    if source_dir.may_read():  # otherwise the caller would learn what is missing
+    source = await request.source_dir.locate("src")
+    if request.source_dir.may_read():  # otherwise the caller would learn what is missing
         with _explain_missing("src object", source):
             await look_up(source)
-    sources = {
-        name: source_dir.child(name).require_read() async for name in iterate_chunked(dict.fromkeys(request.names))
-    }
-    target = await target_dir.locate("dst")
+    target = await request.target_dir.locate("dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts have the same files: one of them is used for both ends
-    checker = _ItemChecker(
-        request, source, target, await look_up_many(source, sources), await look_up_many(target, sources)
-    )
-    items = [
-        item
-        async for name, access in iterate_chunked(sources.items())
-        if (item := await checker.check(name, access)) is not None
-    ]
+    names = dict.fromkeys(request.names)
+    checker = _ItemChecker(request, await look_up_many(source, names), await look_up_many(target, names))
+    items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
     await check_target_folder(target)
     needs_task = source.driver is not target.driver or not _has_operation(source, request.right)
-    plan = Plan(request.right, source, target, items, request.conflict, source_dir.settings.is_durable, needs_task)
+    plan = Plan(request.right, source, items, request.conflict, request.source_dir.settings.is_durable, needs_task)
     return plan if needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
 
 
@@ -172,16 +162,15 @@ class _ItemChecker:
     """The checks of single entries of a move or copy."""
 
     request: TransferRequest
-    source: StoragePath
-    target: StoragePath
-    sources: Lookups
-    targets: Lookups
+    sources: Lookups  # in the source folder
+    targets: Lookups  # in the target folder
     numbered: set[str] = field(default_factory=set)  # names that entries of this request get
 
-    async def check(self, name: str, source: PathAccess) -> TransferItem | None:
-        """Return the item with its entry; None if it is skipped. `source`: the access to the entry `name`."""
+    async def check(self, name: str) -> TransferItem | None:
+        """Return the item of an entry; None if it is skipped."""
         request, conflict, target_dir = self.request, self.request.conflict, self.request.target_dir
-        target = target_dir.child(name if request.target_name is None else request.target_name)
+        source = request.source_dir.child(name).require_read()
+        target = target_dir.child(request.target_name or name)
         if not target.may_read():  # the answer is the same for a taken and a free name
             target, conflict = await self._find_unreadable_target(target), OnConflict()
         elif conflict.keep_both:
@@ -195,7 +184,7 @@ class _ItemChecker:
             raise NameConflict(f"file [{target_name}] exists")
         if source.path == target.path:
             raise StorageProblem(f"{request.word} in place")
-        entry = await check_source(source, self.source.child(name), self.sources)
+        entry = await check_source(source, self.sources)
         if is_taken and conflict.merge and not entry.is_dir:
             return None
         refuse_inside_itself(source.path, target_dir.path)
@@ -206,11 +195,12 @@ class _ItemChecker:
             if entry.is_dir:
                 source.require_same_hide_rules(target)
         overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
-        return TransferItem(name, self.source.path / name, self.target.path / target_name, entry, overwrite)
+        source_path, target_path = self.sources.folder.path / name, self.targets.folder.path / target_name
+        return TransferItem(name, source_path, target_path, entry, overwrite)
 
     async def _find_free_target(self, source: PathAccess, target: PathAccess) -> PathAccess:
         """Return the first path that is free, readable and not a target of this request: with a number if needed."""
-        is_folder = (await check_source(source, self.source.child(source.path.name), self.sources)).is_dir
+        is_folder = (await check_source(source, self.sources)).is_dir
         for name in list_free_names(target.path.name, is_folder):
             candidate = self.request.target_dir.child(name)
             is_taken = name in self.numbered or await self.targets.has(name) or candidate.is_mount_or_ancestor()
@@ -223,7 +213,7 @@ class _ItemChecker:
         """Return the path of an entry whose target the caller may not read."""
         name = target.path.name
         try:
-            free_name = await choose_name(self.request.target_dir, self.target, name, is_folder=False)
+            free_name = await choose_name(self.request.target_dir, self.targets.folder, name, is_folder=False)
         except NameConflict:
             raise NameConflict(f"file [{name}] exists") from None
         return self.request.target_dir.child(free_name)
@@ -238,7 +228,8 @@ async def _plan_missing(request: TransferRequest, plan: Plan, budget: TimeBudget
     try:
         with deadlines.limit((budget or unlimited()).get_seconds()):
             async for item in iterate_chunked(plan.items):
-                missing += await _find_missing(plan, item, request.source_dir, request.target_dir)
+                source, target = request.source_dir.child(item.name), request.target_dir.child(item.target.name)
+                missing += await _find_missing(plan, item, source, target)
                 if budget is not None and len(missing) > MAX_NAMES_PER_REQUEST:
                     return replace(plan, needs_task=True)
     except OutOfTime:
@@ -248,14 +239,11 @@ async def _plan_missing(request: TransferRequest, plan: Plan, budget: TimeBudget
     return replace(plan, items=missing)
 
 
-async def _find_missing(
-    plan: Plan, item: TransferItem, source_dir: PathAccess, target_dir: PathAccess
-) -> list[TransferItem]:
+async def _find_missing(plan: Plan, item: TransferItem, source: PathAccess, target: PathAccess) -> list[TransferItem]:
     """Return the item, or the parts of it that an existing target folder lacks. Existing files stay as they are.
 
     Entries that the caller may not read are left out. Raise AccessDenied if a rule forbids writing.
     """
-    source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
     if not item.is_dir or await find_entry(plan.source.with_path(item.target)) is None:
         source.require_export(changes=False)
         if item.is_dir:
@@ -268,27 +256,26 @@ async def _find_missing(
     visibility = source.make_visibility_filter()
     async for batch in plan.source.driver.list(item.path):
         async for entry in iterate_chunked(batch):
-            if not visibility.passes(entry) or not source.child(entry.name).may_read():
+            if not visibility.passes(entry) or not (child_source := source.child(entry.name)).may_read():
                 continue
             child = TransferItem(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
             is_folder = entry.is_dir and not entry.is_link
             if is_folder or await find_entry(plan.source.with_path(child.target)) is None:
-                missing += await _find_missing(plan, child, source, target)
+                missing += await _find_missing(plan, child, child_source, target.child(entry.name))
     return missing
 
 
-async def check_source(access: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
-    """Return the entry to change.
+async def check_source(access: PathAccess, lookups: Lookups) -> Entry:
+    """Return the entry to change. `lookups`: those of its folder.
 
-    Raise EntryNotFound if it is missing or hidden, StorageForbidden if it is a mount or contains one. `lookups`: those
-    of its folder, if there are any.
+    Raise EntryNotFound if it is missing or hidden, StorageForbidden if it is a mount or contains one.
     """
     if access.is_mount_or_ancestor():
         raise StorageForbidden
-    with _explain_missing("src object", storage_path):
+    with _explain_missing("src object", lookups.folder):
         if access.is_hidden():
             raise EntryNotFound
-        return await (look_up(storage_path) if lookups is None else lookups.find(storage_path.path.name))
+        return await lookups.find(access.path.name)
 
 
 @contextmanager
@@ -330,10 +317,7 @@ async def plan_renames(
             item.require_export()
     pairs = {old: new async for old, new in iterate_chunked(new_names.items()) if old != new}
     lookups = await look_up_many(parent, {*new_names, *pairs.values()})
-    entries = {
-        old: await check_source(folder.child(old), parent.child(old), lookups)
-        async for old in iterate_chunked(new_names)
-    }
+    entries = {old: await check_source(folder.child(old), lookups) async for old in iterate_chunked(new_names)}
     async for new in iterate_chunked(pairs.values()):
         folder.child(new).require_import()
     await _check_new_names(folder, lookups, pairs.values(), overwrite)
@@ -343,7 +327,7 @@ async def plan_renames(
         )
         async for old, new in iterate_chunked(pairs.items())
     ]
-    return Plan(Right.RENAME, parent, parent, items)
+    return Plan(Right.RENAME, parent, items)
 
 
 async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:

@@ -84,18 +84,20 @@ async def _execute(plan: Plan, budget: TimeBudget | None) -> Outcome:
 
 async def _execute_item(plan: Plan, item: TransferItem) -> None:
     source, target = plan.source.with_path(item.path), plan.source.with_path(item.target)
-    driver, is_copy = plan.source.driver, plan.right is Right.COPY
-    change = journal.copy if is_copy else journal.move
+    driver, overwrite = plan.source.driver, item.overwrite
+    if plan.right is Right.COPY:
+        async with (
+            journal.copy(source, target, is_folder=item.is_dir, replaces=overwrite),
+            lock_name(target, overwrite=overwrite),
+        ):
+            await driver.copy(source.path, target.path, overwrite=overwrite, durable=plan.is_durable)
+        return
+    move = driver.move if plan.right is Right.MOVE else driver.rename
     async with (
-        change(source, target, is_folder=item.is_dir, replaces=item.overwrite),
-        lock_name(target, *(() if is_copy else (source,)), overwrite=item.overwrite),
+        journal.move(source, target, is_folder=item.is_dir, replaces=overwrite),
+        lock_name(target, source, overwrite=overwrite),
     ):
-        if is_copy:
-            await driver.copy(source.path, target.path, overwrite=item.overwrite, durable=plan.is_durable)
-        elif plan.right is Right.MOVE:
-            await driver.move(source.path, target.path, overwrite=item.overwrite)
-        else:
-            await driver.rename(source.path, target.path, overwrite=item.overwrite)
+        await move(source.path, target.path, overwrite=overwrite)
 
 
 async def rename(
@@ -213,7 +215,7 @@ async def move_files(
             raise
         return Outcome(is_whole=False)
     items = await _resolve_conflicts(files, taken_names, policy, target_dir)
-    plan = Plan(Right.MOVE, source, target, items, OnConflict(skip=policy == "skip"))
+    plan = Plan(Right.MOVE, source, items, OnConflict(skip=policy == "skip"))
     outcome = await _execute(plan, budget)
     if outcome.left and budget is None:
         raise NotSupported
