@@ -26,10 +26,10 @@ class TreePath(str):
 
     __slots__ = ()
 
-    def __new__(cls, raw: str = "/") -> Self:
-        if type(raw) is cls:
-            return raw
-        return super().__new__(cls, _clean(raw))
+    def __new__(cls, text: str = "/") -> Self:
+        if type(text) is cls:
+            return text
+        return super().__new__(cls, _clean(text))
 
     def __truediv__(self, name: str) -> TreePath:
         """Return the path of the entry `name` of this folder; `name` may have several segments and is checked."""
@@ -69,12 +69,12 @@ def _from_clean(text: str) -> TreePath:
     return str.__new__(TreePath, text)
 
 
-def _clean(raw: str) -> str:
-    if len(raw) > MAX_PATH_BYTES or len(_encode(raw)) > MAX_PATH_BYTES:
+def _clean(text: str) -> str:
+    if len(text) > MAX_PATH_BYTES or len(_encode(text)) > MAX_PATH_BYTES:
         raise BadRequest("path is too long")
-    if "\0" in raw:
+    if "\0" in text:
         raise BadRequest("path has a NUL byte")
-    segments = [part for part in raw.replace("\\", "/").split("/") if part not in ("", ".")]
+    segments = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in segments:
         raise RelativePath
     if len(segments) > MAX_PATH_DEPTH:
@@ -82,18 +82,18 @@ def _clean(raw: str) -> str:
     return "/" + "/".join(segments)
 
 
-def _encode(raw: str) -> bytes:
+def _encode(text: str) -> bytes:
     try:
-        return raw.encode()
+        return text.encode()
     except UnicodeEncodeError:
         raise BadRequest("path is not valid Unicode") from None
 
 
-def map_characters(raw: str, mapping: Mapping[str, str]) -> str:
+def map_characters(name: str, mapping: Mapping[str, str]) -> str:
     """Return a name of a storage with each text of the mapping replaced."""
     for old, new in mapping.items():
-        raw = raw.replace(old, new)
-    return raw
+        name = name.replace(old, new)
+    return name
 
 
 def check_name(name: str) -> str:

@@ -100,10 +100,10 @@ class PathAccess:
             if name not in self.share.roots:
                 raise EntryNotFound
             return self.share.roots[name]
-        path = self.path / name
         if not self._is_child_of_all(name):
-            return self.with_path(path)
+            return self.with_path(self.path / name)
         decisions = tuple(self.rules.evaluate_child(decision, name) for decision in self.decisions)
+        path = decisions[0].path
         return PathAccess(
             self.caller, path, self.password, self.settings, self.rules, self.table, decisions, self.share
         )

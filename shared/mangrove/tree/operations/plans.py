@@ -121,7 +121,8 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
 
     A merging copy has the entries that the targets lack, unless a task has to find them.
     """
-    await _check_request(request)
+    _check_request(request)
+    names = [check_existing_name(name) async for name in iterate_chunked(dict.fromkeys(request.names))]
     source = await request.source_dir.locate("src")
     if request.source_dir.may_read():  # otherwise the caller would learn what is missing
         with _explain_missing("src object", source):
@@ -129,7 +130,6 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
     target = await request.target_dir.locate("dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts have the same files: one of them is used for both ends
-    names = dict.fromkeys(request.names)
     checker = _ItemChecker(request, await look_up_many(source, names), await look_up_many(target, names))
     items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
     await check_target_folder(target)
@@ -143,13 +143,11 @@ def _has_operation(source: StoragePath, right: Right) -> bool:
     return capabilities.move if right is Right.MOVE else capabilities.copy
 
 
-async def _check_request(request: TransferRequest) -> None:
-    """Check everything that needs no storage."""
+def _check_request(request: TransferRequest) -> None:
+    """Check everything that needs no storage, except each name."""
     check_count(request.names)
     if request.is_renaming_move and not request.source_dir.has(Right.RENAME):
         raise AccessDenied
-    async for name in iterate_chunked(request.names):
-        check_existing_name(name)
     if request.target_name is not None:
         check_name(request.target_name)
     if request.right is Right.MOVE:
@@ -195,8 +193,9 @@ class _ItemChecker:
             if entry.is_dir:
                 source.require_same_hide_rules(target)
         overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
-        source_path, target_path = self.sources.folder.path / name, self.targets.folder.path / target_name
-        return TransferItem(name, source_path, target_path, entry, overwrite)
+        return TransferItem(
+            name, self.sources.folder.path / name, self.targets.folder.path / target_name, entry, overwrite
+        )
 
     async def _find_free_target(self, source: PathAccess, target: PathAccess) -> PathAccess:
         """Return the first path that is free, readable and not a target of this request: with a number if needed."""
