@@ -65,6 +65,12 @@ class IncomingUpload:
         return part.iter_bytes(), Upload(self.file_size, self.modified, mime)
 
 
+def require_path(request: Request) -> None:
+    """Raise BadRequest without the header File-Path. Existing clients expect that an empty one is the root."""
+    if "file-path" not in request.headers:
+        raise BadRequest("the header File-Path is missing: it has the path of the file, percent-encoded")
+
+
 def _parse_path(request: Request) -> str:
     raw = next((value for name, value in request.scope["headers"] if name == b"file-path"), b"")
     bad_escape = _BAD_ESCAPE.search(raw)
@@ -206,7 +212,9 @@ class FilePart:
 
 
 async def _parse_upload(request: Request) -> IncomingUpload:
-    return IncomingUpload(request)
+    incoming = IncomingUpload(request)
+    require_path(request)
+    return incoming
 
 
 Incoming = Annotated[IncomingUpload, Depends(_parse_upload)]

@@ -14,7 +14,7 @@ from mangrove.tasks.upload.multipart import MAX_CHUNKS, NewUpload, UploadProgres
 from mangrove.tasks.upload.sessions import SessionState
 from mangrove.web.file_models import CreatedTask, Path, Text
 from mangrove.web.framework import Body, Depends, Model, Request
-from mangrove.web.incoming import IncomingUpload, parse_size
+from mangrove.web.incoming import IncomingUpload, parse_size, require_path
 
 MAX_SIGNED_CHUNKS_PER_REQUEST = 100
 MAX_ID_LENGTH = 100
@@ -115,7 +115,9 @@ class IncomingChunk:
 
 
 async def _parse_init(request: Request) -> IncomingInit:
-    return IncomingInit(request)
+    incoming = IncomingInit(request)
+    require_path(request)
+    return incoming
 
 
 async def _parse_chunk(request: Request) -> IncomingChunk:

@@ -112,9 +112,13 @@ def test_a_file_path_that_is_none_is_refused(
     assert sorted((service.data / "files").iterdir()) == before
 
 
-def test_without_a_file_path_there_is_no_upload(admin: Client) -> None:
-    message = "this is not a file"
-    check_failure(admin.envelope(admin.http.put("/api/fs/put", content=b"x")), 500, message)
+@pytest.mark.parametrize("prefix", ["", "/openlist"])
+@pytest.mark.parametrize(("method", "route"), [("PUT", "put"), ("PUT", "form"), ("POST", "multipart/init")])
+def test_upload_without_the_header_file_path_names_it(admin: Client, prefix: str, method: str, route: str) -> None:
+    answer = admin.envelope(
+        admin.http.request(method, f"{prefix}/api/fs/{route}", content=b"x", headers={"x-file-size": "1"})
+    )
+    check_failure(answer, 400, "the header File-Path is missing: it has the path of the file, percent-encoded")
 
 
 @pytest.mark.parametrize("route", ROUTES)
