@@ -6,6 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -182,7 +183,11 @@ def test_share_tool_creates_a_link_that_works(service: Service, admin: Client, a
         ids.append(made["id"])
 
     use(service, make_token(person, folder=folder), work)
-    assert person.client.get("/api/share/get", id=ids[0])["data"]["files"] == [f"{folder}/file"]
+    share = person.client.get("/api/share/get", id=ids[0])["data"]
+    assert share["files"] == [f"{folder}/file"]
+    left = datetime.fromisoformat(share["expires"]) - datetime.now(UTC)
+    assert timedelta(0) < left <= timedelta(seconds=60)
+    assert person.client.ok("/api/fs/get", path=f"/@s/{ids[0]}")["name"] == "file"
 
 
 def post(service: Service, token: str, content: Any, **headers: str) -> httpx.Response:

@@ -19,6 +19,7 @@ FIELDS = {
     "max_files", "extensions",
 }  # fmt: skip
 ID_TEXT = "share id can only contain letters, numbers, underscores, hyphens, and CJK characters"
+ENDED_TEXT = "expires is in the past: a share link that has ended opens nothing"
 ROUTES = ("create", "update", "delete", "enable", "disable", "list")
 NOT_FOUND = (404, "sharing not found")
 
@@ -89,6 +90,13 @@ def test_update_replaces_the_fields_of_a_share_link(sharer: Client) -> None:
     assert refuse(sharer, "/api/share/update", **body) == (500, "sharing id already exists")
 
 
+def test_update_accepts_an_end_in_the_past(sharer: Client) -> None:
+    share = sharer.ok("/api/share/create", files=["/files/not-there-yet"], expires="2040-01-01T00:00:00Z")
+    ended = sharer.ok("/api/share/update", **share | {"expires": "2020-01-01T00:00:00Z"})
+    assert ended["expires"] == "2020-01-01T00:00:00Z"
+    assert sharer.ok("/api/share/update", **ended | {"remark": "over"})["remark"] == "over"
+
+
 def test_share_link_is_disabled_enabled_and_deleted(sharer: Client) -> None:
     id = sharer.ok("/api/share/create", files=["/files"])["id"]
     for verb, disabled in (("disable", True), ("disable", True), ("enable", False)):
@@ -109,6 +117,7 @@ def test_share_link_is_disabled_enabled_and_deleted(sharer: Client) -> None:
         ({"files": ["/x"], "id": "a b"}, (400, ID_TEXT)),
         ({"files": ["/x"], "id": "a" * 65}, (400, "share id must be at most 64 characters")),
         ({"files": ["/x"], "expires": "tomorrow"}, (400, "expires is not a time as RFC 3339")),
+        ({"files": ["/x"], "expires": "2020-01-01T00:00:00Z"}, (400, ENDED_TEXT)),
         ({"files": ["/x"], "creator": "nobody"}, (400, "no such a user")),
         ({"files": ["/x"], "order_by": "color"}, (400, "order_by must be one of name, size, modified")),
     ],

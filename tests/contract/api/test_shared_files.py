@@ -152,7 +152,8 @@ def test_members_of_a_shared_archive_follow_the_setting(shares: Shares) -> None:
 
 
 def test_share_link_ends_with_its_end_its_switch_and_its_visits(shares: Shares) -> None:
-    id = shares.create(expires="2020-01-01T00:00:00Z")
+    id = shares.create()
+    shares.update(id, expires="2020-01-01T00:00:00Z")
     assert shares.refuse(id) == SHARE_EXPIRED and shares.get(id)["message"] == SHARE_EXPIRED[1]
     assert shares.visitor.http.get(f"/sd/{id}/a.txt").status_code == 404
     shares.update(id, expires="2040-01-01T00:00:00Z")

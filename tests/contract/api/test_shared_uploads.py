@@ -101,7 +101,8 @@ def test_link_for_both_reads_and_takes_files_below(shares: Shares) -> None:
 def test_file_over_a_limit_is_refused_before_it_is_read(
     shares: Shares, fields: dict[str, Any], name: str, reason: str
 ) -> None:
-    id = shares.create(mode="drop", **fields)
+    id = shares.create(mode="drop")
+    shares.update(id, mode="drop", **fields)
     before = sorted(entry.name for entry in shares.disk.iterdir())
     answer = send(shares, f"{id}/{name}")
     assert answer.status_code in (413, 404) and reason in answer.text

@@ -156,7 +156,7 @@ async def share(call: ToolCall) -> dict[str, Any]:
     path = await call.at()
     await entries.stat(path)
     seconds = call.arguments.get("expires_in_seconds", 0)
-    expires = int(time.time()) + seconds if seconds else None
+    expires = (int(time.time()) + seconds) * 1000 if seconds else None
     fields = ShareFields([str(path.path)], password=call.arguments.get("password", ""), expires=expires)
     entry = await administration.create(call.caller, "", "", fields, 0)
     return make_data({"id": entry.link.id, "address": f"{call.base_url}/@s/{entry.link.id}"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import string
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import choice
@@ -128,9 +129,12 @@ def _get_changeable(caller: Caller, id: str) -> ShareLink:
 async def create(caller: Caller, id: str, creator: str, fields: ShareFields, visits: int) -> ShareEntry:
     """Create a share link of the caller. An administrator may create one for another user, `creator`.
 
+    Raise BadRequest for an end in the past; an update accepts it, to end a link or to change one that has ended.
     `id`: the chosen id, "" for a random id.
     """
     record = to_record(fields)
+    if fields.expires is not None and fields.expires <= time.time() * 1000:
+        raise BadRequest("expires is in the past: a share link that has ended opens nothing")
     owner = await asyncio.to_thread(_find_creator, caller, creator) or caller.user
     await _check_owner(caller, owner, record)
     if id:
