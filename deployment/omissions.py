@@ -6,6 +6,10 @@ PynamoDB imports the client of botocore, which `mangrove.records.store.function_
 failed. Powertools imports JMESPath, which no log line needs, and metrics and traces, which `mangrove.core.telemetry`
 imports when they are used. The package of ciphers imports their base, of which AES-GCM uses nothing.
 
+Pydantic describes its schemas by TypedDict, whose creation compiles the annotation of each key; here they are plain
+dictionaries. It looks for plugins in all installed packages, and none of a function is one. FastAPI documents each
+parameter of its classes by an annotation; these stay texts.
+
 PynamoDB finds the attributes of each class of records by `inspect.getmembers`, which reads every name of the class.
 Reading the `vars` of the class and its bases takes a third of that time.
 """
@@ -38,6 +42,11 @@ Change = tuple[str, str]
 """A text that a module has once, and that in its place."""
 
 LAST_CONSTANT = "from pynamodb.constants import STRING_SET\n"
+TYPED_DICT = """else:
+    class TypedDict(dict):
+        def __init_subclass__(cls, total=True): ...
+        def __new__(cls, *items, **more): return dict(*items, **more)
+"""
 FIND_MEMBERS = """
 
 def getmembers(cls, predicate):
@@ -66,6 +75,11 @@ def __getattr__(name):
     return getattr(_cipheralgorithm if hasattr(_cipheralgorithm, name) else base, name)
 """
 
+FIRST_IMPORTS = {  # of the modules of FastAPI whose annotations stay texts
+    "applications": "import os\n",
+    "param_functions": "import re\n",
+    "routing": "import contextlib\n",
+}
 DEFERRED: Mapping[str, Sequence[Change]] = {
     "pynamodb/_util.py": ((LAST_CONSTANT, LAST_CONSTANT + FIND_MEMBERS),),
     **{
@@ -91,6 +105,19 @@ DEFERRED: Mapping[str, Sequence[Change]] = {
          "            import botocore.client\n            config = botocore.client.Config(\n"),
         ("self._client = cast(BotocoreBaseClientPrivate, ", "self._client = cast(Any, "),
     ),
+    "pydantic_core/core_schema.py": (("else:\n    from typing import TypedDict\n", TYPED_DICT),),
+    "pydantic/plugin/_loader.py": (
+        ("from importlib.metadata import entry_points\n", "def entry_points(group):\n    return ()\n"),
+    ),
+    "pydantic/networks.py": (
+        ("from importlib.metadata import version\n", ""),
+        ("    if not version('email-validator')",
+         "    from importlib.metadata import version\n\n    if not version('email-validator')"),
+    ),
+    **{
+        f"fastapi/{name}.py": ((first_import, f"from __future__ import annotations\n\n{first_import}"),)
+        for name, first_import in FIRST_IMPORTS.items()
+    },
     "fastapi/_form_limits.py": (
         ("_form_limits_adapter = TypeAdapter(_FormLimits)\n", ""),
         ("_form_limits_adapter.validate_python", "TypeAdapter(_FormLimits).validate_python"),

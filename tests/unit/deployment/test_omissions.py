@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pydantic.plugin._loader import PYDANTIC_ENTRY_POINT_GROUP
 
 from deployment.dataclass_code import FILE, store_dataclass_code
 from deployment.omissions import DEFERRED, DEFERRED_MARK, EMPTY_MODULE, REPLACED, defer_imports, omit
@@ -45,6 +47,15 @@ assert fastapi.openapi.models.__file__.startswith(sys.argv[1])
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 unused = ("utilities.jmespath_utils", "tracing")
 assert not {f"aws_lambda_powertools.{name}" for name in unused} & set(sys.modules)
+import pydantic.plugin._loader
+assert pydantic.__file__.startswith(sys.argv[1])
+assert not pydantic.plugin._loader.get_plugins()
+from pydantic_core import core_schema
+assert type(core_schema.CoreConfig({"strict": True}, title="a")) is dict
+assert core_schema.CoreConfig({"strict": True}, title="a") == {"strict": True, "title": "a"}
+from inspect import signature
+import fastapi.routing
+assert isinstance(signature(fastapi.routing.APIRouter.get).parameters["path"].annotation, str)
 
 import starlette.formparsers
 assert starlette.formparsers.FormParser.__name__ == "LeftOut"
@@ -59,7 +70,7 @@ assert logger.get_correlation_id() == "x"
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
     """A folder with libraries that the build changes, and a package that it removes."""
-    for name in ("fastapi", "starlette", "aws_lambda_powertools"):
+    for name in ("fastapi", "starlette", "pydantic", "pydantic_core", "aws_lambda_powertools"):
         spec = find_spec(name)
         assert spec is not None and spec.origin is not None
         shutil.copytree(Path(spec.origin).parent, tmp_path / name)
@@ -81,9 +92,13 @@ def test_routes_answer_without_the_modules_that_are_left_out(layer: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
+def test_no_library_has_a_plugin_that_the_build_leaves_out() -> None:
+    assert not entry_points(group=PYDANTIC_ENTRY_POINT_GROUP)
+
+
 def test_replaced_modules_are_of_the_library_and_removed_packages_are_gone(layer: Path) -> None:
     assert [(layer / name).read_text() for name in REPLACED] == [EMPTY_MODULE] * len(REPLACED)
-    for name in ("fastapi/_form_limits.py", "aws_lambda_powertools/logging/logger.py"):
+    for name in ("fastapi/_form_limits.py", "fastapi/routing.py", "aws_lambda_powertools/logging/logger.py"):
         assert (layer / name).read_text().startswith(DEFERRED_MARK)
     assert not [path.name for path in layer.iterdir() if path.name.startswith("opentelemetry")]
 
