@@ -42,6 +42,17 @@ def test_first_administrator_changes_files_by_sftp(place: Place) -> None:
     asyncio.run(make_folder(place, "admin", "/disk/made by admin", ADMIN_PASSWORD))
 
 
+async def find_cipher(place: Place, *ciphers: str) -> object:
+    async with await place.connect("admin", encryption_algs=ciphers, **by_password(ADMIN_PASSWORD)) as connection:
+        return connection.get_extra_info("recv_cipher")
+
+
+def test_clients_that_prefer_chacha_use_aes(place: Place) -> None:
+    chacha, gcm = "chacha20-poly1305@openssh.com", "aes256-gcm@openssh.com"
+    assert asyncio.run(find_cipher(place, chacha, gcm)) == gcm
+    assert asyncio.run(find_cipher(place, chacha, "aes128-ctr")) == "aes128-ctr"
+
+
 def by_password(password: str) -> dict[str, Any]:
     return {"client_keys": None, "password": password, "kbdint_auth": False}
 
