@@ -16,6 +16,7 @@ from mangrove.records.store import base
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import small_files
+from mangrove.tree import lock_leases
 from mangrove.tree.operations import name_locks
 from tests import servers
 from tests.support.task_env import Bucket, Disk, TaskEnv
@@ -120,7 +121,7 @@ def test_a_file_that_comes_there_meanwhile_stays(
 def test_a_name_that_somebody_holds_keeps_back_one_file_of_its_group(
     task_env: TaskEnv, proxy: Proxy, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 2.0)
     disk = task_env.disk()
     for name in ("1", "2", "3"):
         disk.put(f"d/{name}", name.encode())

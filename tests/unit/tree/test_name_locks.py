@@ -17,6 +17,7 @@ from mangrove.drivers.base import Upload
 from mangrove.records import name_locks as lock_records
 from mangrove.records.store import base
 from mangrove.records.store.counters import Counter
+from mangrove.tree import lock_leases
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
 from mangrove.tree.operations.name_locks import lock_name
@@ -27,6 +28,7 @@ from tests.unit.tree.environment import TreeEnv
 pytestmark = pytest.mark.usefixtures("records")
 HOLDER = """
 import asyncio
+from mangrove.tree import lock_leases
 from mangrove.tree.operations import name_locks
 from tests.unit.tree.test_name_locks import locate
 
@@ -35,7 +37,7 @@ async def main():
         print("held", flush=True)
         await asyncio.sleep(600)
 
-name_locks.RENEWAL_INTERVAL_SECONDS = 0.3
+lock_leases.RENEWAL_INTERVAL_SECONDS = 0.3
 asyncio.run(main())
 """
 COUNTER = """
@@ -119,21 +121,21 @@ def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPath
 
 @pytest.mark.long
 def test_a_name_is_kept_while_its_holder_lives_and_free_when_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "TAKEOVER_SECONDS", 4.0)
-    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 6.0)
+    monkeypatch.setattr(lock_leases, "TAKEOVER_SECONDS", 4.0)
+    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 6.0)
     with start_process(HOLDER) as process:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         with pytest.raises(InUse):
             asyncio.run(try_to_hold(locate("/x")))
         process.kill()
         process.wait()
-        monkeypatch.setattr(name_locks, "WAIT_SECONDS", 60.0)
+        monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 60.0)
         asyncio.run(try_to_hold(locate("/x")))
     assert list_holds() == []
 
 
 def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 0.2)
 
     async def work() -> None:
         async with lock_name(locate("/x")):
@@ -146,7 +148,7 @@ def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.Monkey
 
 
 def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "RENEWAL_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(lock_leases, "RENEWAL_INTERVAL_SECONDS", 0.05)
 
     async def work() -> None:
         with pytest.raises(RecordsUnavailable, match="could not be held"):
@@ -159,8 +161,8 @@ def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.Monke
 
 
 def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_locks, "RENEWAL_INTERVAL_SECONDS", 0.05)
-    monkeypatch.setattr(name_locks, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(lock_leases, "RENEWAL_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(lock_leases, "LEASE_SECONDS", 0.5)
 
     def fail(name: str, holder: str) -> None:
         raise RecordsUnavailable
@@ -276,7 +278,7 @@ def test_a_file_that_is_reached_through_two_storages_has_one_name(
 
 
 def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePath) -> None:
-    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 0.2 if same else 60)
+    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 0.2 if same else 60)
     if same:
         with pytest.raises(InUse):
             asyncio.run(hold_both(*places))

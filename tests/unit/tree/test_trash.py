@@ -13,7 +13,8 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, NameConflict, StorageFull, Unreachable
-from mangrove.drivers.base import Upload
+from mangrove.drivers.base import Entry, Upload
+from mangrove.drivers.local.driver import Local
 from mangrove.drivers.part_names import TRASH, leads_to_trash
 from mangrove.identity.rights import Caller, Right
 from mangrove.identity.scopes import TokenMode, TokenProtocol, TokenScope
@@ -374,3 +375,25 @@ def test_caller_of_a_request_is_the_remover(tree: TreeEnv) -> None:
 
     tree.run(remove_by("somebody"))
     assert [(item.entry.owner, item.entry.remover) for item in find_items(tree, "/disk")] == [(99, "somebody")]
+
+
+def test_uploads_that_replace_each_other_are_all_kept(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, store = mount(tree, "a.txt"), Local.write
+
+    async def store_after_others(driver: Local, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        content = b"".join([chunk async for chunk in body])
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return await store(driver, path, stream(content), upload)
+
+    target = tree.access("/disk/a.txt", Right.WRITE)
+
+    async def write_all() -> None:
+        bodies = [f"edit {number}".encode() for number in range(8)]
+        uploaded = (uploads.write(target, stream(body), Upload(len(body), time.time()), hashes={}) for body in bodies)
+        await asyncio.gather(*uploaded)
+
+    monkeypatch.setattr(Local, "write", store_after_others)
+    tree.run(write_all())
+    contents = {(root / name).read_text() for name in find_files(root)}
+    assert contents == {"a.txt", *(f"edit {number}" for number in range(8))}

@@ -7,129 +7,17 @@ locks it. Changes that overwrite do so, too: a change that checked the name befo
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
-from secrets import token_hex
-from typing import TypeVar, TypeVarTuple, Unpack
 from unicodedata import normalize
 
-from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, EntryNotFound, InUse, NotSupported, RecordsUnavailable
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported
 from mangrove.drivers.base import Entry, Upload
-from mangrove.records import name_locks
-from mangrove.records.name_locks import Heartbeat
-from mangrove.records.store.base import RecordConflict
+from mangrove.tree.lock_leases import open_lock
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-
-RENEWAL_INTERVAL_SECONDS = 1.5
-LEASE_SECONDS = 5.0  # after which the work under a lock that could not be renewed is stopped
-TAKEOVER_SECONDS = 8.0  # after which a lock that was not renewed belongs to a dead process
-WAIT_SECONDS = 15.0  # for a name
-POLL_INTERVAL_SECONDS = 0.05  # between two checks of a name that another process has locked
-
-Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
-
-
-class NameLock:
-    """Names that are locked together."""
-
-    def __init__(self, limit: asyncio.Timeout) -> None:
-        self._limit = limit  # ends the work under the lock before another process can take the names
-        self._holder = token_hex(12)
-        self._requested: list[str] = []
-        self._taken: list[str] = []
-        self._locks = AsyncExitStack()  # within this process
-        self._renewing: asyncio.Task[None] | None = None
-
-    async def take(self, *storage_paths: StoragePath) -> None:
-        """Wait until all these names are locked. Raise InUse after WAIT_SECONDS."""
-        names = await _identify(storage_paths)
-        self._renewing = asyncio.create_task(self._renew())
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                for name in names:
-                    await self._locks.enter_async_context(limits().names.hold(name))
-                for batch in _split(names):
-                    await self._take_batch(batch)
-        except TimeoutError:
-            raise InUse from None
-
-    async def _take_batch(self, names: Sequence[str]) -> None:
-        """Lock all names in one call if they are free, otherwise one after the other."""
-        if len(names) > 1:
-            self._requested += names
-            if await _run(name_locks.acquire_all, names, self._holder):
-                self._taken += names
-                return
-            del self._requested[-len(names) :]  # none was locked
-        for name in names:
-            await self._take(name)
-
-    async def _take(self, name: str) -> None:
-        loop = asyncio.get_running_loop()
-        heartbeat: Heartbeat | None = None
-        seen_at = loop.time()
-        self._requested.append(name)
-        while not await _run(
-            name_locks.acquire, name, self._holder, heartbeat if loop.time() - seen_at > TAKEOVER_SECONDS else None
-        ):
-            latest = await _run(name_locks.find, name)
-            if latest != heartbeat:
-                heartbeat, seen_at = latest, loop.time()
-            await asyncio.sleep(POLL_INTERVAL_SECONDS)
-        self._taken.append(name)
-
-    async def _renew(self) -> None:
-        """Renew the names. The work ends if that fails for LEASE_SECONDS, and immediately if a name was lost."""
-        loop = asyncio.get_running_loop()
-        while not self._limit.expired():
-            began_at = loop.time()
-            try:
-                for names in _split(self._taken):
-                    await _run(name_locks.send_heartbeat, names, self._holder)
-                end = began_at + LEASE_SECONDS
-            except RecordsUnavailable:
-                end = self._limit.when() or began_at
-            except RecordConflict:
-                end = began_at
-            if not self._limit.expired():
-                self._limit.reschedule(end)
-            await asyncio.sleep(RENEWAL_INTERVAL_SECONDS)
-
-    async def release(self) -> None:
-        """Release all names that are locked or were requested."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-        if not self._limit.expired():
-            self._limit.reschedule(None)
-        if self._renewing is not None:
-            await asyncio.wait([self._renewing])
-        try:
-            for names in _split(self._requested):
-                await _run(name_locks.release, names, self._holder)
-        except RecordsUnavailable:
-            pass  # the work is done, and nothing renews the lock
-        finally:
-            await self._locks.aclose()
-
-
-async def _run(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-    """Run a call to the records in a thread, until it ends: a late one would undo a later call."""
-    return await finish_despite_cancel(asyncio.to_thread(function, *args))
-
-
-def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split names into batches for one call each."""
-    return (
-        names[start : start + name_locks.MAX_NAMES_PER_CALL]
-        for start in range(0, len(names), name_locks.MAX_NAMES_PER_CALL)
-    )
 
 
 async def _identify(storage_paths: Sequence[StoragePath]) -> list[str]:
@@ -160,23 +48,6 @@ async def _identify_folder(storage_path: StoragePath) -> set[str]:
 
 
 @asynccontextmanager
-async def _open_lock() -> AsyncIterator[NameLock]:
-    """Yield a lock without names, and release it at the end. Raise RecordsUnavailable if it was lost."""
-    limit = asyncio.timeout(None)
-    try:
-        async with limit:
-            lock = NameLock(limit)
-            try:
-                yield lock
-            finally:
-                await finish_despite_cancel(lock.release())
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise RecordsUnavailable("a name that was to be changed could not be held any longer, try again") from None
-
-
-@asynccontextmanager
 async def lock_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
     """Lock a name while it is changed, and the names that disappear with it (`sources`). Without `overwrite`, raise
     EntryExists if the name is taken.
@@ -187,8 +58,8 @@ async def lock_name(target: StoragePath, *sources: StoragePath, overwrite: bool 
     if await target.driver.can_refuse_existing():
         yield
         return
-    async with _open_lock() as lock:
-        await lock.take(target, *sources)
+    async with open_lock() as lock:
+        await lock.take(await _identify([target, *sources]))
         if not overwrite:
             await _check_free(target)
         yield
@@ -217,14 +88,14 @@ async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: U
     change = journal.add(storage_path)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(change.__aexit__)
-        lock = None if await driver.can_refuse_existing() else await stack.enter_async_context(_open_lock())
+        lock = None if await driver.can_refuse_existing() else await stack.enter_async_context(open_lock())
 
         async def begin_at_end() -> AsyncIterator[bytes]:
             async for chunk in body:
                 yield chunk
             await change.begin()
             if lock is not None:
-                await lock.take(storage_path)
+                await lock.take(await _identify([storage_path]))
                 if not upload.overwrite:
                     await _check_free(storage_path)
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from hashlib import sha256
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
@@ -30,6 +31,7 @@ from mangrove.drivers.refusals import refuse_root_removal
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.callers import find_actor
+from mangrove.tree.lock_leases import NameLock, open_lock
 from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle
 
 MAX_VERSIONS_PER_FILE = 1000
@@ -143,22 +145,36 @@ class TrashDriver(WrappingDriver):
         If the replacement fails, the file is at its old path.
         """
         records: list[tuple[TrashEntry, bool]] = []
+        async with open_lock() as lock:
 
-        async def keep() -> None:
-            record = await self.find_replaced(path)
-            if record is not None and not records:
-                with suppress(EntryNotFound):
-                    records.append((record, await self.set_replaced_aside(path, record)))
-                    pass_checkpoint("trash.kept")
+            async def keep() -> None:
+                if records or not await self._lock_replaced(path, lock):
+                    return
+                record = await self.find_replaced(path)
+                if record is not None:
+                    with suppress(EntryNotFound):
+                        records.append((record, await self.set_replaced_aside(path, record)))
+                        pass_checkpoint("trash.kept")
 
-        try:
-            yield keep
-        except BaseException:
-            for record, has_both_paths in records:
-                await finish_despite_cancel(self._undo(path, record, has_both_paths))
-            raise
-        for record, _ in records:
-            await finish_despite_cancel(self._finish_replacement(record))
+            try:
+                yield keep
+            except BaseException:
+                for record, has_both_paths in records:
+                    await finish_despite_cancel(self._undo(path, record, has_both_paths))
+                raise
+            for record, _ in records:
+                await finish_despite_cancel(self._finish_replacement(record))
+
+    async def _lock_replaced(self, path: TreePath, lock: NameLock) -> bool:
+        """Lock the path of a file that will be replaced, so that no other replacement takes the place of the file that
+        is kept. Return False if there is no file to keep. A storage that cannot refuse a taken name is locked already.
+        """
+        if await self.find_replaced(path) is None:
+            return False
+        if await self.driver.can_refuse_existing():
+            key = f"replaced:{self.context.storage_id}:{path}"
+            await lock.take([sha256(key.encode()).hexdigest()])
+        return True
 
     async def find_replaced(self, path: TreePath) -> TrashEntry | None:
         """Return the record of the file that will be replaced, None if there is no file or an empty one.
