@@ -114,7 +114,11 @@ async def open_shared(
     EntryNotFound for a name that is not shared.
     """
     id, inner = split(path)
-    share = await _open(id, password, right, source, is_visit)
+    share = await _open(id, right, source)
+    if password is not None:
+        await _check_password(share.link, password, source)
+    if is_visit:
+        await _count_visit(share.link, source)
     if len(share.link.files) == 1:
         (name,) = share.roots
         return share.make_access(name, TreePath("/"), inner)
@@ -132,15 +136,15 @@ async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
 
     The password of the link was checked at the beginning. Raise EntryNotFound if the target is not shared any more.
     """
-    share = await _open(id, None, Right.WRITE, source, False)
+    share = await _open(id, Right.WRITE, source)
     for name, root in share.roots.items():
         if target.within(root.path):
             return share.make_access(name, TreePath("/"), target.below(root.path))
     raise EntryNotFound
 
 
-async def _open(id: str, password: str | None, right: Right, source: str, is_visit: bool) -> _OpenedShare:
-    """Open a share link. `password`: None for a visitor whose password was checked before."""
+async def _open(id: str, right: Right, source: str) -> _OpenedShare:
+    """Open a share link. Its password is not checked yet, and the visit is not counted."""
     note_visitor()
     table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
@@ -154,10 +158,6 @@ async def _open(id: str, password: str | None, right: Right, source: str, is_vis
     roots = dict(_find_roots(link, sharer, visitor, rules, table))
     if not roots:
         raise ShareEnded
-    if password is not None:
-        await _check_password(link, password, source)
-    if is_visit:
-        await _count_visit(link, source)
     return _OpenedShare(link, owner, visitor, roots, rules, table, now.settings)
 
 
