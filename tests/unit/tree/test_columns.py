@@ -38,7 +38,7 @@ def test_plain_entries_are_those_of_a_list(before: list[Entry]) -> None:
     columns.extend(plain)
     columns.extend(PLAIN)
     assert [columns[index] for index in range(len(columns))] == [*before, *entries, *PLAIN]
-    assert not columns.is_sorted
+    assert not columns.names.is_sorted
 
 
 def test_a_size_beyond_all_bounds_is_the_largest_one() -> None:
@@ -56,3 +56,17 @@ def test_an_entry_costs_at_most_200_bytes_at_rest(is_rich: bool) -> None:
         columns.extend([Entry(name, 12345, 1.7e9, False, created=1.6e9 * is_rich, etag=etag) for name in names])
     columns.freeze()
     assert columns.weight / len(columns) < (140 if is_rich else 80)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [["a", "b"], ["c"]], [["a", "c"], ["b"]], [["a"], ["a"]], [["b", "a"]], [[], ["a"], [], ["b"]],
+        [["z"], ["é", "\udc80"], ["\U0001f600"]], [["é"], ["z"]], [["z", "é"], ["é"]],
+    ],
+)  # fmt: skip
+def test_names_know_if_they_are_sorted(batches: list[list[str]]) -> None:
+    columns, names = Columns(), [name for batch in batches for name in batch]
+    for batch in batches:
+        columns.extend([Entry(name, 1, 0.0, False) for name in batch])
+    assert columns.names.is_sorted == (names == sorted(set(names)))

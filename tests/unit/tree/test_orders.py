@@ -95,25 +95,26 @@ def test_other_folders_are_merged_in_a_requested_order(order: SortOrder, expecte
     async def merge() -> list[str]:
         entries, folders = await sort_entries(ENTRIES, order), [Entry("z", 0, 0.0, True), Entry("a", 0, 0.0, True)]
         pieces = await merge_page(entries, order, folders, 0, 6)
-        rows = [[folders[piece]] if isinstance(piece, int) else entries[slice(*piece)] for piece in pieces]
+        rows = [[piece] if isinstance(piece, Entry) else entries[slice(*piece)] for piece in pieces]
         return list_names(list(chain.from_iterable(rows)))
 
     assert asyncio.run(merge()) == expected
 
 
-@pytest.mark.parametrize("places", [[], [0], [3], [0, 0, 2], [1, 3, 3]])
+@pytest.mark.parametrize("positions", [[], [0], [3], [0, 0, 2], [1, 3, 3]])
 @pytest.mark.parametrize("count", [0, 3])
-def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: int) -> None:
-    places = [min(place, count) for place in places]
+def test_pages_of_merged_rows_are_slices_of_the_whole(positions: list[int], count: int) -> None:
+    positions = [min(position, count) for position in positions]
+    folders = [Entry(f"folder {number}", 0, 0.0, True) for number in range(len(positions))]
     whole: list[str] = []
     for row in range(count + 1):
-        whole += [f"other {number}" for number, place in enumerate(places) if place == row]
+        whole += [folder.name for folder, position in zip(folders, positions, strict=True) if position == row]
         whole += [f"row {row}"] * (row < count)
     for start in range(len(whole) + 1):
         for stop in range(start, len(whole) + 1):
             pieces: list[str] = []
-            for piece in cut_page(start, stop, places):
-                pieces += [f"other {piece}"] if isinstance(piece, int) else [f"row {row}" for row in range(*piece)]
+            for piece in cut_page(start, stop, positions, folders):
+                pieces += [piece.name] if isinstance(piece, Entry) else [f"row {row}" for row in range(*piece)]
             assert pieces == whole[start:stop], (start, stop)
 
 

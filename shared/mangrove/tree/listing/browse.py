@@ -21,7 +21,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.columns import Columns, Selection
-from mangrove.tree.listing.folder import MAX_WHOLE_ROWS, CachedFolder, View, encode_in_thread, join_rows
+from mangrove.tree.listing.folder import MAX_WHOLE_ROWS, CachedFolder, Encode, View, encode_in_thread, join_rows
 from mangrove.tree.listing.listing import MAX_SORTED_ENTRIES, collect_entries, listings
 from mangrove.tree.listing.objects import describe_share, find_roots
 from mangrove.tree.listing.opening import exclude_names, explain_folder_failure, use_storage
@@ -77,13 +77,12 @@ async def list_folder(
     share = access.share
     if refresh and (share is not None or not access.require_read().can_write()):
         raise AccessDenied("Refresh without permission")
-    order = page.find_order(share, access.find_storage())
     if share is not None and not share.shows_content:
         listing = await _list_sent(access, share, page, session)
     elif share is not None and share.roots:
-        listing = await _list_roots(access, share, order, page, base)
+        listing = await _list_roots(access, share, page, base)
     else:
-        listing = await _list_storage(access, order, page, refresh, base)
+        listing = await _list_storage(access, page, refresh, base)
     if share is None:
         return listing
     return listing | {
@@ -96,11 +95,10 @@ async def list_folder(
     }
 
 
-async def _list_storage(
-    access: PathAccess, order: SortOrder, page: PageRequest, refresh: bool, base: str
-) -> dict[str, Any]:
+async def _list_storage(access: PathAccess, page: PageRequest, refresh: bool, base: str) -> dict[str, Any]:
     """List a folder of the tree."""
     access.require_read()
+    order = page.find_order(access.share, access.find_storage())
     virtual = access.find_virtual_folders()
 
     async def open_folder(storage_path: StoragePath) -> CachedFolder | PagedFolder:
@@ -144,11 +142,18 @@ async def _get_sorted_page(
 ) -> tuple[Rows, int]:
     """Return a page of the visible entries of a folder and the virtual folders, and the total."""
     if folder is None:
-        return await _get_merged_page(access, View(Selection(Columns(), ()), lambda _: b""), virtual, order, page)
-    view = await _get_view(access, folder, order, base)
-    merged_page = await _get_merged_page(access, view, exclude_names(virtual, folder), order, page)
-    listings().update_weight(folder)
-    return merged_page
+        view = View(Selection(Columns(), ()), lambda _: b"")
+    else:
+        view, virtual = await _get_view(access, folder, order, base), exclude_names(virtual, folder)
+    total = len(view.entries) + len(virtual)
+    mounts = [rows.make_mount_entry(*mount) for mount in virtual.items()]
+    pieces = await merge_page(view.entries, order, mounts, *page.indices(total))
+    names = [piece.name for piece in pieces if isinstance(piece, Entry)]
+    mount_rows = iter(await _make_mount_rows(access, [(name, virtual[name]) for name in names]))
+    content = await view.get_content(*(next(mount_rows) if isinstance(piece, Entry) else piece for piece in pieces))
+    if folder is not None:
+        listings().update_weight(folder)
+    return content, total
 
 
 async def _get_view(access: PathAccess, folder: CachedFolder, order: SortOrder, base: str) -> View:
@@ -160,19 +165,6 @@ async def _get_view(access: PathAccess, folder: CachedFolder, order: SortOrder, 
     key = (access.table.version, str(access.path), visibility.key)
     entries = await folder.select_entries(order, key, visibility.test)
     return View(entries, rows.make_encoder(access, signer, base), folder.rows, (order, key, signer, thumbs))
-
-
-async def _get_merged_page(
-    access: PathAccess, view: View, virtual: dict[str, Mount], order: SortOrder, page: PageRequest
-) -> tuple[Rows, int]:
-    """Return a page of the entries of a view and the virtual folders, and the total."""
-    folders = list(virtual.items())
-    folder_entries = [rows.make_mount_entry(*folder) for folder in folders]
-    total = len(view.entries) + len(folders)
-    pieces = await merge_page(view.entries, order, folder_entries, *page.indices(total))
-    mount_rows = iter(await _make_mount_rows(access, [folders[piece] for piece in pieces if isinstance(piece, int)]))
-    content = await view.get_content(*(next(mount_rows) if isinstance(piece, int) else piece for piece in pieces))
-    return content, total
 
 
 async def _make_mount_rows(access: PathAccess, folders: Iterable[tuple[str, Mount]]) -> list[bytes]:
@@ -217,9 +209,7 @@ async def _list_sent(access: PathAccess, share: SharedPath, page: PageRequest, s
     }
 
 
-async def _list_roots(
-    access: PathAccess, share: SharedPath, order: SortOrder, page: PageRequest, base: str
-) -> dict[str, Any]:
+async def _list_roots(access: PathAccess, share: SharedPath, page: PageRequest, base: str) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
     settings = access.settings
 
@@ -232,9 +222,14 @@ async def _list_roots(
             rows.make_row(settings.type_codes, entry, "", make_thumb_url(entry)) for entry in entries
         )
 
-    view = View(await sort_entries(await find_roots(share), order), encode)
-    content, total = await _get_merged_page(access, view, {}, order, page)
-    return {"content": content, "total": total}
+    return await _sort_page(await find_roots(share), page.find_order(share, None), page, encode)
+
+
+async def _sort_page(entries: Sequence[Entry], order: SortOrder, page: PageRequest, encode: Encode) -> dict[str, Any]:
+    """Sort entries that are not cached, and return a page of them."""
+    view = View(await sort_entries(entries, order), encode)
+    start, stop = page.indices(len(entries))
+    return {"content": await view.get_content((start, stop)), "total": len(entries)}
 
 
 async def list_archive(
@@ -242,14 +237,12 @@ async def list_archive(
 ) -> dict[str, Any]:
     """Return the answer of `fs/archive/list`: a page of one folder of the archive."""
     entries, storage = await archives.read_folder(access, password, inside, caller)
-    order = page.find_order(None, storage)
     codes = access.settings.type_codes
-    view = View(
-        await sort_entries(entries, order),
-        lambda entries: rows.encode_rows(rows.make_row(codes, entry) for entry in entries),
-    )
-    content, total = await _get_merged_page(access, view, {}, order, page)
-    return {"content": content, "total": total}
+
+    def encode(entries: Sequence[Entry]) -> bytes:
+        return rows.encode_rows(rows.make_row(codes, entry) for entry in entries)
+
+    return await _sort_page(entries, page.find_order(None, storage), page, encode)
 
 
 async def list_subfolders(access: PathAccess) -> Rows:

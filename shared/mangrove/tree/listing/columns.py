@@ -35,9 +35,13 @@ def encode_name(name: str) -> bytes:
 
 
 class Texts:
-    """Byte strings in one block of memory, with eight bytes of overhead each."""
+    """Byte strings in one block of memory, with eight bytes of overhead each.
+
+    `is_sorted`: they are sorted, and no string occurs twice.
+    """
 
     def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self.is_sorted = True
         self._joined: bytes | bytearray = bytearray()
         self._ends = array("Q", [0])
         self.extend(list(texts))
@@ -49,15 +53,23 @@ class Texts:
 
     def extend(self, texts: Sequence[bytes]) -> None:
         """Append several strings."""
-        self._append(b"".join(texts), map(len, texts))
+        if texts:
+            self.is_sorted = self._stays_sorted(texts[0], texts)
+            self._append(b"".join(texts), map(len, texts))
 
     def extend_by_names(self, names: Sequence[str]) -> None:
         """Append names, in UTF-8."""
         joined = "".join(names)
         if joined.isascii():
+            self.is_sorted = self._stays_sorted(names[0].encode(), names)
             self._append(joined.encode(), map(len, names))
         else:
             self.extend([encode_name(name) for name in names])
+
+    def _stays_sorted(self, first: bytes, texts: Sequence[Any]) -> bool:
+        """True if the strings are sorted with these behind them, which are bytes or ASCII text."""
+        is_behind = self.is_sorted and (not len(self) or self[len(self) - 1] < first)
+        return is_behind and all(map(lt, texts, texts[1:]))
 
     def _append(self, joined: bytes, lengths: Iterable[int]) -> None:
         ends = accumulate(lengths, initial=len(self._joined))
@@ -88,7 +100,7 @@ class Texts:
 class Columns:
     """Entries in the order in which they were added; `extend` appends up to CHUNK_ITEMS of them.
 
-    `is_sorted`: they are sorted by name, and no name occurs twice. `read`: reads the sizes and times of NamedEntries.
+    `read`: reads the sizes and times of NamedEntries.
     """
 
     def __init__(self, read: ReadDetails | None = None) -> None:
@@ -96,11 +108,9 @@ class Columns:
         self.sizes = array("q")
         self.modified = array("d")
         self.flags = bytearray()
-        self.is_sorted = True
         self.has_thumbs = False
         self.has_gone = False  # entries were removed before their details were read
         self._read = read
-        self._last: str | None = None
         self._created: array[float] | None = None
         self._rest: Texts | None = None  # attributes that few entries have: as JSON, or nothing
 
@@ -131,7 +141,7 @@ class Columns:
             return
         before = len(self)
         names, sizes, modified, dirs, created, hashes, thumbs, etags, origins, urls, links = zip(*entries, strict=True)
-        self._extend_names(names)
+        self.names.extend_by_names(names)
         self.modified.extend(modified)
         self.flags += _make_flags(sizes, dirs, thumbs, links)
         self.has_thumbs = self.has_thumbs or any(thumbs)
@@ -146,7 +156,7 @@ class Columns:
         self, names: Sequence[str], flags: bytes | bytearray, sizes: Sequence[int], modified: Sequence[float]
     ) -> None:
         before, count = len(self), len(names)
-        self._extend_names(names)
+        self.names.extend_by_names(names)
         self.modified.extend(modified)
         self.flags += flags
         self.sizes.extend(sizes)
@@ -154,13 +164,6 @@ class Columns:
             self._extend_created(before, [0.0] * count)
         if self._rest is not None:
             self._rest.extend([b""] * count)
-
-    def _extend_names(self, names: Sequence[str]) -> None:
-        if self.is_sorted:
-            above = names if self._last is None else [self._last, *names]
-            self.is_sorted = all(map(lt, above, above[1:]))
-            self._last = names[-1]
-        self.names.extend_by_names(names)
 
     def freeze(self) -> None:
         """Release unused memory. Nothing can be added afterwards."""
@@ -188,6 +191,10 @@ class Columns:
         """Return the names of consecutive entries."""
         names = self.names.cut(start, stop)
         return names if names is not None else [self.get_name(index) for index in range(start, stop)]
+
+    def list_dirs(self) -> bytearray:
+        """Return 1 for each folder and 0 for each file."""
+        return self.flags.translate(_DIR_FLAGS)
 
     async def read_details(self, positions: Positions) -> None:
         """Read the sizes and times that entries lack. Entries that were removed meanwhile are not shown from then on.
@@ -233,6 +240,7 @@ class Columns:
         return entry
 
 
+_DIR_FLAGS = bytes(flags & IS_DIR for flags in range(256))
 _UNREAD_FLAGS = bytes(flags | LACKS_DETAILS for flags in range(256))
 
 

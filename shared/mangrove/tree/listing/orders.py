@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import lt
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -18,6 +17,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
 
 SAMPLES_PER_RUN = 8  # of each sorted run
+Column = Texts | array[Any] | bytearray
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +94,22 @@ def _choose_cuts(runs: Sequence[Sequence[int]], key: Callable[[int], Any]) -> li
     return cuts
 
 
-def _order_by_key(
-    positions: Positions, key: Callable[[int], Any], descending: bool
-) -> Generator[None, None, Positions]:
-    """Sort positions by their keys, in steps. The sort is stable."""
+def _sort_by(column: Column, positions: Positions, descending: bool) -> Generator[None, None, Positions]:
+    """Sort positions by their values in a column, in steps. The sort is stable."""
     ordered = array("I")
-    for part in sort_in_runs(positions[::-1] if descending else positions, key):
+    for part in sort_in_runs(positions[::-1] if descending else positions, column.__getitem__):
         ordered.extend(part)
         yield
     return ordered[::-1] if descending else ordered
 
 
-def _make_name_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Texts | None]:
-    """Return the key of each name, in steps. Return None if the entries are sorted by it, which is usual for storages
-    that list by name."""
-    keys, last, is_sorted = Texts(), b"", True
+def _make_name_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Texts]:
+    """Return the key of each name, in steps."""
+    keys = Texts()
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
-        batch = order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns))))
-        is_sorted = is_sorted and (not start or last < batch[0]) and all(map(lt, batch, batch[1:]))
-        last = batch[-1]
-        keys.extend(batch)
+        keys.extend(order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns)))))
         yield
-    return None if is_sorted else keys
-
-
-def _put_folders(positions: Positions, columns: Columns, first: bool) -> Generator[None, None, Positions]:
-    """Put all folders in front of the files, or behind them, in steps."""
-    flags = columns.flags
-    files, folders = array("I"), array("I")
-    for start in range(0, len(positions), CHUNK_ITEMS):
-        for position in positions[start : start + CHUNK_ITEMS]:
-            (folders if flags[position] & IS_DIR else files).append(position)
-        yield
-    ordered = array("I")
-    ordered.extend(chain(folders, files) if first else chain(files, folders))
-    return ordered
+    return keys
 
 
 async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
@@ -141,15 +122,17 @@ async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
 @chunked
 def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection]:
     positions: Positions = range(len(columns))
-    keys: Texts | array[Any] | None = columns.sizes if order.by == "size" else columns.modified
     if order.by == "name":
         keys = yield from _make_name_keys(columns, order)
-    if keys is None:
-        positions = positions[::-1] if order.descending else positions
+        if not keys.is_sorted:  # it usually is for storages that list by name
+            positions = yield from _sort_by(keys, positions, order.descending)
+        elif order.descending:
+            positions = positions[::-1]
     elif order.by:
-        positions = yield from _order_by_key(positions, keys.__getitem__, order.descending)
+        column = columns.sizes if order.by == "size" else columns.modified
+        positions = yield from _sort_by(column, positions, order.descending)
     if order.folders in ("front", "back"):
-        positions = yield from _put_folders(positions, columns, order.folders == "front")
+        positions = yield from _sort_by(columns.list_dirs(), positions, order.folders == "front")
     return Selection(columns, positions)
 
 
@@ -157,9 +140,9 @@ def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection
 def sort_by_name(entries: Selection) -> Generator[None, None, Selection]:
     """Sort entries by name. The sort is stable."""
     columns = entries.columns
-    if columns.is_sorted and len(entries) == len(columns):
+    if columns.names.is_sorted and len(entries) == len(columns):
         return Selection(columns, range(len(columns)))
-    return Selection(columns, (yield from _order_by_key(entries.positions, columns.names.__getitem__, False)))
+    return Selection(columns, (yield from _sort_by(columns.names, entries.positions, False)))
 
 
 async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
@@ -182,34 +165,33 @@ def find_folder_position(entries: Selection, order: SortOrder, folder: Entry) ->
 
 async def merge_page(
     entries: Selection, order: SortOrder, folders: Sequence[Entry], start: int, stop: int
-) -> list[tuple[int, int] | int]:
+) -> list[tuple[int, int] | Entry]:
     """Merge other folders into entries that are sorted, and return the pieces of rows `start` to `stop`.
 
-    A piece is a range of the entries, or the number of a folder. Folders come last unless an order is requested.
+    A piece is a range of the entries, or a folder. Folders come last unless an order is requested.
     """
-    numbers = list(range(len(folders)))
     positions = [len(entries)] * len(folders)
     if order.is_requested:
-        numbers.sort(key=lambda number: order.make_key(folders[number]), reverse=order.descending)
-        positions = [find_folder_position(entries, order, folders[number]) async for number in iterate_chunked(numbers)]
-    pieces = cut_page(start, stop, positions)
-    return [numbers[piece] if isinstance(piece, int) else piece for piece in pieces]
+        folders = sorted(folders, key=order.make_key, reverse=order.descending)
+        positions = [find_folder_position(entries, order, folder) async for folder in iterate_chunked(folders)]
+    return list(cut_page(start, stop, positions, folders))
 
 
-def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:
-    """Yield the pieces of rows `start` to `stop` of a folder, merged with other rows.
+def cut_page(
+    start: int, stop: int, positions: Sequence[int], folders: Sequence[Entry]
+) -> Iterator[tuple[int, int] | Entry]:
+    """Yield the pieces of rows `start` to `stop` of entries, merged with other folders.
 
-    The other row `i` comes after `places[i]` rows of the folder. A piece is a range of the folder's rows, or the number
-    of another row.
+    The folder `i` comes after `positions[i]` entries. A piece is a range of the entries, or a folder.
     """
-    passed = sum(place + number < start for number, place in enumerate(places))
+    passed = sum(position + number < start for number, position in enumerate(positions))
     row = start - passed
-    for number in range(passed, len(places)):
-        if places[number] + number >= stop:
+    for number in range(passed, len(positions)):
+        if positions[number] + number >= stop:
             break
-        yield row, places[number]
-        yield number
-        row, passed = places[number], number + 1
+        yield row, positions[number]
+        yield folders[number]
+        row, passed = positions[number], number + 1
     yield row, stop - passed
 
 
