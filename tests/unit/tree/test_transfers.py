@@ -106,6 +106,14 @@ def test_the_right_is_required_at_both_ends(tree: TreeEnv) -> None:
     assert find_files(disk) == FILES
 
 
+def test_rights_are_required_before_a_name_is_read(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", *FILES)
+    tree.change_user(ALL_RIGHTS & ~Right.MOVE & ~Right.COPY)
+    for verb in (move, copy):
+        with pytest.raises(AccessDenied):
+            verb(tree, "/disk/from", "/disk/to", "..")
+
+
 @pytest.mark.parametrize(("path", "moves", "copies"), [("/disk/to", False, False), ("/disk/from", False, True)])
 def test_a_rule_that_denies_writing_counts_where_something_changes(
     tree: TreeEnv, path: str, moves: bool, copies: bool

@@ -121,7 +121,10 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
 
     A merging copy has the entries that the targets lack, unless a task has to find them.
     """
-    _check_request(request)
+    check_count(request.names)
+    _require_rights(request)
+    if request.target_name is not None:
+        check_name(request.target_name)
     names = [check_existing_name(name) async for name in iterate_chunked(dict.fromkeys(request.names))]
     source = await request.source_dir.locate("src")
     if request.source_dir.may_read():  # otherwise the caller would learn what is missing
@@ -143,13 +146,10 @@ def _has_operation(source: StoragePath, right: Right) -> bool:
     return capabilities.move if right is Right.MOVE else capabilities.copy
 
 
-def _check_request(request: TransferRequest) -> None:
-    """Check everything that needs no storage, except each name."""
-    check_count(request.names)
+def _require_rights(request: TransferRequest) -> None:
+    """Raise AccessDenied unless the caller has the rights at both ends."""
     if request.is_renaming_move and not request.source_dir.has(Right.RENAME):
         raise AccessDenied
-    if request.target_name is not None:
-        check_name(request.target_name)
     if request.right is Right.MOVE:
         request.source_dir.require(Right.MOVE)
     request.target_dir.require(request.right)
