@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from mangrove.core.problems import RecordsUnavailable
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
+from mangrove.records.store.base import Record, TableMeta, table_name
+from mangrove.records.store.raw_rows import query_rows, write_rows
 
-MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
 MAX_NAMES_PER_CHANGE = 200  # of 255 characters each: less than the 400 KB that a record may have
-MAX_WRITE_ATTEMPTS = 6  # of writes that the engine leaves out
 MAX_WRITE_DELAY_SECONDS = 5.0  # from the time in a number until its row can be read
 LOG = "changes"
 
@@ -113,8 +111,7 @@ def write(changes: Sequence[IndexChange], delete: Collection[str] = ()) -> None:
     requests: list[dict[str, Any]] = [{"PutRequest": {"Item": _dump(change)}} for change in changes]
     keys = ({"log": {"S": LOG}, "number": {"S": number}} for number in delete)
     requests += [{"DeleteRequest": {"Key": key}} for key in keys]
-    for start in range(0, len(requests), MAX_REQUESTS_PER_CALL):
-        _write(requests[start : start + MAX_REQUESTS_PER_CALL])
+    write_rows(IndexChangeRecord, requests)
     if changes:
         change_counters().bump(Topic.INDEX_CHANGES)
 
@@ -122,19 +119,6 @@ def write(changes: Sequence[IndexChange], delete: Collection[str] = ()) -> None:
 def add(*changes: IndexChange) -> None:
     """Number and store changes."""
     write(number_changes(changes))
-
-
-def _write(requests: list[dict[str, Any]]) -> None:
-    table = IndexChangeRecord.Meta.table_name
-    for attempt in range(MAX_WRITE_ATTEMPTS):
-        if attempt:
-            time.sleep(0.02 * 2**attempt)
-        with translate_errors():
-            answer = get_connection(IndexChangeRecord).client.batch_write_item(RequestItems={table: requests})
-        requests = answer.get("UnprocessedItems", {}).get(table, [])
-        if not requests:
-            return
-    raise RecordsUnavailable
 
 
 def _dump(change: IndexChange) -> dict[str, dict[str, Any]]:
@@ -157,22 +141,13 @@ def _dump_name(entry: IndexedName) -> Sequence[Any]:
 
 def read(after: str = "", limit: int | None = None) -> list[IndexChange]:
     """Return at most `limit` changes with numbers greater than `after`, in order."""
-    changes: list[IndexChange] = []
-    arguments: dict[str, Any] = {
-        "TableName": IndexChangeRecord.Meta.table_name,
+    arguments = {
         "ConsistentRead": True,
         "KeyConditionExpression": "#log = :log AND #number > :number",
         "ExpressionAttributeNames": {"#log": "log", "#number": "number"},
         "ExpressionAttributeValues": {":log": {"S": LOG}, ":number": {"S": after or "0"}},
     }
-    while limit is None or len(changes) < limit:
-        with translate_errors():
-            answer = get_connection(IndexChangeRecord).client.query(**arguments)
-        changes += map(_load, answer["Items"])
-        if "LastEvaluatedKey" not in answer:
-            break
-        arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-    return changes if limit is None else changes[:limit]
+    return list(map(_load, query_rows(IndexChangeRecord, limit, arguments)))
 
 
 def read_of(storage_id: int) -> list[IndexChange]:

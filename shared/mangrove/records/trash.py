@@ -24,13 +24,11 @@ from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.path_keys import make_key
 from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
+from mangrove.records.store.raw_rows import MAX_ATTEMPTS, Row, pause, query_rows, write_rows
 
 OWNER_INDEX = "owner"
 INTENTS = "intents"
-MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
 MAX_KEYS_PER_CALL = 100  # the same for reads
-MAX_ATTEMPTS = 6  # of calls of which the engine leaves out a part
-Row = dict[str, dict[str, Any]]
 
 
 class TrashKind(StrEnum):
@@ -139,12 +137,12 @@ def add_intents(entries: Sequence[TrashEntry], action: Action) -> None:
     """Write that something happens to entries. An entry that is to be deleted is not listed any more."""
     now = time.time()
     puts = [_put_intent(Intent(entry, action, now)) for entry in entries]
-    _write([*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
+    write_rows(TrashRecord, [*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
 
 
 def finish(entry: TrashEntry) -> None:
     """Write that an entry is in the hidden folder."""
-    _write([_put(entry), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)])
+    write_rows(TrashRecord, [_put(entry), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)])
 
 
 def begin_move(entry: TrashEntry, target: str = "") -> None:
@@ -152,7 +150,7 @@ def begin_move(entry: TrashEntry, target: str = "") -> None:
     content = {"entry": _dump(entry), "target": target}
     key = _make_restore_key(entry) if target else _make_removal_key(entry.path)
     row = {"place": {"S": _make_moves_place(entry.storage_id)}, "id": {"S": key}, "content": {"S": json.dumps(content)}}
-    _write([{"PutRequest": {"Item": row}}, _put_intent(Intent(entry, Action.MOVE, time.time()))])
+    write_rows(TrashRecord, [{"PutRequest": {"Item": row}}, _put_intent(Intent(entry, Action.MOVE, time.time()))])
 
 
 def find_removal(storage_id: int, path: str) -> TrashEntry | None:
@@ -169,7 +167,7 @@ def find_restore_target(entry: TrashEntry) -> str:
 
 def forget(entries: Iterable[TrashEntry]) -> None:
     """Write that entries are not in the hidden folder any more."""
-    _write([
+    write_rows(TrashRecord, [
         request
         for entry in entries
         for request in (
@@ -181,7 +179,7 @@ def forget(entries: Iterable[TrashEntry]) -> None:
 def set_size(entry: TrashEntry, size: int) -> TrashEntry:
     """Store the bytes of an entry that was measured."""
     measured = replace(entry, size=size)
-    _write([_put(measured)])
+    write_rows(TrashRecord, [_put(measured)])
     return measured
 
 
@@ -225,7 +223,7 @@ def get_many(keys: Sequence[tuple[int, str]]) -> list[TrashEntry]:
     while batch := list(islice(remaining, MAX_KEYS_PER_CALL)):
         requests = [{"place": {"S": str(storage_id)}, "id": {"S": id}} for storage_id, id in batch]
         for attempt in range(MAX_ATTEMPTS):
-            _pause(attempt)
+            pause(attempt)
             with translate_errors():
                 answer = get_connection(TrashRecord).client.batch_get_item(
                     RequestItems={table: {"Keys": requests, "ConsistentRead": True}}
@@ -255,7 +253,6 @@ def _query(
     """Return at most `limit` rows of a place, or of an owner, after the sort key `start` or with a prefix."""
     name, value = ("place", {"S": place}) if owner is None else ("owner", {"N": str(owner)})
     arguments: dict[str, Any] = {
-        "TableName": TrashRecord.Meta.table_name,
         "KeyConditionExpression": "#key = :key",
         "ExpressionAttributeNames": {"#key": name},
         "ExpressionAttributeValues": {":key": value},
@@ -270,16 +267,7 @@ def _query(
         arguments["KeyConditionExpression"] += " AND begins_with(#id, :prefix)"
         arguments["ExpressionAttributeNames"]["#id"] = "id"
         arguments["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
-    rows: list[Row] = []
-    while len(rows) < limit:
-        arguments["Limit"] = limit - len(rows)
-        with translate_errors():
-            answer = get_connection(TrashRecord).client.query(**arguments)
-        rows += answer["Items"]
-        if "LastEvaluatedKey" not in answer:
-            break
-        arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-    return rows
+    return query_rows(TrashRecord, limit, arguments)
 
 
 def _read_moves(storage_id: int, key: str) -> list[dict[str, Any]]:
@@ -343,27 +331,3 @@ def _read_content(row: Row) -> dict[str, Any]:
 
 def _load(content: dict[str, Any]) -> TrashEntry:
     return TrashEntry(**content | {"kind": TrashKind(content["kind"])})
-
-
-def _write(requests: Sequence[dict[str, Any]]) -> None:
-    """Put and delete rows, in calls of MAX_REQUESTS_PER_CALL. Raise RecordsUnavailable."""
-    remaining = iter(requests)
-    while batch := list(islice(remaining, MAX_REQUESTS_PER_CALL)):
-        _write_batch(batch)
-
-
-def _write_batch(requests: list[dict[str, Any]]) -> None:
-    table = TrashRecord.Meta.table_name
-    for attempt in range(MAX_ATTEMPTS):
-        _pause(attempt)
-        with translate_errors():
-            answer = get_connection(TrashRecord).client.batch_write_item(RequestItems={table: requests})
-        requests = answer.get("UnprocessedItems", {}).get(table, [])
-        if not requests:
-            return
-    raise RecordsUnavailable
-
-
-def _pause(attempt: int) -> None:
-    if attempt:
-        time.sleep(0.02 * 2**attempt)
