@@ -21,14 +21,13 @@ import orjson
 from mangrove import configuration
 from mangrove.cloud import event_bus
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.paths import TreePath
+from mangrove.core.paths import TreePath, is_valid_name
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import has_part, leads_to_trash
 from mangrove.drivers.s3.driver import PLACEHOLDER
-from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.pages import is_usable
+from mangrove.drivers.s3.options import find_aws_options
 from mangrove.drivers.shown_names import NameMapping
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount, StoragePath
@@ -116,7 +115,7 @@ def read_batch(messages: Iterable[Mapping[str, Any]]) -> tuple[list[ObjectEvent]
 
 def find_paths(mount: Mount, events: Iterable[ObjectEvent], mapping: NameMapping) -> list[ChangedPath]:
     """Return the paths of events that a mount shows."""
-    options = _read_options(mount)
+    options = find_aws_options(mount.storage.driver, mount.storage.addition)
     if options is None:
         return []
     root = str(TreePath(options.root_folder_path)).strip("/")
@@ -131,23 +130,12 @@ def find_paths(mount: Mount, events: Iterable[ObjectEvent], mapping: NameMapping
     return paths
 
 
-def _read_options(mount: Mount) -> S3Options | None:
-    """Return the options of a storage on a bucket of AWS; None for another storage."""
-    if mount.storage.driver != "S3":
-        return None
-    try:
-        options = S3Options.parse(mount.storage.addition)
-    except Problem:
-        return None  # its status has the reason
-    return options if parse_endpoint(options.endpoint) is None else None
-
-
 def _find_path(
     mount: Mount, event: ObjectEvent, names: Sequence[str], mapping: NameMapping, is_file: bool
 ) -> ChangedPath | None:
     """Return the path of an event inside a mount; None if listings leave it out."""
     unchanged_names = list(takewhile(lambda name: mapping.apply(name) == name, names))
-    if not names or not all(map(is_usable, names)):
+    if not names or not all(map(is_valid_name, names)):
         return None
     try:
         whole, path = TreePath("/" + "/".join(names)), TreePath("/" + "/".join(unchanged_names))

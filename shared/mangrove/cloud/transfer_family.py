@@ -21,7 +21,7 @@ from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, Problem, Unauthorized
 from mangrove.core.telemetry import log_event
-from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.drivers.s3.options import find_aws_options
 from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.protocols.sessions import ProtocolSession, sign_in_with_password
 from mangrove.protocols.sftp import SFTP
@@ -165,13 +165,8 @@ def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
 
 def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
     """Return the bucket and prefix of a path of a mount; None for another kind of storage, or a foreign bucket."""
-    if mount.storage.driver != "S3":
-        return None
-    try:
-        options = S3Options.parse(mount.storage.addition)
-    except Problem:
-        return None
-    if parse_endpoint(options.endpoint) is not None or options.bucket != os.environ["MANGROVE_FILES_BUCKET"]:
+    options = find_aws_options(mount.storage.driver, mount.storage.addition)
+    if options is None or options.bucket != os.environ["MANGROVE_FILES_BUCKET"]:
         return None
     prefix = str(TreePath(options.root_folder_path) / path.below(mount.path)).strip("/")
     if WILD & set(prefix):

@@ -96,6 +96,11 @@ def map_characters(name: str, mapping: Mapping[str, str]) -> str:
     return name
 
 
+def is_valid_name(name: str) -> bool:
+    """True if the tree can show an entry of this name."""
+    return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)
+
+
 def check_name(name: str) -> str:
     """Return `name` if it is a valid name for a new entry. Raise RelativePath for `""`, `.`, `..` or a separator, or
     BadRequest."""

@@ -17,7 +17,7 @@ from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
 from mangrove.core.chunked import stream
-from mangrove.core.paths import TreePath, is_trash_name
+from mangrove.core.paths import TreePath, is_trash_name, is_valid_name
 from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, StorageProblem
 from mangrove.drivers.base import Capabilities, Driver, DriverContext, Entry
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
@@ -193,11 +193,6 @@ class Cloud(Driver):
             refuse_changed(await self.stat(path), entry)
 
         return await open_ranges(fetch, pass_check if condition else check, offset, end)
-
-
-def is_valid_name(name: str) -> bool:
-    """True if the tree can show an entry of this name."""
-    return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)
 
 
 def build_arguments(

@@ -11,7 +11,7 @@ from typing import Any
 from mangrove.core import deadlines
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.paths import TreePath, is_trash_name
+from mangrove.core.paths import TreePath, is_trash_name, is_valid_name
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
     EntryChanged,
@@ -104,7 +104,7 @@ class S3(VersionedBucket):
         Raise StorageForbidden if listings would leave it out.
         """
         for name in path[1:].split("/"):
-            if not pages.is_usable(name) or name == self._placeholder:
+            if not is_valid_name(name) or name == self._placeholder:
                 raise StorageForbidden(f"the name {name!r} cannot be used in this storage")
         return self.get_key(path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from mangrove.core.problems import Problem
 from mangrove.drivers.options import TRASH_HELP, Options, option
 
 
@@ -35,3 +36,14 @@ def parse_endpoint(text: str) -> str | None:
     """Return an endpoint with its scheme; None for AWS itself."""
     text = text.strip().rstrip("/")
     return None if not text else text if "://" in text else f"https://{text}"
+
+
+def find_aws_options(driver: str, addition: str) -> S3Options | None:
+    """Return the options of a storage on a bucket of AWS; None for another storage."""
+    if driver != "S3":
+        return None
+    try:
+        options = S3Options.parse(addition)
+    except Problem:
+        return None  # its status has the reason
+    return options if parse_endpoint(options.endpoint) is None else None

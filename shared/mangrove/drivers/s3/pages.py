@@ -8,6 +8,7 @@ from urllib.parse import unquote_plus
 from xml.etree import ElementTree  # from a server; expat limits the growth of entities
 
 from mangrove.core.http_answers import HttpAnswer
+from mangrove.core.paths import is_valid_name
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.errors import make_problem
@@ -56,8 +57,8 @@ def parse(body: bytes, prefix: str) -> Page:
         # NextMarker is the last name too, but rclone leaves it unencoded where AWS encodes it
         last = max([file.name for file in files] + [f"{folder}/" for folder in folders], key=str.encode, default="")
         next_start = root.findtext(f"{namespace}NextContinuationToken", "") or prefix + last
-    visible = [file for file in files if not file.name or is_usable(file.name)]
-    return Page(visible, list(filter(is_usable, folders)), next_start)
+    visible = [file for file in files if not file.name or is_valid_name(file.name)]
+    return Page(visible, list(filter(is_valid_name, folders)), next_start)
 
 
 def has_objects(body: bytes) -> bool:
@@ -88,8 +89,3 @@ def _parse_file(item: ElementTree.Element, namespace: str, prefix: str, encoded:
 
 def _decode(text: str, encoded: bool) -> str:
     return unquote_plus(text) if encoded and ("%" in text or "+" in text) else text
-
-
-def is_usable(name: str) -> bool:
-    """True if the tree can show an entry of this name."""
-    return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

@@ -6,10 +6,10 @@ import asyncio
 
 from opendal import AsyncOperator
 
-from mangrove.core.paths import TreePath
+from mangrove.core.paths import TreePath, is_valid_name
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, DriverProperties
-from mangrove.drivers.clouds.driver import LISTING_BATCH_ENTRIES, is_valid_name
+from mangrove.drivers.clouds.driver import LISTING_BATCH_ENTRIES
 from mangrove.drivers.clouds.kinds import WritableCloud
 from mangrove.drivers.options import Options, option
 
