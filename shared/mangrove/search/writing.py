@@ -41,16 +41,18 @@ from read_json(?, format = 'newline_delimited', maximum_object_size = 2097152, c
 """
 
 
-class _Text:
-    """An unfinished text file, and the Parquet file that is made of it."""
+class _Writer:
+    """An unfinished text file, and `<name>.parquet`, which is made of it."""
 
-    def __init__(self, folder: Path, name: str, rows: str) -> None:
+    rows: str  # the query of a kind of lines
+
+    def __init__(self, folder: Path, name: str) -> None:
         self._text = folder / f"{name}.json"
         self._target = folder / f"{name}.parquet"
-        self._rows = rows
         self._file = self._text.open("wb")
+        self.count = 0
 
-    def write(self, **columns: Any) -> int:
+    def _write(self, **columns: Any) -> int:
         """Add a line unless it is longer than MAX_LINE_BYTES. Return its length."""
         line = orjson.dumps(columns)
         if len(line) <= MAX_LINE_BYTES:
@@ -58,21 +60,20 @@ class _Text:
         return len(line)
 
     def plan_copy(self) -> tuple[Statement, Path]:
-        """Return the statement that makes the Parquet file of all lines, and the path of that file."""
+        """Return the statement that makes the file of all lines, possibly without rows, and the path of that file."""
         self._file.close()
-        return (make_copy(self._rows), [str(self._text), str(self._target)]), self._target
+        return (make_copy(self.rows), [str(self._text), str(self._target)]), self._target
 
     def close(self) -> None:
+        """Remove unfinished files. Call it if `finish` is not reached."""
         self._file.close()
         self._text.unlink(missing_ok=True)
 
 
-class SegmentWriter:
+class SegmentWriter(_Writer):
     """A writer of the names of folders to `<name>.parquet` in a folder."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._text = _Text(folder, name, _NAMES)
-        self.count = 0
+    rows = _NAMES
 
     def add(self, folder_id: int, entries: Sequence[Entry]) -> None:
         """Add entries of a folder: one batch of its listing."""
@@ -82,29 +83,17 @@ class SegmentWriter:
 
     def _add(self, folder_id: int, entries: Sequence[Entry]) -> None:
         rows = make_columns(entries)
-        length = self._text.write(
-            f=folder_id, n=rows.names, g=rows.folded, d=rows.is_dir, s=rows.sizes, m=rows.modified
-        )
+        length = self._write(f=folder_id, n=rows.names, g=rows.folded, d=rows.is_dir, s=rows.sizes, m=rows.modified)
         if length > MAX_LINE_BYTES and len(entries) > 1:
             half = len(entries) // 2
             self._add(folder_id, entries[:half])
             self._add(folder_id, entries[half:])
 
-    def plan_copy(self) -> tuple[Statement, Path]:
-        """Return the statement that makes the file, possibly without rows."""
-        return self._text.plan_copy()
 
-    def close(self) -> None:
-        """Remove unfinished files. Call it if `finish` is not reached."""
-        self._text.close()
-
-
-class FolderWriter:
+class FolderWriter(_Writer):
     """A writer of folders to `<name>.parquet` in a folder."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._text = _Text(folder, name, _FOLDERS)
-        self.count = 0
+    rows = _FOLDERS
 
     def add(self, folders: Iterable[tuple[int, str]]) -> None:
         """Add ids and paths; pass some thousands at a time."""
@@ -112,19 +101,11 @@ class FolderWriter:
         step = MAX_LINE_BYTES // (6 * 4096)  # of the longest paths, with every byte escaped
         for start in range(0, len(rows), step):
             batch = rows[start : start + step]
-            self._text.write(i=[id for id, _ in batch], p=[encode_name(path) for _, path in batch])
+            self._write(i=[id for id, _ in batch], p=[encode_name(path) for _, path in batch])
         self.count += len(rows)
 
-    def plan_copy(self) -> tuple[Statement, Path]:
-        """Return the statement that makes the file."""
-        return self._text.plan_copy()
 
-    def close(self) -> None:
-        """Remove unfinished files. Call it if `finish` is not reached."""
-        self._text.close()
-
-
-async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
+async def finish(*writers: _Writer) -> list[Path]:
     """Write the files and return them."""
     planned = [writer.plan_copy() for writer in writers]
     await search_index().database.write([statement for statement, _ in planned])
