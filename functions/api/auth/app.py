@@ -194,7 +194,7 @@ def delete_key(who: AccountOwner, id: RecordId = "") -> Reply:
 def list_app_passwords(who: AccountOwner) -> Reply:
     """List the caller's application passwords, without their texts."""
     own = app_password_records.find_by_user(_require_user(who))
-    return ok({"content": [flavours.format_app_password(password) for password in own], "total": len(own)})
+    return ok({"content": [flavours.format_credential(password) for password in own], "total": len(own)})
 
 
 @api.post("/api/me/app_password/add", data_model=models.NewAppPassword)

@@ -155,7 +155,7 @@ def delete_key(who: Admin, id: RecordId = "") -> Reply:
 def list_app_passwords(who: Admin, uid: UserId = "") -> Reply:
     """List the application passwords of a user, without their texts."""
     passwords = app_password_records.find_by_user(_parse_user(uid))
-    return ok({"content": [flavours.format_app_password(password) for password in passwords], "total": len(passwords)})
+    return ok({"content": [flavours.format_credential(password) for password in passwords], "total": len(passwords)})
 
 
 @api.post("/api/admin/user/app_password/delete")

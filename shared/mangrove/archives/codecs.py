@@ -91,7 +91,9 @@ class _ZlibDecompressor:
         return block
 
 
-class _Deflate64Decompressor:
+class Deflate64Decompressor:
+    """Raw deflate64."""
+
     ends_with_input = False
     unused_data = b""
 
@@ -166,11 +168,6 @@ def make_deflate() -> Decompressor:
 def make_gzip() -> Decompressor:
     """Deflate with the header and checksum of gzip."""
     return _ZlibDecompressor(31)
-
-
-def make_deflate64() -> Decompressor:
-    """Raw deflate64."""
-    return _Deflate64Decompressor()
 
 
 def make_bzip2() -> Decompressor:

@@ -31,7 +31,7 @@ from mangrove.archives.readers import (
     RecordReader,
     read_verified,
 )
-from mangrove.archives.seven_zip_header import DAMAGED, HeaderReader, PackedFile, PackedFolder
+from mangrove.archives.seven_zip_header import DAMAGED, SIGNATURE_HEADER_BYTES, HeaderReader, PackedFile, PackedFolder
 from mangrove.archives.validation import EntryValidator
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
 
@@ -65,7 +65,7 @@ _CODERS: dict[bytes, MakeDecoder] = {
     b"\x03\x01\x01": codecs.make_lzma1,
     b"\x03": lambda properties: codecs.make_delta(properties[0] + 1 if properties else 1),
     b"\x04\x01\x08": _ignore_properties(codecs.make_deflate),
-    b"\x04\x01\x09": _ignore_properties(codecs.make_deflate64),
+    b"\x04\x01\x09": _ignore_properties(codecs.Deflate64Decompressor),
     b"\x04\x02\x02": _ignore_properties(codecs.make_bzip2),
     b"\x04\xf7\x11\x01": _ignore_properties(codecs.make_zstd),
     b"\x04": _make_branch("X86"),
@@ -130,17 +130,19 @@ class SevenZipArchive:
             raise WrongArchivePassword  # what it was decrypted to happened to begin like an empty header
 
     async def _read_header(self) -> bytes:
-        head = await RecordReader(RangeReader(self._read_ahead, 0, self._read_ahead.size)).read_up_to(32)
-        if len(head) < 32 or head[:6] != MAGIC or head[6] != 0:
+        reader = RangeReader(self._read_ahead, 0, self._read_ahead.size)
+        head = await RecordReader(reader).read_up_to(SIGNATURE_HEADER_BYTES)
+        if len(head) < SIGNATURE_HEADER_BYTES or head[:6] != MAGIC or head[6] != 0:
             raise BrokenArchive(NOT_A_7Z)
         if zlib.crc32(head[12:]) != int.from_bytes(head[8:12], "little"):
             raise BrokenArchive(seven_zip_header.DAMAGED)
         offset, size, crc = struct.unpack_from("<QQL", head, 12)
         if size > MAX_HEADER_SIZE:
             raise ArchiveTooLarge("the archive's header is too large")
-        if 32 + offset + size > self._read_ahead.size:
+        start = SIGNATURE_HEADER_BYTES + offset
+        if start + size > self._read_ahead.size:
             raise BrokenArchive(TRUNCATED)
-        raw = await RecordReader(RangeReader(self._read_ahead, 32 + offset, 32 + offset + size)).read_exactly(size)
+        raw = await RecordReader(RangeReader(self._read_ahead, start, start + size)).read_exactly(size)
         if zlib.crc32(raw) != crc:
             raise BrokenArchive(seven_zip_header.DAMAGED)
         return raw
@@ -148,7 +150,7 @@ class SevenZipArchive:
     async def _unpack_header(self, raw: bytes) -> bytes:
         header_reader = HeaderReader(raw)
         header_reader.read_byte()
-        folders = seven_zip_header.parse_streams(header_reader, self._limits.members, 32)
+        folders = seven_zip_header.parse_streams(header_reader, self._limits.members)
         if len(folders) != 1 or folders[0].size > MAX_HEADER_SIZE or len(folders[0].parts) != 1:
             raise BrokenArchive(seven_zip_header.DAMAGED)
         folder = folders[0]
@@ -271,7 +273,7 @@ def _parse_header(reader: HeaderReader, max_entries: int) -> tuple[list[PackedFo
     files: list[PackedFile] = []
     for kind in reader.iter_properties():
         if kind == 0x04:
-            folders = seven_zip_header.parse_streams(reader, max_entries, 32)
+            folders = seven_zip_header.parse_streams(reader, max_entries)
         elif kind == 0x05:
             files = seven_zip_header.parse_files(reader, folders, max_entries)
         else:

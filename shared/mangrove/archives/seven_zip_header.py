@@ -10,6 +10,7 @@ from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 
 MAX_CODERS = 10  # of a folder (7-Zip writes 8 at most), and streams into or out of one of them
 DICTIONARY_METHODS = (b"\x21", b"\x03\x01\x01", b"\x04\xf7\x11\x01")  # LZMA2, LZMA, zstd: up to MAX_MEMORY each
+SIGNATURE_HEADER_BYTES = 32  # in front of the packed bytes
 MAX_PACKED_STREAMS = 4  # packed streams of a folder, on average
 DAMAGED = "the archive's header is damaged"
 END, HEADER, PACKED_HEADER, DUMMY = 0x00, 0x01, 0x17, 0x19
@@ -134,14 +135,14 @@ class HeaderReader:
             yield kind
 
 
-def parse_streams(reader: HeaderReader, limit: int, base: int) -> list[PackedFolder]:
-    """Return the folders of a StreamsInfo; at most `limit` folders and files. `base`: the start of the packed bytes."""
-    position, packed = base, list[int]()
+def parse_streams(reader: HeaderReader, limit: int) -> list[PackedFolder]:
+    """Return the folders of a StreamsInfo; at most `limit` folders and files."""
+    position, packed = SIGNATURE_HEADER_BYTES, list[int]()
     folders: list[PackedFolder] = []
     has_substreams = False
     for kind in reader.iter_properties():
         if kind == 0x06:
-            position, packed = _parse_pack_info(reader, base, limit)
+            position, packed = _parse_pack_info(reader, limit)
         elif kind == 0x07:
             folders = _parse_coders_info(reader, limit)
         elif kind == 0x08:
@@ -156,8 +157,8 @@ def parse_streams(reader: HeaderReader, limit: int, base: int) -> list[PackedFol
     return folders
 
 
-def _parse_pack_info(reader: HeaderReader, base: int, limit: int) -> tuple[int, list[int]]:
-    position = base + reader.read_number()
+def _parse_pack_info(reader: HeaderReader, limit: int) -> tuple[int, list[int]]:
+    position = SIGNATURE_HEADER_BYTES + reader.read_number()
     count = reader.read_count(reader.remaining)
     if limit and count > limit * MAX_PACKED_STREAMS:
         raise ArchiveTooLarge(f"the archive has more than {limit} entries")

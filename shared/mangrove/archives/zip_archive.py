@@ -44,7 +44,7 @@ UNIX_SYSTEMS = (3, 19)
 STORED, LZMA = 0, 14
 METHODS: dict[int, Callable[[], codecs.Decompressor]] = {
     8: codecs.make_deflate,
-    9: codecs.make_deflate64,
+    9: codecs.Deflate64Decompressor,
     12: codecs.make_bzip2,
     93: codecs.make_zstd,
     95: codecs.make_xz,

@@ -220,16 +220,6 @@ def patterns(default: str, flag: Flag, help: str, **options: Any) -> Setting[str
     return text(default, flag, help, check=_check_patterns, **options)
 
 
-def at_least(letters: int, reason: str) -> Check:
-    """Return a check that refuses texts with fewer than `letters` characters. Empty texts pass."""
-
-    def check(value: str) -> None:
-        if value and len(value) < letters:
-            raise ValueError(reason)
-
-    return check
-
-
 def check_encoding(value: str) -> None:
     """Raise ValueError unless `value` names a text encoding."""
     try:

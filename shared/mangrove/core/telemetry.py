@@ -95,11 +95,6 @@ for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # at lower levels they log addresses with their signatures
 
 
-def set_level(level: str) -> None:
-    """Set the lowest level that is logged."""
-    log.setLevel(level)
-
-
 def set_format(log_format: str) -> None:
     """Write lines in one of LOG_FORMATS. The default is text on a terminal, and JSON elsewhere."""
     formatter: LambdaPowertoolsFormatter = ReadableFormatter()

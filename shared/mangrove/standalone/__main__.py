@@ -18,7 +18,7 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem
-from mangrove.core.telemetry import LOG_FORMATS, AccessLog, set_format, set_level
+from mangrove.core.telemetry import LOG_FORMATS, AccessLog, log, set_format
 from mangrove.standalone import engine, maintenance
 from mangrove.standalone.data_directory import DataDirectory, DiskReserve, ProcessInfo, StartupError
 from mangrove.standalone.parser import make_parser
@@ -104,7 +104,7 @@ def _listen(host: str, port: str) -> socket.socket:
 
 def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     host = options.host
-    set_level(options.log_level)
+    log.setLevel(options.log_level)
     if options.log_format not in (None, *LOG_FORMATS):  # argparse does not check a default of the environment
         raise StartupError(f"MANGROVE_LOG_FORMAT: {options.log_format} is none of {', '.join(LOG_FORMATS)}")
     if options.log_format is not None:

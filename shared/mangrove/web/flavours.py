@@ -67,22 +67,18 @@ def format_fingerprint(text: str, flavour: ApiFlavour) -> str:
 
 def format_sshkey(key: SshKey, flavour: ApiFlavour) -> dict[str, Any]:
     """Return an SSH key's record."""
-    return _format_credential(key, fingerprint=format_fingerprint(key.fingerprint, flavour))
-
-
-def format_app_password(password: AppPassword) -> dict[str, Any]:
-    """Return an application password's record, without its text."""
-    return _format_credential(password)
+    return format_credential(key, fingerprint=format_fingerprint(key.fingerprint, flavour))
 
 
 def format_passkey(passkey: Passkey) -> dict[str, Any]:
     """Return a passkey's record."""
     id = b64encode(urlsafe_b64decode(f"{passkey.name}{'=' * (-len(passkey.name) % 4)}")).decode()
     fingerprint = bytes.fromhex(passkey.aaguid.replace("-", "")).hex(" ").upper()
-    return _format_credential(passkey, fingerprint=fingerprint) | {"id": id}
+    return format_credential(passkey, fingerprint=fingerprint) | {"id": id}
 
 
-def _format_credential(credential: SshKey | AppPassword | Passkey, **own: str) -> dict[str, Any]:
+def format_credential(credential: SshKey | AppPassword | Passkey, **own: str) -> dict[str, Any]:
+    """Return a credential's record with fields of its `own`, without its text."""
     used = {"added_time": credential.added, "last_used_time": credential.last_used}
     return {"id": credential.id, "title": credential.title} | own | used
 

@@ -24,7 +24,7 @@ def raw_lzma(number: int) -> bytes:
 
 CODECS: dict[str, tuple[Callable[[], codecs.Decompressor], Callable[[], bytes]]] = {
     "deflate": (codecs.make_deflate, lambda: zlib.compress(CONTENT, wbits=-15)),
-    "deflate64": (codecs.make_deflate64, lambda: zlib.compress(CONTENT[:40_000], 0, wbits=-15)),
+    "deflate64": (codecs.Deflate64Decompressor, lambda: zlib.compress(CONTENT[:40_000], 0, wbits=-15)),
     "gzip": (codecs.make_gzip, lambda: zlib.compress(CONTENT, wbits=31)),
     "bzip2": (codecs.make_bzip2, lambda: bz2.compress(CONTENT)),
     "xz": (codecs.make_xz, lambda: lzma.compress(CONTENT)),

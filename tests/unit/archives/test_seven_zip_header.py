@@ -88,22 +88,22 @@ FOLDER = b"\x06\x0a\1\x09\x07\0" + b"\x07\x0b\1\0" + COPIED + b"\x0c\x07\0"  # 7
 
 
 def test_a_folder_says_where_its_bytes_are_and_how_its_files_divide_them() -> None:
-    (folder,) = parse_streams(HeaderReader(FOLDER + b"\0"), 0, 32)
+    (folder,) = parse_streams(HeaderReader(FOLDER + b"\0"), 0)
     assert (folder.start, folder.packed, folder.size, folder.chain) == (42, 7, 7, [0])
     assert folder.parts == [(7, None)]
     substreams = b"\x08\x0d\2\x09\3\x0a\1" + struct.pack("<LL", 1, 2) + b"\0"
-    (folder,) = parse_streams(HeaderReader(FOLDER + substreams + b"\0"), 0, 32)
+    (folder,) = parse_streams(HeaderReader(FOLDER + substreams + b"\0"), 0)
     assert folder.parts == [(3, 1), (4, 2)]
     with pytest.raises(ArchiveTooLarge, match="more than 1 entries"):
-        parse_streams(HeaderReader(FOLDER + substreams + b"\0"), 1, 32)
+        parse_streams(HeaderReader(FOLDER + substreams + b"\0"), 1)
     with pytest.raises(BrokenArchive):
-        parse_streams(HeaderReader(FOLDER + substreams.replace(b"\x09\3", b"\x09\x08") + b"\0"), 0, 32)
+        parse_streams(HeaderReader(FOLDER + substreams.replace(b"\x09\3", b"\x09\x08") + b"\0"), 0)
 
 
 def test_files_without_bytes_are_folders_unless_named_empty_files() -> None:
     names = "f\0d\0e\0".encode("utf-16-le")
     raw = b"\3\x11" + bytes([len(names) + 1]) + b"\0" + names + b"\x0e\1\x60" + b"\x0f\1\x40" + b"\0"
-    folders = parse_streams(HeaderReader(FOLDER + b"\0"), 0, 32)
+    folders = parse_streams(HeaderReader(FOLDER + b"\0"), 0)
     files = parse_files(HeaderReader(raw), folders, 0)
     assert [(file.name, file.size, file.is_dir, file.folder) for file in files] == [
         ("f", 7, False, 0), ("d", 0, True, -1), ("e", 0, False, -1),

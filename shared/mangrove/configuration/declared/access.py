@@ -6,7 +6,6 @@ from mangrove.configuration.setting import (
     Flag,
     SettingCategory,
     SettingGroup,
-    at_least,
     char_mapping,
     choice,
     line,
@@ -51,6 +50,11 @@ def _check_filter(value: str) -> None:
 def _check_platform(value: str) -> None:
     if value in ("Casdoor", "Dingtalk"):
         raise ValueError(f"this version does not sign in with {value}: choose OIDC if it speaks OpenID Connect")
+
+
+def _check_token(value: str) -> None:
+    if value and len(value) < MIN_TOKEN_LENGTH:
+        raise ValueError("a token needs at least 32 characters, because a shorter token can be guessed")
 
 
 class Global(SettingGroup):
@@ -165,9 +169,7 @@ class Global(SettingGroup):
         "",
         PRIVATE,
         "The permanent token. Programs that send it act as the administrator.",
-        check=at_least(
-            MIN_TOKEN_LENGTH, "a token needs at least 32 characters, because a shorter token can be guessed"
-        ),
+        check=_check_token,
         zh="令牌",
         group=SettingCategory.SINGLE,
     )
@@ -182,9 +184,7 @@ class Global(SettingGroup):
         PRIVATE,
         "The token that a program sends as `Authorization: Bearer …` to read /metrics. Without it, only programs of "
         "this computer may.",
-        check=at_least(
-            MIN_TOKEN_LENGTH, "a token needs at least 32 characters, because a shorter token can be guessed"
-        ),
+        check=_check_token,
         zh="监控指标令牌",
     )
     link_salt = line(
