@@ -65,6 +65,18 @@ async def lock_name(target: StoragePath, *sources: StoragePath, overwrite: bool 
         yield
 
 
+@asynccontextmanager
+async def lock_new_folder(storage_path: StoragePath) -> AsyncIterator[None]:
+    """Lock a name for callers that make a folder and must know that they made it, whatever the storage can refuse.
+
+    It is another lock than that of `lock_name`, which the change itself takes.
+    """
+    async with open_lock() as lock:
+        names = await _identify([storage_path])
+        await lock.take(sorted(sha256(f"new folder:{name}".encode()).hexdigest() for name in names))
+        yield
+
+
 async def _exists(storage_path: StoragePath) -> bool:
     try:
         await storage_path.driver.stat(storage_path.path)

@@ -10,7 +10,7 @@ from mangrove.core.problems import AccessDenied, EntryExists, NotAFile, NotSuppo
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
-from mangrove.tree.operations import changes, journal, transfers
+from mangrove.tree.operations import changes, journal, name_locks, transfers
 from mangrove.tree.operations.plans import TransferRequest
 
 
@@ -21,13 +21,22 @@ class NotEmpty(EntryExists):
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make one folder. Raise EntryNotFound without its parent, EntryExists if the name is taken."""
+    """Make one folder. Raise EntryNotFound without its parent, EntryExists if the name is taken.
+
+    Of several callers, one makes it: programs use folders as locks.
+    """
     access.parent.require(Right.WRITE)
     if access.parent.may_read():  # otherwise the caller would learn what exists
         await entries.require_folder(access.parent)
+    await _require_free(access)
+    async with name_locks.lock_new_folder(await access.locate("")):
+        await _require_free(access)
+        await changes.mkdir(access)
+
+
+async def _require_free(access: PathAccess) -> None:
     if await entries.exists(access):
         raise EntryExists
-    await changes.mkdir(access)
 
 
 async def remove_file(access: PathAccess) -> None:
