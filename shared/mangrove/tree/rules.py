@@ -113,6 +113,12 @@ def has_reader_list(meta: PathRule) -> bool:
     return bool(meta.read_users or meta.read_groups)
 
 
+def _protects(meta: PathRule) -> bool:
+    """True if a rule forbids anything to anybody."""
+    is_hiding = any(line.strip() for line in meta.hide.splitlines())
+    return bool(meta.password or is_hiding or has_reader_list(meta) or meta.write_users or meta.write_groups)
+
+
 class Rules:
     """The rules of one snapshot."""
 
@@ -124,12 +130,24 @@ class Rules:
         self.has_reader_lists = any(map(has_reader_list, metas.values()))
         self._password_paths = sorted(rule.path for rule in self._by_path.values() if rule.meta.password)
         self.has_passwords = bool(self._password_paths)
+        self._protected_paths = sorted(rule.path for rule in self._by_path.values() if _protects(rule.meta))
+        self.has_protected_paths = bool(self._protected_paths)
         hides = (pattern.pattern for rule in self._by_path.values() for pattern in rule.hides)
         self.hide_lines: tuple[str, ...] = tuple(dict.fromkeys(hides))  # of all rules, without duplicates
 
     def has_password_below(self, folder: TreePath) -> bool:
         """True if a rule below a folder has a password."""
         return next(_iterate_below(self._password_paths, folder), None) is not None
+
+    def protects(self, path: TreePath) -> bool:
+        """True if the rule for a path, and not for a parent, forbids anything to anybody."""
+        return path in self._by_path and _protects(self._by_path[path].meta)
+
+    def iterate_protected_paths(self, path: TreePath) -> Iterator[TreePath]:
+        """Yield the paths, from `path` downwards, whose rules forbid anything to anybody."""
+        if self.protects(path):
+            yield path
+        yield from _iterate_below(self._protected_paths, path)
 
     def evaluate(self, caller: Caller, path: TreePath) -> RuleDecision:
         """Return the decision about a path, in one pass over its parents."""
