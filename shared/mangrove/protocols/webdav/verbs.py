@@ -84,6 +84,12 @@ async def _require_parent(access: PathAccess) -> None:
         raise DavProblem(409, "the parent folder does not exist") from None
 
 
+def _refuse_hidden(access: PathAccess) -> None:
+    """Raise PreconditionFailed for a hidden path that must be free: it is not told whether it is taken."""
+    if access.is_hidden():
+        raise PreconditionFailed("the name is hidden here, and cannot be used for something new")
+
+
 async def put(
     dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload,
     *, is_new: bool = False,
@@ -95,6 +101,8 @@ async def put(
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
+    if not upload.overwrite:
+        _refuse_hidden(access)
     await _require_parent(access)
     await dav.conditions.require(access)
     paths = [access] if old else [access, access.parent]
@@ -249,6 +257,8 @@ async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entr
         raise DavProblem(409 if entry.is_dir else 403, "source and destination contain each other")
     target.parent.require(dav.right)
     await _require_parent(target)
+    if not transfer.overwrite:
+        _refuse_hidden(target)
     old = await entries.find_known(target)
     await dav.conditions.require(source)
     await require_unlocked(dav.conditions, target, is_deep=old is not None)

@@ -83,6 +83,29 @@ def test_a_copy_has_its_own_name_and_replaces_only_what_it_may(dav: Dav, admin: 
     assert admin.names(folder) == ["copied", "d", "e", "f", "g", "shallow"]
 
 
+def test_hidden_name_that_must_be_free_is_refused_taken_or_not(dav: Dav, admin: Client, folder: str) -> None:
+    for path in ("mine.txt", "d/secret-taken.txt", "d/shown.txt"):
+        admin.put(f"{folder}/{path}", path.encode())
+    told = set()
+    with fixtures.meta(admin, f"{folder}/d", hide="secret"):
+        for name in ("secret-taken.txt", "secret-free.txt"):
+            target = f"{folder}/d/{name}"
+            place = {"destination": f"{dav.address}{dav.root}{target}", "overwrite": "F"}
+            answers = [
+                dav.send("PUT", target, b"new", if_none_match="*"),
+                dav.send("COPY", f"{folder}/mine.txt", **place),
+                dav.send("MOVE", f"{folder}/mine.txt", **place),
+                dav.send("COPY", f"{folder}/d/shown.txt", **place),
+                dav.send("MOVE", f"{folder}/d/shown.txt", **place),
+            ]
+            assert {answer.status_code for answer in answers} == {412}
+            told.add(tuple(answer.text for answer in answers))
+    assert len(told) == 1 and "the name is hidden here" in next(iter(told))[0]
+    assert admin.names(folder) == ["d", "mine.txt"]
+    assert admin.names(f"{folder}/d") == ["secret-taken.txt", "shown.txt"]
+    assert dav.send("GET", f"{folder}/d/secret-taken.txt").content == b"d/secret-taken.txt"
+
+
 def test_a_move_renames_moves_and_replaces(dav: Dav, admin: Client, folder: str) -> None:
     for path, content in (("d/a", b"a"), ("e/old", b"old"), ("f", b"f"), ("g", b"g")):
         admin.put(f"{folder}/{path}", content)
