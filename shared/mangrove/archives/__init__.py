@@ -12,6 +12,7 @@ from mangrove.archives.base import ArchiveLimits as ArchiveLimits
 from mangrove.archives.base import Member as Member
 from mangrove.archives.base import Source as Source
 from mangrove.archives.opening import EXTENSIONS as EXTENSIONS
+from mangrove.archives.opening import NOT_AN_ARCHIVE as NOT_AN_ARCHIVE
 from mangrove.archives.opening import base_name as base_name
 from mangrove.archives.opening import is_supported as is_supported
 from mangrove.archives.opening import open_archive as open_archive

@@ -29,7 +29,7 @@ _FILE_CODECS: dict[str, Callable[[], Decompressor]] = {
     ".zst": codecs.make_zstd,
 }
 EXTENSIONS = (".zip", ".7z", *_TAR_CODECS, *_FILE_CODECS)
-NO_EXTENSION = "the obj does not have an extension."
+NOT_AN_ARCHIVE = f"the name does not have the extension of an archive that can be read: {', '.join(EXTENSIONS)}"
 
 
 class _OpensArchive(Archive, Protocol):
@@ -86,4 +86,4 @@ def _make_archive(name: str, source: Source, password: str, encoding: str, limit
         from mangrove.archives.compressed_file import CompressedFile
 
         return CompressedFile(source, _FILE_CODECS[extension], base_name(name), limits)
-    raise BrokenArchive(NO_EXTENSION)
+    raise BrokenArchive(NOT_AN_ARCHIVE)

@@ -232,7 +232,7 @@ class LimitReader:
             raise ArchiveTooLarge
         packed = self._packed.position - self._start
         if limits.ratio and self._total > max(RATIO_EXEMPT, limits.ratio * packed):
-            raise ArchiveTooLarge("the archive is packed too tightly to be honest")
+            raise ArchiveTooLarge(f"the archive unpacks to more than {limits.ratio} times its size")
         return block
 
 

@@ -97,7 +97,7 @@ class EntryValidator:
         if limits.size and size > limits.size:
             return "it is too large"
         if limits.ratio and packed is not None and size > max(RATIO_EXEMPT, limits.ratio * packed):
-            return "it is packed too tightly to be honest"
+            return f"it unpacks to more than {limits.ratio} times its size"
         return ""
 
     def _check_path(self, path: str, is_dir: bool) -> str:

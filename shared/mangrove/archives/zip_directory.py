@@ -15,7 +15,7 @@ from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 
 MAX_END_SIZE = 22 + 65535  # bytes: the end record with the longest comment
 MAX_EXTRA_FIELDS = 100  # extra fields of an entry that are read
-NOT_A_ZIP = "it is not a zip archive"
+NOT_A_ZIP = "it is not a zip archive, or its end is missing"
 DAMAGED = "the archive's directory is damaged"
 AES_METHOD = 99
 AES_FIELD, ZIP64_FIELD, TIMESTAMP_FIELD, UNICODE_PATH_FIELD = 0x9901, 1, 0x5455, 0x7075

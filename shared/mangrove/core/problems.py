@@ -23,6 +23,8 @@ class Problem(Exception):
     """
     retry_after: int = 0
     """In seconds, for the Retry-After of the answer; 0 if unknown."""
+    plain_message: str = ""
+    """The message in the native flavour, if it differs from the one that existing clients expect."""
 
     def __init_subclass__(cls) -> None:
         if cls.__module__ == __name__ and "word" not in vars(cls):
@@ -37,6 +39,7 @@ class Problem(Exception):
         """Return the same failure with `prefix: ` in front of its message."""
         explained = type(self)(f"{prefix}: {self.message}", data=self.data)
         explained.retry_after = self.retry_after
+        explained.plain_message = self.plain_message
         return explained
 
 

@@ -51,13 +51,14 @@ async def find_flavour(request: Request) -> ApiFlavour:
 
 
 def format_message(problem: Problem, flavour: ApiFlavour) -> str:
-    """Return the problem's message; in the native flavour a fixed one for each class of a missing path.
+    """Return the problem's message; in the native flavour its plain one, and a fixed one for a missing path.
 
     The own message of such a problem describes the lookup of the path, as existing clients expect it.
     """
     if flavour is ApiFlavour.OPENLIST:
         return problem.message
-    return next((text for kind, text in _MISSING_PATH_MESSAGES if isinstance(problem, kind)), problem.message)
+    message = problem.plain_message or problem.message
+    return next((text for kind, text in _MISSING_PATH_MESSAGES if isinstance(problem, kind)), message)
 
 
 def format_fingerprint(text: str, flavour: ApiFlavour) -> str:

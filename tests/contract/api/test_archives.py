@@ -214,7 +214,7 @@ def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service,
     for name, text in (
         ("plain.txt", "failed get archive tool: the obj does not have an extension."),
         ("bare", "failed get archive tool: the obj does not have an extension."),
-        ("broken.zip", "it is not a zip archive"),
+        ("broken.zip", "it is not a zip archive, or its end is missing"),
         ("folder.zip", "not a file"),
         ("none.zip", "object not found"),
     ):
@@ -225,6 +225,29 @@ def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service,
         status = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).status_code
         assert status == (404 if name == "none.zip" else 500)
     assert admin.post("/api/fs/archive/meta", path="/nowhere/x.zip")["message"] == fixtures.NOT_MOUNTED
+
+
+def test_file_that_is_no_archive_has_a_plain_message(service: Service, admin: Client, folder: str) -> None:
+    disk = fixtures.disk(service, folder)
+    extensions = ".zip, .7z, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.xz, .txz, .tar.zst, .tzst, .gz, .bz2, .xz, .zst"
+    no_archive = f"the name does not have the extension of an archive that can be read: {extensions}"
+    for name, text in (
+        ("book.rar", no_archive),
+        ("bare", no_archive),
+        ("broken.zip", "it is not a zip archive, or its end is missing"),
+        ("broken.7z", "it is not a 7z archive"),
+    ):
+        (disk / name).write_bytes(b"no archive at all")
+        for route in ("meta", "list"):
+            answer = admin.post(f"/api/fs/archive/{route}", path=f"{folder}/{name}")
+            assert read_answer(answer) == (500, text, None)
+        sign = make_signature(read_key(admin, "links into archives"), f"{folder}/{name}")
+        page = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).text
+        assert f"<p>{text}</p>" in page
+    id = admin.ok("/api/share/create", files=[folder])["id"]
+    with fixtures.settings(admin, share_archive_preview="true"):
+        answer = service.anonymous().post("/api/fs/archive/meta", path=f"/@s/{id}/book.rar")
+        assert read_answer(answer) == (500, no_archive, None)
 
 
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:

@@ -121,9 +121,9 @@ def test_bombs_are_stopped_by_the_settings(owner: TaskClient, admin: Client) -> 
             assert unpack_in_vain(owner, name) == "the archive unpacks to more than is allowed"
     with fixtures.settings(admin, archive_max_ratio="100"):
         for name in ("tight.gz", "tight.tar.gz"):
-            assert unpack_in_vain(owner, name) == "the archive is packed too tightly to be honest"
+            assert unpack_in_vain(owner, name) == "the archive unpacks to more than 100 times its size"
         (id,) = owner.unpack("tight.zip")
-        expected_error = "1 entry is not unpacked: bomb: it is packed too tightly to be honest"
+        expected_error = "1 entry is not unpacked: bomb: it unpacks to more than 100 times its size"
         assert owner.wait_for(KIND, id)["error"] == expected_error
         assert [row["state"] for row in owner.wait_for_all(UPLOAD)] == [2]
     assert read_files(owner.root) == {"fine": b"fine"}

@@ -23,7 +23,7 @@ def test_what_is_supported_and_what_remains_of_a_name() -> None:
         assert not archives.is_supported(name)
         assert archives.base_name(name) == name
     assert archives.base_name(".tar.gz") == ".tar"
-    with pytest.raises(BrokenArchive, match="does not have an extension"):
+    with pytest.raises(BrokenArchive, match="does not have the extension of an archive"):
         read("x.txt", b"x")
 
 

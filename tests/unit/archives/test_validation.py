@@ -59,7 +59,7 @@ def test_a_file_without_a_name_and_a_reason_known_before_are_refused() -> None:
 def test_sizes_are_bounded_where_they_are_known() -> None:
     validator = EntryValidator(ArchiveLimits(size=RATIO_EXEMPT * 2, ratio=10))
     assert validate(validator, "large", RATIO_EXEMPT * 2 + 1, None).refused == "it is too large"
-    assert validate(validator, "tight", RATIO_EXEMPT + 1, 5).refused == "it is packed too tightly to be honest"
+    assert validate(validator, "tight", RATIO_EXEMPT + 1, 5).refused == "it unpacks to more than 10 times its size"
     assert validate(validator, "small", RATIO_EXEMPT, 0).refused == ""
     assert validate(validator, "solid", RATIO_EXEMPT + 1, None).refused == ""
     assert validate(validator, "unknown", None, 5) == Member("unknown", None, 0.0, False)

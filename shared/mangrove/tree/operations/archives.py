@@ -20,6 +20,7 @@ from mangrove.core.problems import (
     EntryNotFound,
     NotAFile,
     NotSupported,
+    Problem,
     StorageProblem,
 )
 from mangrove.drivers.base import Driver, Entry
@@ -37,6 +38,13 @@ from mangrove.tree.operations.links import Purpose
 MAX_TREE_ENTRIES = 10_000  # per answer; clients read larger archives folder by folder
 MAX_TREE_DEPTH = 100  # nested folders per answer; JSON libraries limit them, too
 LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; a task may take longer
+
+
+class NotAnArchive(NotSupported):
+    """The name of the file is not that of an archive."""
+
+    text = "failed get archive tool: the obj does not have an extension."
+    plain_message = archives.NOT_AN_ARCHIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
             tree = await _build_tree(archive, modified)
             answer |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.with_prefix(f"failed to get {storage_path.path} archive met") from None
+        raise _explain(problem, f"failed to get {storage_path.path} archive met: {problem.message}") from None
     if tree is not None:
         storage = storage_path.mount.storage
         answer["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
@@ -107,7 +115,15 @@ async def read_folder(access: PathAccess, password: str, inside: str, caller: st
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {EntryNotFound.text}" if isinstance(problem, EntryNotFound) else ""
         text = f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
-        raise type(problem)(text) from None
+        raise _explain(problem, text) from None
+
+
+def _explain(problem: Problem, message: str) -> Problem:
+    """Return the problem with the message that existing clients expect; its own is the plain one."""
+    explained = type(problem)(message, data=problem.data)
+    explained.retry_after = problem.retry_after
+    explained.plain_message = problem.plain_message or problem.message
+    return explained
 
 
 class MemberStream:
@@ -144,7 +160,7 @@ async def open_member(file: Download, inside: str, password: str, caller: str) -
             head = await anext(stream, None)
             body = await anext(stream, None)
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.with_prefix("failed link") from None
+        raise _explain(problem, f"failed link: {problem.message}") from None
     if head is None:
         raise EntryNotFound(f"failed link: {EntryNotFound.text}")
     return MemberStream(stream, archive, head[0], b"" if body is None else body[1])
@@ -194,7 +210,7 @@ async def _stat_archive(storage_path: StoragePath) -> Entry:
     if entry.is_dir:
         raise NotAFile
     if not archives.is_supported(storage_path.path.name):
-        raise NotSupported("failed get archive tool: the obj does not have an extension.")
+        raise NotAnArchive
     if entry.size is None:
         raise NotSupported("the size of the archive is not known")
     return entry
