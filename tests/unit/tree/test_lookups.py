@@ -55,6 +55,12 @@ def test_few_are_asked_for_when_they_are_needed() -> None:
     assert (driver.reads, driver.requested_names) == (0, ["n0", "n1"])
 
 
+def test_name_that_is_needed_again_is_not_looked_up_again() -> None:
+    driver = Folders("n0")
+    assert asyncio.run(find(driver, "n0", "n1", "n0", "n1")) == [True, False, True, False]
+    assert (driver.reads, driver.requested_names) == (0, ["n0", "n1"])
+
+
 def test_in_a_folder_that_is_not_there_there_is_nothing() -> None:
     assert not any(asyncio.run(find(Folders(), *NAMES, folder="/gone")))
 

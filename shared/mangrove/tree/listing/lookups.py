@@ -70,7 +70,7 @@ async def find_recent(storage_path: StoragePath) -> Entry | None:
 
 
 class Lookups:
-    """The entries with certain names of a folder. Other names are looked up on demand."""
+    """The entries with certain names of a folder. Other names are looked up on demand, each once."""
 
     def __init__(self, folder: StoragePath, entries: dict[str, Entry | None]) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ class Lookups:
     async def find(self, name: str) -> Entry:
         """Return the entry. Raise EntryNotFound."""
         if name not in self._entries:
-            return await look_up(self.folder.child(name))
+            self._entries[name] = await find_entry(self.folder.child(name))
         entry = self._entries[name]
         if entry is None:
             raise EntryNotFound
