@@ -287,16 +287,16 @@ class Driver(ABC):
         """Make a folder and its missing parents, as far as needed. Raise EntryExists if a file has one of the paths."""
         raise NotSupported
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Rename a file or folder within its folder, by default as a move.
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
+        """Rename a file or folder within its folder, by default as a move. Return a file if that takes no other call.
 
         Raise EntryExists if the name is taken and `overwrite` is False, or if a folder is involved. Otherwise a file of
         that name is replaced.
         """
-        await self.move(path, target, overwrite=overwrite)
+        return await self.move(path, target, overwrite=overwrite)
 
-    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Move a file or folder to `target` (its full new path) inside this storage.
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
+        """Move a file or folder to `target` (its full new path) inside this storage. Return as `rename`.
 
         Raise EntryExists as `rename`, NotSupported if it needs a task.
         """
@@ -388,8 +388,8 @@ class Driver(ABC):
         """Remove a folder if it is empty, including names that listings leave out. Return True if it is removed."""
         raise NotSupported
 
-    async def set_modified(self, path: TreePath, modified: float) -> None:
-        """Set the modification time of a file or folder, in seconds since the epoch. Raise EntryNotFound."""
+    async def set_modified(self, path: TreePath, modified: float) -> Entry:
+        """Set and return a file or folder with a time, in seconds since the epoch. Raise EntryNotFound."""
         raise NotSupported
 
     async def sync(self, path: TreePath) -> None:

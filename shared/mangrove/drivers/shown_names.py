@@ -218,6 +218,11 @@ def _make_class(kind: type[Driver]) -> type[ShownNames]:
 Method = Callable[..., Any]
 
 
+def _show(result: Any, path: TreePath) -> Any:
+    """Return the result of an operation; an entry with its displayed name."""
+    return result._replace(name=path.name) if isinstance(result, Entry) else result
+
+
 def _make_existing(name: str) -> Method:
     async def call(self: ShownNames, path: TreePath, *args: Any, **options: Any) -> Any:
         try:
@@ -227,7 +232,7 @@ def _make_existing(name: str) -> Method:
                 return None  # as a driver does for a missing entry
             raise
         try:
-            return await getattr(self.driver, name)(inner, *args, **options)
+            return _show(await getattr(self.driver, name)(inner, *args, **options), path)
         finally:
             if name.startswith(("discard", "remove")):
                 self.forget(inner.parent)
@@ -237,8 +242,7 @@ def _make_existing(name: str) -> Method:
 
 def _make_new(name: str) -> Method:
     async def call(self: ShownNames, path: TreePath, *args: Any, **options: Any) -> Any:
-        result = await getattr(self.driver, name)(await self.find_new(path), *args, **options)
-        return result._replace(name=path.name) if isinstance(result, Entry) else result
+        return _show(await getattr(self.driver, name)(await self.find_new(path), *args, **options), path)
 
     return call
 
@@ -247,7 +251,7 @@ def _make_pair(name: str) -> Method:
     async def call(self: ShownNames, path: TreePath, target: TreePath, **options: Any) -> Any:
         inner = await self.find(path)
         try:
-            return await getattr(self.driver, name)(inner, await self.find_new(target), **options)
+            return _show(await getattr(self.driver, name)(inner, await self.find_new(target), **options), target)
         finally:
             self.forget(inner.parent)
 

@@ -338,6 +338,8 @@ def test_asyncssh_has_the_names_that_this_package_relies_on() -> None:
         "_process_close",
         "_process_limits",
         "recv_packet",
+        "log_received_packet",
+        "log_sent_packet",
     ]
     names = {connection: ["_transport", "_inpbuf", "_deferred_packets"], SFTPServerHandler: handler_names}
     names[SSHServerStreamSession(None)] = ["_chan", "_conn", "_init_sftp_server"]

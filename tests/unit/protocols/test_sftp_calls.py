@@ -53,6 +53,44 @@ def test_new_small_file_is_looked_up_once_and_stored_in_one_call(scene: Scene, c
     assert (scene.home / "sub/second").read_bytes() == b"22"
 
 
+def test_new_small_file_is_not_looked_up_again_at_close(scene: Scene, calls: list[str]) -> None:
+    async def work() -> None:
+        async with scene.enter() as client:
+            async with client.open("/sub/first", "wb") as file:
+                await file.write(b"1")
+                await _put(client, "/sub/second", b"22")
+                calls.clear()
+            assert calls == ["write"]
+
+    scene.tree.run(work())
+    assert (scene.home / "sub/first").read_bytes() == b"1"
+
+
+def test_file_that_appears_before_close_is_replaced(scene: Scene) -> None:
+    async def work() -> None:
+        async with scene.enter() as client, client.open("/sub/file", "wb") as file:
+            await file.write(b"new")
+            (scene.home / "sub/file").write_bytes(b"of another program")
+
+    scene.tree.run(work())
+    assert (scene.home / "sub/file").read_bytes() == b"new"
+
+
+def test_time_and_name_of_a_file_take_few_calls(scene: Scene, calls: list[str]) -> None:
+    async def work() -> None:
+        async with scene.enter() as client:
+            await _put(client, "/sub/old", b"1")
+            calls.clear()
+            await client.utime("/sub/old", (1_500_000_000, 1_400_000_000))
+            assert calls == ["_set_modified"]
+            calls.clear()
+            await client.posix_rename("/sub/old", "/sub/new")
+            assert calls == ["_stat", "_move"]
+            assert (await client.stat("/sub/new")).mtime == 1_400_000_000
+
+    scene.tree.run(work())
+
+
 def test_small_file_is_read_in_one_call(scene: Scene, calls: list[str]) -> None:
     content = bytes(range(256)) * 200
     (scene.home / "small").write_bytes(content)

@@ -314,10 +314,18 @@ class Local(Driver):
         refuse_part_name(path)
         make_folders(self.root, path, self.root.limit_mode(self._mode), self._durability.forget)
 
-    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        await self._threads.run(self._move, path, target, overwrite)
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
+        return await self._threads.run(self._move, path, target, overwrite)
 
-    def _move(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
+    def _move(self, path: TreePath, target: TreePath, overwrite: bool) -> Entry | None:
+        self._rename(path, target, overwrite)
+        try:
+            status = self.root.stat(target)
+        except Problem:
+            return None  # another program has changed it since
+        return None if stat.S_ISDIR(status.st_mode) else self._make_exact_entry(target, status)
+
+    def _rename(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
         refuse_part_name(target)
         if path == target:
             self.root.stat(path)
@@ -367,14 +375,15 @@ class Local(Driver):
     async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
         return await self._threads.run_to_completion(self._remover.set_aside, path, target, keep)
 
-    async def set_modified(self, path: TreePath, modified: float) -> None:
-        await self._threads.run_to_completion(self._set_modified, path, modified)
+    async def set_modified(self, path: TreePath, modified: float) -> Entry:
+        return await self._threads.run_to_completion(self._set_modified, path, modified)
 
-    def _set_modified(self, path: TreePath, modified: float) -> None:
+    def _set_modified(self, path: TreePath, modified: float) -> Entry:
         with self.root.open_target(path) as (folder, name):
             accessed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_atime_ns
             times = (accessed, round(modified * 1e9))
             os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
+            return self._make_exact_entry(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     async def sync(self, path: TreePath) -> None:
         await self._threads.run(self._durability.sync, path)

@@ -247,7 +247,7 @@ class TreeServer(SFTPServer):
         chosen, storage_path = await uploads.prepare_known(access, not is_exclusive, entry)
         old = None if entry is None or flags & FXF_TRUNC else Old(storage_path, entry)
         spool = Spool(self._handles, partial(storage_path.driver.open_staged, storage_path.path))
-        file = WrittenFile(handle, chosen, old, not is_exclusive, spool)
+        file = WrittenFile(handle, chosen, old, not is_exclusive, spool, is_new=entry is None)
         file.is_appending = bool(flags & FXF_APPEND)
         return file
 

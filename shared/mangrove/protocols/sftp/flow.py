@@ -7,7 +7,7 @@ This package relies on names of asyncssh that its documentation does not promise
 checks each of them: `SSHServerConnection` with `_transport`, `_inpbuf` and `_deferred_packets`; `SSHServerChannel` with
 `_env`; `SSHServerStreamSession` with `_chan`, `_conn` and `_init_sftp_server`; `SFTPServerHandler` with `_extensions`,
 `_packet_handlers`, `_return_types`, `_file_handles`, `_dir_handles`, `_server`, `_reader`, `_writer`, `_cleanup`,
-`_process_close`, `_process_limits` and `recv_packet`.
+`_process_close`, `_process_limits`, `recv_packet`, `log_received_packet` and `log_sent_packet`.
 """
 
 from __future__ import annotations

@@ -86,6 +86,12 @@ class Handler(SFTPServerHandler):
             raise SFTPBadMessage(f"a packet may have at most {MAX_PACKET_BYTES} bytes")
         return SSHPacket(await self._reader.readexactly(size))
 
+    def log_received_packet(self, pkttype: int, pktid: int | None, packet: Any, note: str = "") -> None:
+        """Do nothing: asyncssh would format a line for each packet, which no logger takes."""
+
+    def log_sent_packet(self, pkttype: int, pktid: int | None, packet: Any, note: str = "") -> None:
+        """Do nothing."""
+
     async def _process_limits(self, packet: SSHPacket) -> SFTPLimits:
         packet.check_end()
         return SFTPLimits(MAX_PACKET_BYTES, READ_BYTES, WRITE_BYTES, MAX_HANDLES_PER_CONNECTION)

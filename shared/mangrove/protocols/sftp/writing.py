@@ -20,7 +20,7 @@ from pathlib import Path
 from mangrove import configuration
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
+from mangrove.core.problems import BadRequest, NameConflict, NotSupported, Problem, StorageProblem, TooLarge
 from mangrove.drivers.base import BLOCK, Entry, StagedFile, Upload
 from mangrove.protocols.sftp.handles import READ_BYTES, SPOOL_STEP_BYTES, ConnectionHandles, HandleAccess
 from mangrove.tree import mounts
@@ -81,6 +81,11 @@ class Spool:
         self._pending = bytearray()
         self._offset = 0  # offset of the pending bytes
         self.size = 0
+
+    @property
+    def is_in_memory(self) -> bool:
+        """True while it has no file."""
+        return self._file is None
 
     @property
     def can_extend(self) -> bool:
@@ -218,12 +223,13 @@ class _Sending:
 class WrittenFile:
     """A file that is being written.
 
-    `chosen`: its future path; `overwrite`: True if it may replace a file.
+    `chosen`: its future path; `overwrite`: True if it may replace a file; `is_new`: True if there was none.
     """
 
     def __init__(
-        self, access: HandleAccess, chosen: PathAccess, old: Old | None, overwrite: bool, spool: Spool
-    ) -> None:
+        self, access: HandleAccess, chosen: PathAccess, old: Old | None, overwrite: bool, spool: Spool,
+        *, is_new: bool = False,
+    ) -> None:  # fmt: skip
         self.modified: float | None = None  # seconds since the epoch, as the client requests
         self.is_appending = False  # each write goes to the end, whatever its offset
         self.access = access
@@ -232,6 +238,7 @@ class WrittenFile:
         self._old = old
         self._old_size = (old.entry.size or 0) if old else 0
         self._overwrite = overwrite
+        self._is_new = is_new
         self._spool = spool
         self._sending: _Sending | None = None
         self._task: asyncio.Task[None] | None = None
@@ -319,9 +326,26 @@ class WrittenFile:
         await self._spool.close()
 
     async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
+        await uploads.write(self._chosen, body, self._describe(size), overwrite=self._overwrite, hashes={})
+
+    def _describe(self, size: int | None) -> Upload:
         modified = time.time() if self.modified is None else self.modified
-        upload = Upload(size, modified, staged=self._spool.staged)
-        await uploads.write(self._chosen, body, upload, overwrite=self._overwrite, hashes={})
+        return Upload(size, modified, staged=self._spool.staged)
+
+    async def _store_new(self) -> bool:
+        """Store a small file where none was when it was opened, without another lookup.
+
+        Return False if it has to be looked up: something is there now, or the storage does not refuse a taken name.
+        """
+        is_small = self._is_new and self._spool.is_in_memory and self._chosen.may_read()
+        if not is_small or not await uploads.refuses_existing(self._chosen):
+            return False
+        body, upload = self._iterate_spool(), self._describe(self._spool.size)
+        try:
+            await uploads.write(self._chosen, body, upload, overwrite=False, hashes={}, is_new=True)
+        except NameConflict:
+            return False
+        return True
 
     async def read(self, offset: int, size: int) -> bytes:
         """Return present bytes, at most READ_BYTES. Raise BadRequest if the file is sent to its storage already."""
@@ -353,7 +377,8 @@ class WrittenFile:
                 await self._fill(self._old_size)
             if self._sending is None:
                 await self._spool.flush()
-                await self._store(self._iterate_spool(), self._spool.size)
+                if not await self._store_new():
+                    await self._store(self._iterate_spool(), self._spool.size)
             else:
                 assert self._task is not None
                 await self._sending.finish(self._task)

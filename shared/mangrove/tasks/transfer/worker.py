@@ -35,7 +35,7 @@ from mangrove.tree.operations.name_locks import lock_name
 MOVE_CONCURRENCY = 16  # entries that a storage moves itself
 MAX_PLANNED_BATCH = 128  # entries between two checks of the time
 
-Mover = Callable[..., Awaitable[None]]
+Mover = Callable[..., Awaitable[Entry | None]]
 
 
 @contextmanager

@@ -85,6 +85,10 @@ class StorageChange:
         (effect,) = self.effects
         effect.entry = entry
 
+    def set_moved(self, file: Entry) -> None:
+        """Record a file that has another path now."""
+        self.effects[-1].entry = file
+
     def set_entries(self, entries: Sequence[Entry | None]) -> None:
         """Record the present entries of a change that only adds files; None for one that has to be looked up."""
         for effect, entry in zip(self.effects, entries, strict=True):

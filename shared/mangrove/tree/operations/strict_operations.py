@@ -94,5 +94,5 @@ async def set_modified(access: PathAccess, modified: float) -> None:
     storage_path = await access.locate("")
     if not storage_path.driver.capabilities.set_modified:
         raise NotSupported
-    async with journal.add(storage_path):
-        await storage_path.driver.set_modified(storage_path.path, modified)
+    async with journal.add(storage_path) as change:
+        change.set_entry(await storage_path.driver.set_modified(storage_path.path, modified))

@@ -94,10 +94,12 @@ async def _execute_item(plan: Plan, item: TransferItem) -> None:
         return
     move = driver.move if plan.right is Right.MOVE else driver.rename
     async with (
-        journal.move(source, target, is_folder=item.is_dir, replaces=overwrite),
+        journal.move(source, target, is_folder=item.is_dir, replaces=overwrite) as change,
         lock_name(target, source, overwrite=overwrite),
     ):
-        await move(source.path, target.path, overwrite=overwrite)
+        file = await move(source.path, target.path, overwrite=overwrite)
+        if file is not None and not item.is_dir:
+            change.set_moved(file)
 
 
 async def rename(

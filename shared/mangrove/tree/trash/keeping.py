@@ -249,13 +249,13 @@ class TrashDriver(WrappingDriver):
         with suppress(Problem):
             await delete(self.driver, rows[:count])
 
-    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
         async with self._replacing_by(path, target, overwrite):
-            await self.driver.rename(path, target, overwrite=overwrite)
+            return await self.driver.rename(path, target, overwrite=overwrite)
 
-    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
         async with self._replacing_by(path, target, overwrite):
-            await self.driver.move(path, target, overwrite=overwrite)
+            return await self.driver.move(path, target, overwrite=overwrite)
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         async with self._replacing_by(path, target, overwrite):
