@@ -1,7 +1,8 @@
 """Modules of libraries that the build replaces by empty ones, since no function needs them, and imports that it defers.
 
 FastAPI imports its models of OpenAPI documents and the API of OpenTelemetry for each application. Functions write no
-document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. No route reads a form.
+document, and `mangrove.web.framework` answers their requests without FastAPI's telemetry. No route reads a form by
+Starlette, and PyJWT's client of key sets, which imports that of the standard library, is not used.
 PynamoDB imports the client of botocore, which `mangrove.records.store.function_client` needs only for a call that has
 failed. Powertools imports JMESPath, which no log line needs, and metrics and traces, which `mangrove.core.telemetry`
 imports when they are used. The package of ciphers imports their base, of which AES-GCM uses nothing.
@@ -46,6 +47,14 @@ TYPED_DICT = """else:
     class TypedDict(dict):
         def __init_subclass__(cls, total=True): ...
         def __new__(cls, *items, **more): return dict(*items, **more)
+"""
+PARSE_OPTIONS = """    try:
+        try:
+            from python_multipart.multipart import parse_options_header
+        except ModuleNotFoundError:  # pragma: no cover
+            from multipart.multipart import parse_options_header
+    except ModuleNotFoundError:  # pragma: no cover
+        parse_options_header = None
 """
 FIND_MEMBERS = """
 
@@ -109,6 +118,11 @@ DEFERRED: Mapping[str, Sequence[Change]] = {
     "pydantic/plugin/_loader.py": (
         ("from importlib.metadata import entry_points\n", "def entry_points(group):\n    return ()\n"),
     ),
+    "jwt/__init__.py": (
+        ("from .jwks_client import PyJWKClient\n", ""),
+        ('    "PyJWKClient",\n', ""),
+    ),
+    "starlette/requests.py": ((PARSE_OPTIONS, "    parse_options_header = None\n"),),
     "pydantic/networks.py": (
         ("from importlib.metadata import version\n", ""),
         ("    if not version('email-validator')",

@@ -82,7 +82,7 @@ LIST: Sequence[Limit] = [
         ("time for which a key is remembered", "records.request_keys:ANSWER_SECONDS", "seconds", "request"),
         ("answer that a key repeats, compressed", "records.request_keys:MAX_STORED_BYTES", "bytes", "request"),
         ("`X-Request-Id` that is used", "core.telemetry:MAX_REQUEST_ID_LENGTH", "characters", "request"),
-        ("head of a part of a form", "web.incoming:MAX_PART_HEADER_BYTES", "bytes", "part"),
+        ("head of a part of a form", "web.form_parts:MAX_PART_HEADER_BYTES", "bytes", "part"),
     ),
     *_make(
         "Sign-in and accounts",

@@ -21,6 +21,7 @@ from mangrove.web import events, flavours, trash_models, zip_links
 from mangrove.web import file_models as models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok, stream
+from mangrove.web.fields import Stored
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Header, Request, require_fields, require_in_query
 from mangrove.web.gates import (
@@ -217,7 +218,7 @@ async def decompress(who: Unpacker, body: models.DecompressReq, flavour: Request
     return ok({"task": [flavours.format_created_task(task, flavour) for task in tasks]})
 
 
-@api.post("/api/fs/archive/compress", data_model=models.Stored, creates_tasks=True)
+@api.post("/api/fs/archive/compress", data_model=Stored, creates_tasks=True)
 async def compress(who: Writer, body: models.CompressReq, flavour: RequestFlavour) -> Reply:
     """Pack entries of a folder into a new archive of another folder, as a task."""
     task = await submit.compress(*await _find_ends(who, body), body.names, body.name)

@@ -27,12 +27,12 @@ from mangrove.tree.operations import uploads
 from mangrove.tree.sharing import uploads as shared_uploads
 from mangrove.tree.sharing.shared_path import is_shared
 from mangrove.tree.sharing.visits import hide_paths
-from mangrove.web import file_models as models
 from mangrove.web import flavours
 from mangrove.web import multipart as wire
 from mangrove.web.address import find_client_address
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.fields import Stored
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Path, Query, Request
 from mangrove.web.gates import Anyone, RequestFlavour, ShareSession, ShareWriter, Writer
@@ -94,14 +94,14 @@ async def _store(
     return ok()
 
 
-@api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW, creates_tasks=True)
+@api.put("/api/fs/put", data_model=Stored | None, openapi_extra=RAW, creates_tasks=True)
 async def put(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the body as a file."""
     target = await access.at(who, incoming.path, incoming.password)
     return await _store(target, incoming, *incoming.open_raw(), flavour)
 
 
-@api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM, creates_tasks=True)
+@api.put("/api/fs/form", data_model=Stored | None, openapi_extra=FORM, creates_tasks=True)
 async def form(who: Writer, incoming: Incoming, flavour: RequestFlavour) -> Reply:
     """Store the part `file` of a form as a file."""
     target = await access.at(who, incoming.path, incoming.password)

@@ -7,19 +7,25 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from mangrove.web.fields import (
+    MAX_NAMES_PER_REQUEST,
+    Count,
+    CreatedTask,
+    Names,
+    Overwrite,
+    PageNumber,
+    PageSize,
+    Password,
+    Path,
+    SourceFolder,
+    Text,
+)
 from mangrove.web.framework import Body, Model
 from mangrove.web.storage_details import Ignored, MountDetails
 
-Text = Annotated[str, Field(max_length=4096)]
-Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
-Path = Annotated[str, Field(max_length=4096, description="Path in the tree, below the caller's root.")]
-SourceFolder = Annotated[str, Field(max_length=4096, description="The folder that contains the entries.")]
 TargetFolder = Annotated[str, Field(max_length=4096, description="The folder that receives the entries.")]
 InnerPath = Annotated[str, Field(max_length=4096, description="A folder or file inside the archive.")]
-Password = Annotated[str, Field(max_length=4096, description="The folder's password, if a rule sets one.")]
 ArchivePassword = Annotated[str, Field(max_length=1000, description="The archive's password, if it has one.")]
-PageNumber = Annotated[Count, Field(description="Page number, from 1.")]
-PageSize = Annotated[Count, Field(description="Entries per page; 0 for all on one page.")]
 OrderBy = Annotated[
     Literal["", "name", "size", "modified"],
     Field(description="Sort key. Folders come first unless the storage puts them last. Default: the storage's order."),
@@ -27,12 +33,9 @@ OrderBy = Annotated[
 OrderDirection = Annotated[
     Literal["", "asc", "desc"], Field(description="Sort direction; used together with `order_by`.")
 ]
-Overwrite = Annotated[bool, Field(description="Replace an existing entry of that name.")]
 Refresh = Annotated[
     bool, Field(description="Read the folder from the storage again. Only for callers with write permission there.")
 ]
-MAX_NAMES_PER_REQUEST = 100_000
-Names = Annotated[list[Text], Field(max_length=MAX_NAMES_PER_REQUEST), FailFast()]
 
 
 class MkdirReq(Body):
@@ -256,19 +259,6 @@ class ArchiveListing(Model):
 class FolderName(Model):
     name: str = Field(description="Name.")
     modified: datetime = Field(description="Time of the last change.")
-
-
-class CreatedTask(Model):
-    id: str = Field(description="Id of the task.")
-    name: str = Field(description="Name.")
-    state: int = Field(description="State as a number: 0 pending, 1 running, 2 succeeded, 7 failed.")
-    status: str = Field(description="Current activity, in words.")
-    progress: int = Field(description="Percent done.")
-    error: str = Field(description="Reason of the failure; empty if there is none.")
-
-
-class Stored(Model):
-    task: CreatedTask = Field(description="The created task.")
 
 
 class Opened(Model):

@@ -12,7 +12,7 @@ from mangrove.core.problems import BadRequest
 from mangrove.drivers.base import SignedRequest, Upload
 from mangrove.tasks.upload.multipart import MAX_CHUNKS, NewUpload, UploadProgress
 from mangrove.tasks.upload.sessions import SessionState
-from mangrove.web.file_models import CreatedTask, Path, Text
+from mangrove.web.fields import CreatedTask, Path, Text
 from mangrove.web.framework import Body, Depends, Model, Request
 from mangrove.web.incoming import IncomingUpload, parse_size, require_path
 

@@ -14,7 +14,7 @@ from mangrove.search.find import HitPage
 from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
 from mangrove.tree.listing.rows import format_time, get_type_code
-from mangrove.web.file_models import Count, PageNumber, PageSize, Password, Path, Text
+from mangrove.web.fields import Count, PageNumber, PageSize, Password, Path, Text
 from mangrove.web.flavours import ApiFlavour
 from mangrove.web.framework import Body, Model
 

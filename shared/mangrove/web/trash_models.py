@@ -15,7 +15,7 @@ from mangrove.records.trash import TrashKind
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import links
 from mangrove.tree.trash.entries import TrashItem, TrashResult
-from mangrove.web.file_models import (
+from mangrove.web.fields import (
     MAX_NAMES_PER_REQUEST,
     Count,
     CreatedTask,

@@ -17,7 +17,7 @@ from mangrove.tasks.upload.multipart import name_sender
 from mangrove.tree import access
 from mangrove.tree.operations import small_uploads
 from mangrove.tree.operations.small_uploads import SmallUpload
-from mangrove.web.file_models import Password, Path, Text
+from mangrove.web.fields import Password, Path, Text
 from mangrove.web.flavours import ApiFlavour, format_message
 from mangrove.web.framework import Body, Model, Request
 from mangrove.web.incoming import MAX_MILLISECONDS, parse_size, read_body

@@ -57,6 +57,13 @@ from inspect import signature
 import fastapi.routing
 assert isinstance(signature(fastapi.routing.APIRouter.get).parameters["path"].annotation, str)
 
+assert "python_multipart" not in sys.modules
+
+import jwt
+assert jwt.__file__.startswith(sys.argv[1])
+assert jwt.decode(jwt.encode({"a": 1}, "k" * 32), "k" * 32, algorithms=["HS256"]) == {"a": 1}
+assert "jwt.jwks_client" not in sys.modules
+
 import starlette.formparsers
 assert starlette.formparsers.FormParser.__name__ == "LeftOut"
 from aws_lambda_powertools import Logger
@@ -70,7 +77,7 @@ assert logger.get_correlation_id() == "x"
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
     """A folder with libraries that the build changes, and a package that it removes."""
-    for name in ("fastapi", "starlette", "pydantic", "pydantic_core", "aws_lambda_powertools"):
+    for name in ("fastapi", "starlette", "pydantic", "pydantic_core", "jwt", "aws_lambda_powertools"):
         spec = find_spec(name)
         assert spec is not None and spec.origin is not None
         shutil.copytree(Path(spec.origin).parent, tmp_path / name)

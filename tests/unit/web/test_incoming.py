@@ -11,7 +11,8 @@ import pytest
 from fastapi import Request
 
 from mangrove.core.problems import BadRequest, Problem, TooLarge
-from mangrove.web.incoming import MAX_PART_HEADER_BYTES, FilePart, IncomingUpload
+from mangrove.web.form_parts import MAX_PART_HEADER_BYTES, FilePart
+from mangrove.web.incoming import IncomingUpload
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 FILE = b"first line\r\n--boundary-like\r\n--b\r\r\n\r\n--\r\n last\x00\xff"
