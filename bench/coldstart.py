@@ -4,9 +4,10 @@ The CPU time is that of the whole process, so it depends little on other program
 `make build` with their layers, or those of the repository with all installed packages, which takes longer. Records are
 on the engine; moto stands in for S3 and Secrets Manager. The task of a worker is finished.
 
-The speed of a machine changes during the day. For comparison, a plain Python process imports parts of the standard
-library after each function. The converted time is that of a machine whose yardstick is REFERENCE_MILLISECONDS, and
-budgets are for it.
+The speed of a machine changes during the day and with its load. For comparison, a plain Python process, the yardstick,
+imports parts of the standard library before and after each function. The ratio of a start is its time divided by the
+mean of these two. The converted time is the median ratio of all rounds on a machine whose yardstick takes
+REFERENCE_MILLISECONDS, and budgets are for it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import json
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.tables import Aim, Table, describe_machine
@@ -147,6 +151,12 @@ class Deployment:
         return float(spent)
 
 
+def convert_rounds(starts: Sequence[float], yardsticks: Sequence[float]) -> float:
+    """Return the converted time of a function. `yardsticks`: one before the first start and one after each."""
+    means = ((before + after) / 2 for before, after in pairwise(yardsticks))
+    return median(start / mean for start, mean in zip(starts, means, strict=True)) * REFERENCE_MILLISECONDS
+
+
 def time_yardstick() -> float:
     """Return the CPU milliseconds of a new process whose work never changes."""
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", YARDSTICK], capture_output=True, text=True, check=True)
@@ -170,19 +180,20 @@ def _make_aim(name: str) -> Aim:
 def print_cold_starts(folder: Path, options: Namespace) -> bool:
     """Print a row for each function whose name contains `only`.
 
-    It has the minima of all rounds: other programs make a round longer, never shorter. A round before them compiles
-    sources without byte code.
+    It has the medians of all rounds. A round before them compiles sources without byte code.
     """
     with ExitStack() as stack:
         deployment = Deployment(folder, stack)
-        note = f"{describe_machine()}; {deployment.origin}; CPU milliseconds, the least of {ROUNDS} rounds"
+        note = f"{describe_machine()}; {deployment.origin}; CPU milliseconds, the medians of {ROUNDS} rounds"
         table = Table("Cold starts", note, "function", "converted", "aim", "measured", "yardstick")
         for name, aim in ((name, _make_aim(name)) for name in FUNCTIONS):
             if options.only in aim.name:
                 deployment.start(name)
+                before = time_yardstick()
                 rounds = [(deployment.start(name), time_yardstick()) for _ in range(ROUNDS)]
-                measured, yardstick = map(min, zip(*rounds, strict=True))
-                converted = measured * REFERENCE_MILLISECONDS / yardstick
-                cells = f"{aim.mark(converted)}{converted:.0f}", str(aim), f"{measured:.0f}", f"{yardstick:.0f}"
+                starts, yardsticks = zip(*rounds, strict=True)
+                converted = convert_rounds(starts, [before, *yardsticks])
+                times = (f"{median(times):.0f}" for times in (starts, yardsticks))
+                cells = f"{aim.mark(converted)}{converted:.0f}", str(aim), *times
                 table.add(aim.name, *cells)
     return True
