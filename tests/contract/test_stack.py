@@ -230,6 +230,8 @@ def test_canary_moves_every_alias_by_a_deployment_that_an_alarm_stops() -> None:
     assert used == set(groups) and len(groups) == len(aliases)
     for group in groups.values():
         assert group["Properties"]["AlarmConfiguration"]["Alarms"][0]["Name"]["Fn::If"][1] == {"Ref": "CanaryAlarm"}
+        assert group["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
+        assert "DEPLOYMENT_STOP_ON_ALARM" in group["Properties"]["AutoRollbackConfiguration"]["Events"]
         assert "Canary10Percent5Minutes" in str(group["Properties"]["DeploymentConfigName"])
 
 

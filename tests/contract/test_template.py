@@ -245,6 +245,13 @@ def test_tables_that_people_own_are_the_protected_ones() -> None:
 
 def test_rules_refuse_parameters_that_need_another() -> None:
     rules = template.load_template()["Rules"]
+    conditions = {name: rule["RuleCondition"] for name, rule in rules.items()}
+    assert conditions == {
+        "DomainHasCertificate": {"Fn::Not": [{"Fn::Equals": [{"Ref": "DomainName"}, ""]}]},
+        "CanaryHasAddress": {"Fn::Equals": [{"Ref": "Canary"}, "true"]},
+        "BudgetHasAddress": {"Fn::Not": [{"Fn::Equals": [{"Ref": "MonthlyBudget"}, 0]}]},
+        "WebDavEntranceHasBound": {"Fn::Equals": [{"Ref": "WebDavEntrance"}, "on"]},
+    }
     asserted = {name: rule["Assertions"][0]["Assert"]["Fn::Not"][0]["Fn::Equals"] for name, rule in rules.items()}
     assert asserted == {
         "DomainHasCertificate": [{"Ref": "CertificateArn"}, ""],

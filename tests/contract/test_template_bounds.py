@@ -60,6 +60,8 @@ def test_budget_is_optional_and_sends_mails_to_the_address_of_alarms() -> None:
     assert loaded["Parameters"]["MonthlyBudget"]["Default"] == 0
     budget = loaded["Resources"]["Budget"]
     assert budget["Condition"] == "HasBudget"
+    has_amount = {"Fn::Not": [{"Fn::Equals": [{"Ref": "MonthlyBudget"}, 0]}]}
+    assert loaded["Conditions"]["HasBudget"] == {"Fn::And": [has_amount, {"Condition": "HasAlarms"}]}
     assert budget["Properties"]["Budget"]["BudgetLimit"] == {"Amount": {"Ref": "MonthlyBudget"}, "Unit": "USD"}
     notices = budget["Properties"]["NotificationsWithSubscribers"]
     assert [notice["Notification"]["Threshold"] for notice in notices] == [80, 100]
