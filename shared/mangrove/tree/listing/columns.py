@@ -53,26 +53,24 @@ class Texts:
 
     def extend(self, texts: Sequence[bytes]) -> None:
         """Append several strings."""
-        if texts:
-            self.is_sorted = self._stays_sorted(texts[0], texts)
-            self._append(b"".join(texts), map(len, texts))
+        self._append(b"".join(texts), texts)
 
     def extend_by_names(self, names: Sequence[str]) -> None:
         """Append names, in UTF-8."""
         joined = "".join(names)
         if joined.isascii():
-            self.is_sorted = self._stays_sorted(names[0].encode(), names)
-            self._append(joined.encode(), map(len, names))
+            self._append(joined.encode(), names)
         else:
             self.extend([encode_name(name) for name in names])
 
-    def _stays_sorted(self, first: bytes, texts: Sequence[Any]) -> bool:
-        """True if the strings are sorted with these behind them, which are bytes or ASCII text."""
-        is_behind = self.is_sorted and (not len(self) or self[len(self) - 1] < first)
-        return is_behind and all(map(lt, texts, texts[1:]))
-
-    def _append(self, joined: bytes, lengths: Iterable[int]) -> None:
-        ends = accumulate(lengths, initial=len(self._joined))
+    def _append(self, joined: bytes, texts: Sequence[Any]) -> None:
+        """Append the strings `texts`, which are bytes or ASCII text. `joined`: all of them."""
+        if not texts:
+            return
+        if self.is_sorted and len(self):
+            self.is_sorted = self[len(self) - 1] < joined[: len(texts[0])]
+        self.is_sorted = self.is_sorted and all(map(lt, texts, texts[1:]))
+        ends = accumulate(map(len, texts), initial=len(self._joined))
         next(ends)
         self._joined += joined
         self._ends.extend(ends)

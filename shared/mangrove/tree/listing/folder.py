@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -160,22 +160,23 @@ class CachedFolder:
         Beyond MAX_SELECTIONS, the least recently used selection is dropped.
         """
         async with self._lock:
-            entries = self.entries
-            if order != SortOrder.of(self.mount.storage):
-                entries = await self._find_or_make((order, None), lambda: sort_columns(self.entries.columns, order))
-            if test is None:
-                return entries
-            return await self._find_or_make((order, key), lambda: entries.select(test))
+            return await self._select(order, None if test is None else key, test)
 
-    async def _find_or_make(
-        self, key: tuple[SortOrder, Hashable], make: Callable[[], Awaitable[Selection]]
+    async def _select(
+        self, order: SortOrder, key: Hashable = None, test: Callable[[Entry], bool] | None = None
     ) -> Selection:
-        if key not in self._selections:
-            self._selections[key] = await make()
-            if len(self._selections) > MAX_SELECTIONS:
-                self._selections.popitem(last=False)
-        self._selections.move_to_end(key)
-        return self._selections[key]
+        """Return a cached selection, or make it. The one of all entries in the storage's order is always there."""
+        if test is None and order == SortOrder.of(self.mount.storage):
+            return self.entries
+        entries = self._selections.pop((order, key), None)
+        if entries is None and test is not None:
+            entries = await (await self._select(order)).select(test)
+        elif entries is None:
+            entries = await sort_columns(self.entries.columns, order)
+        self._selections[order, key] = entries
+        if len(self._selections) > MAX_SELECTIONS:
+            self._selections.popitem(last=False)
+        return entries
 
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:

@@ -17,7 +17,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
 
 SAMPLES_PER_RUN = 8  # of each sorted run
-Column = Texts | array[Any] | bytearray
+Keys = Texts | array[Any] | bytearray  # by position
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,21 @@ def _choose_cuts(runs: Sequence[Sequence[int]], key: Callable[[int], Any]) -> li
     return cuts
 
 
-def _sort_by(column: Column, positions: Positions, descending: bool) -> Generator[None, None, Positions]:
-    """Sort positions by their values in a column, in steps. The sort is stable."""
-    ordered = array("I")
-    for part in sort_in_runs(positions[::-1] if descending else positions, column.__getitem__):
-        ordered.extend(part)
-        yield
+def _sort_by(keys: Keys, positions: Positions, descending: bool) -> Generator[None, None, Positions]:
+    """Sort positions by their keys, in steps. The sort is stable."""
+    ordered: Positions = range(len(keys))
+    if not (isinstance(keys, Texts) and keys.is_sorted and len(positions) == len(keys)):
+        ordered = array("I")
+        for part in sort_in_runs(positions[::-1] if descending else positions, keys.__getitem__):
+            ordered.extend(part)
+            yield
     return ordered[::-1] if descending else ordered
 
 
-def _make_name_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Texts]:
-    """Return the key of each name, in steps."""
+def _make_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Keys]:
+    """Return the key of each entry, in steps. Keys of names are usually sorted for storages that list by name."""
+    if order.by != "name":
+        return columns.sizes if order.by == "size" else columns.modified
     keys = Texts()
     for start in range(0, len(columns), CHUNK_ITEMS // 8):
         keys.extend(order.make_name_keys(columns.list_names(start, min(start + CHUNK_ITEMS // 8, len(columns)))))
@@ -122,15 +126,9 @@ async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
 @chunked
 def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection]:
     positions: Positions = range(len(columns))
-    if order.by == "name":
-        keys = yield from _make_name_keys(columns, order)
-        if not keys.is_sorted:  # it usually is for storages that list by name
-            positions = yield from _sort_by(keys, positions, order.descending)
-        elif order.descending:
-            positions = positions[::-1]
-    elif order.by:
-        column = columns.sizes if order.by == "size" else columns.modified
-        positions = yield from _sort_by(column, positions, order.descending)
+    if order.by:
+        keys = yield from _make_keys(columns, order)
+        positions = yield from _sort_by(keys, positions, order.descending)
     if order.folders in ("front", "back"):
         positions = yield from _sort_by(columns.list_dirs(), positions, order.folders == "front")
     return Selection(columns, positions)
@@ -139,10 +137,7 @@ def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection
 @chunked
 def sort_by_name(entries: Selection) -> Generator[None, None, Selection]:
     """Sort entries by name. The sort is stable."""
-    columns = entries.columns
-    if columns.names.is_sorted and len(entries) == len(columns):
-        return Selection(columns, range(len(columns)))
-    return Selection(columns, (yield from _sort_by(columns.names, entries.positions, False)))
+    return Selection(entries.columns, (yield from _sort_by(entries.columns.names, entries.positions, False)))
 
 
 async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
@@ -152,7 +147,8 @@ async def sort_entries(entries: Sequence[Entry], order: SortOrder) -> Selection:
 
 def find_folder_position(entries: Selection, order: SortOrder, folder: Entry) -> int:
     """Return the number of sorted entries that come before one more folder."""
-    columns, folder_key = entries.columns, order.make_key(folder)
+    columns = entries.columns
+    folder_key = order.make_key(folder)
 
     def is_behind(position: int) -> bool:
         if order.folders in ("front", "back") and not columns.flags[position] & IS_DIR:
