@@ -246,8 +246,11 @@ def test_file_that_is_no_archive_has_a_plain_message(service: Service, admin: Cl
         assert f"<p>{text}</p>" in page
     id = admin.ok("/api/share/create", files=[folder])["id"]
     with fixtures.settings(admin, share_archive_preview="true"):
-        answer = service.anonymous().post("/api/fs/archive/meta", path=f"/@s/{id}/book.rar")
-        assert read_answer(answer) == (500, no_archive, None)
+        for name, text in (("book.rar", no_archive), ("broken.7z", "it is not a 7z archive")):
+            answer = service.anonymous().post("/api/fs/archive/meta", path=f"/@s/{id}/{name}")
+            assert read_answer(answer) == (500, text, None)
+        answer = service.anonymous().post("/openlist/api/fs/archive/meta", path=f"/@s/{id}/broken.7z")
+        assert read_answer(answer) == (500, "failed get archive of sharing: the archive is broken", None)
 
 
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:
