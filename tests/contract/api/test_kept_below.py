@@ -25,7 +25,9 @@ def test_a_folder_above_a_rule_cannot_be_carried_away(
         assert user.post("/api/fs/remove", dir=folder, names=["a"])["message"] == "remove [a]: permission denied"
         assert admin.names(f"{folder}/a/sec") == ["secret.txt"]
         assert admin.names(f"{folder}/to") == []
-        assert admin.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 200
+        assert admin.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 403
+        with fixtures.meta(admin, f"{folder}/b/sec", **aspect):
+            assert admin.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 200
 
 
 def test_a_folder_that_only_looks_empty_stays(service: Service, admin: Client) -> None:
