@@ -78,20 +78,19 @@ class Lookups:
 
     async def find(self, name: str) -> Entry:
         """Return the entry. Raise EntryNotFound."""
-        if name not in self._entries:
-            self._entries[name] = await find_entry(self.folder.child(name))
-        entry = self._entries[name]
+        entry = await self._get(name)
         if entry is None:
             raise EntryNotFound
         return entry
 
     async def has(self, name: str) -> bool:
         """True if the storage has an entry of that name."""
-        try:
-            await self.find(name)
-        except EntryNotFound:
-            return False
-        return True
+        return await self._get(name) is not None
+
+    async def _get(self, name: str) -> Entry | None:
+        if name not in self._entries:
+            self._entries[name] = await find_entry(self.folder.child(name))
+        return self._entries[name]
 
 
 async def look_up_many(folder: StoragePath, names: Collection[str]) -> Lookups:
