@@ -137,12 +137,28 @@ async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None
         else:
             await driver.move(get_path(entry), target.path, overwrite=overwrite)
     except EntryNotFound:
+        if await _is_there(entry, driver):  # the folder to which it was to be moved is gone
+            await asyncio.to_thread(trash.finish, entry)
+            raise
         await asyncio.to_thread(trash.forget, [entry])
         raise EntryNotFound(GONE) from None
     except StorageProblem:
         await asyncio.to_thread(trash.finish, entry)
         raise
     await _forget_restored(entry, driver)
+
+
+async def _is_there(entry: TrashEntry, driver: Driver) -> bool:
+    """True if the bytes of an entry may still be in the trash."""
+    if keeps_versions(driver, entry):
+        return False
+    try:
+        await driver.stat(get_path(entry))
+    except EntryNotFound:
+        return False
+    except StorageProblem:
+        pass  # the storage cannot tell
+    return True
 
 
 async def _forget_restored(entry: TrashEntry, driver: Driver) -> None:
