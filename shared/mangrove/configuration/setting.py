@@ -250,7 +250,7 @@ def _parse_address(value: str) -> tuple[str, int] | None:
     port = parse_integer(digits)
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not host or port is None or not 0 < port < 65536:
-        raise ValueError(f"{_quote(value)} is not an address like 127.0.0.1:5222")
+        raise ValueError(f"{_quote(value)} is not an address like localhost:5222")
     return host, port
 
 

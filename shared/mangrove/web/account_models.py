@@ -59,7 +59,7 @@ def _parse_time(text: str) -> int:
             raise ValueError
         return int(time.timestamp())
     except (ValueError, OverflowError):
-        raise BadRequest("expires must be a time in ISO 8601 with an offset, such as 2030-01-31T12:00:00Z") from None
+        raise BadRequest("expires must be a time in ISO 8601 with an offset, such as 2030-01-31T12:00Z") from None
 
 
 class TokenRow(Model):
