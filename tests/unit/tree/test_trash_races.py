@@ -28,8 +28,8 @@ def test_restore_into_a_folder_that_is_removed_meanwhile_can_be_repeated(
         patch.setattr(Local, "move", move_after_removal)
         outcome = restore(tree, item)
     assert [id for id, _ in outcome.failed] == [item.id]
-    (kept,) = find_items(tree)
-    assert restore(tree, kept).done == [(item.id, "/disk/a/one.txt")]
+    (remaining,) = find_items(tree)
+    assert restore(tree, remaining).done == [(item.id, "/disk/a/one.txt")]
     assert list_shown(root) == {"a/one.txt"}
 
 

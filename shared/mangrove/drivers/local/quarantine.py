@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFolder
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace, unlink
 from mangrove.drivers.local.rooted import FileStat, Root, check_wanted
 from mangrove.drivers.part_names import PART
@@ -76,7 +76,8 @@ def make_place_name(name: str) -> str:
 
 
 def stat_or_restore(root: Root, path: TreePath) -> os.stat_result:
-    """Return the status of a path, which may have to be restored first. Raise EntryNotFound."""
+    """Return the status of a path, which may have to be restored first. Raise EntryNotFound, also if no entry can have
+    that name."""
     try:
         return root.stat(path)
     except EntryNotFound:
@@ -88,6 +89,11 @@ def stat_or_restore(root: Root, path: TreePath) -> os.stat_result:
         if not is_back:
             raise
         return root.stat(path)
+    except StorageProblem as problem:
+        cause = problem.__cause__
+        if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
+            raise EntryNotFound from None
+        raise
 
 
 def restore(folder: int, name: str) -> bool:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, NotAFile
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local import quarantine
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.noreplace import unlink
-from mangrove.drivers.local.rooted import FileStat
+from mangrove.drivers.local.rooted import FileStat, Root
 
 P = TreePath
 
@@ -231,3 +231,9 @@ def test_a_removal_that_fails_gives_the_name_back(tmp_path: Path) -> None:
     with pytest.raises(base.StorageProblem):
         storage.remove_unchanged("/f", storage.stat("/f"))
     assert os.listdir(tmp_path / "root") == ["f"]
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 256, "/" + "a" * 256 + "/b"])
+def test_a_name_that_is_too_long_has_no_entry(tmp_path: Path, path: str) -> None:
+    with pytest.raises(EntryNotFound):
+        quarantine.stat_or_restore(Root(str(tmp_path)), P(path))
