@@ -16,7 +16,6 @@ from mangrove.core.problems import (
     EntryNotFound,
     NotSupported,
     Problem,
-    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -47,7 +46,7 @@ from mangrove.drivers.local.scan import FolderScan, FoldersScan, read_whole
 from mangrove.drivers.local.small_files import SmallFileWriter, get_stored, is_small, read_small
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
-from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size, refuse_root_removal
 from mangrove.drivers.threads import StorageThreads
 
 Body = AsyncIterator[bytes]
@@ -362,8 +361,7 @@ class Local(Driver):
             return self._copier.copy_range(source, path, copied, offset, length)
 
     async def remove(self, path: TreePath) -> None:
-        if path == "/":
-            raise StorageForbidden("delete root folder is not allowed")
+        refuse_root_removal(path)
         await self._threads.run(self._remover.remove, path)
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
