@@ -11,16 +11,16 @@ import statistics
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bench.page import visit
-from bench.rows import FIRST_FILE, fill
 from bench.tables import Table, describe_machine, format_value, measure_seconds
+from bench.workspace import FIRST_FILE, fill
 from tests.protocol.protocols.people import Place, open_place
 from tests.servers import dav, ssh
 from tests.support.service import run_service
@@ -46,48 +46,34 @@ NOTE = (
 )
 
 
-class Client(Protocol):
+@dataclass(frozen=True, slots=True)
+class Client:
     """A program with an account of one server."""
 
-    def prepare(self) -> None:
-        """Do what a person does before the files of an upload are named; it is not measured."""
-
-    def upload(self, source: Path) -> None:
-        """Copy a local folder into the server's root."""
-
-    def download(self, name: str, target: Path) -> None:
-        """Copy a folder in the server's root to a local folder."""
+    upload: Callable[[Path], object]  # copies a local folder into the server's root
+    download: Callable[[str, Path], object]  # copies a folder in the server's root to a local folder
+    prepare: Callable[[], object] = bool  # before the files of an upload are named; it is not measured
 
 
-@dataclass(frozen=True, slots=True)
-class Rclone(Client):
-    """rclone with a remote that ends with the path of the server's root."""
-
-    remote: str
-
-    def upload(self, source: Path) -> None:
-        _run([*RCLONE, "copy", str(source), f"{self.remote}/{source.name}"])
-
-    def download(self, name: str, target: Path) -> None:
-        _run([*RCLONE, "copy", f"{self.remote}/{name}", str(target)])
+def make_rclone(remote: str) -> Client:
+    """Return rclone with a remote that ends with the path of the server's root."""
+    copy = [*RCLONE, "copy"]
+    return Client(
+        lambda source: _run([*copy, str(source), f"{remote}/{source.name}"]),
+        lambda name, target: _run([*copy, f"{remote}/{name}", str(target)]),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Sftp(Client):
-    """OpenSSH's sftp with its options and the path of the server's root."""
-
-    options: Sequence[str]
-    root: str
-
-    def upload(self, source: Path) -> None:
-        _run(["sftp", "-b", "-", *self.options], f"put -r {source} {self.root}\n")
-
-    def download(self, name: str, target: Path) -> None:
-        _run(["sftp", "-b", "-", *self.options], f"get -r {self.root}/{name}/* {target}\n")
+def make_sftp(root: str, *options: str) -> Client:
+    """Return OpenSSH's sftp with the path of the server's root."""
+    run = partial(_run, ["sftp", "-b", "-", *options])
+    return Client(
+        lambda source: run(f"put -r {source} {root}\n"), lambda name, target: run(f"get -r {root}/{name}/* {target}\n")
+    )
 
 
 @dataclass(slots=True)
-class Page(Client):
+class Page:
     """The page in Chromium, signed in. It downloads several files as a ZIP."""
 
     page: Any
@@ -181,7 +167,8 @@ def _list_pairs(place: Place, stack: ExitStack) -> Iterator[Pair]:
     visitor = stack.enter_context(visit(place.service, place.folder / "profile"))
     visitor.page.goto("/@/disk")
     visitor.sign_in("/disk")
-    yield from _pair_ours(PAGE, Page(visitor.page, "/disk"), place)
+    page = Page(visitor.page, "/disk")
+    yield from _pair_ours(PAGE, Client(page.upload, page.download, page.prepare), place)
     yield from _list_dav(place, stack)
     yield from _list_sftp(place, stack)
 
@@ -197,7 +184,7 @@ def _list_dav(place: Place, stack: ExitStack) -> Iterator[Pair]:
 
     def make(address: str, vendor: str, user: str, password: str, root: str) -> Client:
         options = f"url='{address}',vendor={vendor},user={user},pass={_run([*RCLONE, 'obscure', password])}"
-        return Rclone(f":webdav,pacer_min_sleep=0s,{options}:{root}")  # rclone would wait 10 ms between requests
+        return make_rclone(f":webdav,pacer_min_sleep=0s,{options}:{root}")  # rclone would wait 10 ms between requests
 
     def make_ours(place: Place) -> Client:
         return make(f"{place.service.address}/dav", "owncloud", "client", "client password", "/disk")
@@ -219,20 +206,20 @@ def _list_sftp(place: Place, stack: ExitStack) -> Iterator[Pair]:
     rclone_port = stack.enter_context(ssh.rclone_sftp(rclone, "--authorized-keys", str(authorized)))
     floor_port = stack.enter_context(ssh.python_ssh(floor)).port
 
-    def make_sftp(port: int, user: str, root: str) -> Client:
-        return Sftp([*place.make_options("client"), "-P", str(port), f"{user}@127.0.0.1"], root)
+    def make_openssh(port: int, user: str, root: str) -> Client:
+        return make_sftp(root, *place.make_options("client"), "-P", str(port), f"{user}@127.0.0.1")
 
-    def make_rclone(port: int, user: str, root: str) -> Client:
-        return Rclone(f":sftp,host=127.0.0.1,port={port},user={user},key_file={key},shell_type=none:{root}")
+    def make_other(port: int, user: str, root: str) -> Client:
+        return make_rclone(f":sftp,host=127.0.0.1,port={port},user={user},key_file={key},shell_type=none:{root}")
 
-    for program, make in ((SFTP, make_sftp), (RCLONE_SFTP, make_rclone)):
+    for program, make in ((SFTP, make_openssh), (RCLONE_SFTP, make_other)):
         yield from _pair_ours(program, make(place.port, "client", "/disk"), place)
         yield Pair(program, "OpenSSH", make(openssh_port, "root", str(openssh)), openssh)
         yield Pair(program, "rclone serve", make(rclone_port, ssh.USER, ""), rclone)
         yield Pair(program, FLOOR, make(floor_port, ssh.USER, ""), floor)
 
 
-def print_clients(folder: Path, options: Namespace) -> bool:
+def print_tables(folder: Path, options: Namespace) -> Iterator[Table]:
     """Print a row for each client and server whose names contain `only`."""
     size = options.size_mib << 20
     sources = [fill(folder / SMALL, SMALL_FILES, SMALL_FILE_BYTES), fill(folder / "large", 1, size)]
@@ -255,9 +242,7 @@ def print_clients(folder: Path, options: Namespace) -> bool:
                 print(pair.program, pair.server, *map(round, pair.rates[-1]), file=sys.stderr, flush=True)
     for pair in pairs:
         table.add(pair.program, pair.server, *_format_rates(pair, pairs))
-    if options.record:
-        table.record()
-    return True
+    yield table
 
 
 def _format_rates(pair: Pair, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -54,20 +54,14 @@ YARDSTICK = (
     "used = resource.getrusage(resource.RUSAGE_SELF)\n"
     "print((used.ru_utime + used.ru_stime) * 1000)"
 )
-FIRST = {  # the sample that is a group's first request
+FIRST = {  # the sample that is a group's first request, if it is not its list
     "site": "site/public_settings",
     "auth": "auth/me",
-    "users": "users/list",
-    "metas": "metas/list",
-    "settings": "settings/list",
-    "storages": "storages/list",
     "tasks": "tasks/done",
     "search": "search/progress",
-    "files": "files/list",
     "uploads": "uploads/put",
     "downloads": "downloads/d_get",
     "dav": "dav/root",
-    "shares": "shares/list",
     "mcp": "mcp/tools_list",
 }
 SERVICE_EVENTS = {  # of workers that are in no state machine
@@ -114,7 +108,7 @@ class Deployment:
         """Return the first request of the function in a folder."""
         kind, _, rest = folder.removeprefix("functions/").partition("/")
         if kind == "api":
-            event = self._values.fill(FIRST[rest])
+            event = self._values.fill(FIRST.get(rest, f"{rest}/list"))
             if rest == "mcp":
                 event["headers"] |= {"authorization": self._mcp_token}
             return event
@@ -177,7 +171,7 @@ def _make_aim(name: str) -> Aim:
     return Aim(code, "ms", most=BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"])
 
 
-def print_cold_starts(folder: Path, options: Namespace) -> bool:
+def print_tables(folder: Path, options: Namespace) -> Iterator[Table]:
     """Print a row for each function whose name contains `only`.
 
     It has the medians of all rounds. A round before them compiles sources without byte code.
@@ -196,4 +190,4 @@ def print_cold_starts(folder: Path, options: Namespace) -> bool:
                 times = (f"{median(times):.0f}" for times in (starts, yardsticks))
                 cells = f"{aim.mark(converted)}{converted:.0f}", str(aim), *times
                 table.add(aim.name, *cells)
-    return True
+    yield table

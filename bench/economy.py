@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -56,7 +56,7 @@ class Bill:
         return [*(f"{count / self.objects:.3g}" for count in counts), aim, f"{self.dollars / self.objects:,.2f}"]
 
 
-def print_economy(folder: Path, options: Namespace) -> bool:
+def print_tables(folder: Path, options: Namespace) -> Iterator[Table]:
     """Print the table of docs/guides/costs.md.
 
     Each request runs twice: the second one, of a warm function whose configuration is due to be asked for, counts.
@@ -77,7 +77,7 @@ def print_economy(folder: Path, options: Namespace) -> bool:
             if options.only in name:
                 table.add(name, *count_request(cloud, resource, ask).list_cells(aim))
         table.add(f"copy within S3, per object of {COPIED}", *count_copy(admin).list_cells("S3 ≤ 1.1"))
-    return True
+    yield table
 
 
 def list_requests(admin: Person) -> list[tuple[str, str, str, Callable[[], object]]]:
@@ -139,14 +139,12 @@ def count_copy(admin: Person) -> Bill:
 def bill_call(call: Call) -> float:
     """Return the dollars for a million calls of small items. A write to a table also writes to each index."""
     service, _, operation = call.operation.partition(":")
-    if call.operation in FREE:
+    if call.operation in FREE or service == "states":  # the transitions are billed instead
         return 0.0
     if service == "s3":
         return PRICES["S3 GET, HEAD" if operation in ("GET", "HEAD") else "S3 PUT, LIST"]
     if service == "secretsmanager":
         return PRICES["Secrets Manager call"]
-    if service == "states":
-        return 0.0  # the transitions are billed instead
     twice = 2 if operation.startswith("Transact") else 1
     if any(word in operation for word in ("Get", "Query", "Scan")):
         return PRICES["DynamoDB read"] * len(call.tables) * twice

@@ -15,30 +15,25 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench import everyday
-from bench.load import describe_client
-from bench.rows import FILES_PER_FOLDER, FIRST_FOLDER, Row, Workspace, make_empty, make_names
+from bench.comparison import me, page, ping
+from bench.rows import Row, describe_client
 from bench.subjects import Subject, run_subjects
 from bench.tables import Table, describe_machine, format_value, measure_seconds
+from bench.workspace import FILES_PER_FOLDER, FIRST_FOLDER, Workspace, make_empty, make_names
 from mangrove.standalone.data_directory import DataDirectory
 from mangrove.standalone.engine import set_environment
 from tests.support.proc import get_family_cpu_seconds
 from tests.support.service import ADMIN_PASSWORD, Service
 
 PROCESSES = (1, 2, 4)
-REQUESTS = (everyday.ping, everyday.me, everyday.page)
 REPEATS, PAGE_SIZE = 7, 50
 RECORD_DIVISOR = 10  # of the number of entries: a million users and as many tasks take ten minutes to write
 
 
-def print_growth(folder: Path, options: Namespace) -> bool:
+def print_tables(folder: Path, options: Namespace) -> Iterator[Table]:
     """Print the tables of growth; `only` is `processes` or `sizes` for a single table."""
     makers = {"processes": _print_processes, "sizes": _print_sizes}
-    for make in (make for name, make in makers.items() if options.only in name):
-        table = make(folder, options)
-        if options.record:
-            table.record()
-    return True
+    return (make(folder, options) for name, make in makers.items() if options.only in name)
 
 
 def _print_processes(folder: Path, options: Namespace) -> Table:
@@ -49,7 +44,7 @@ def _print_processes(folder: Path, options: Namespace) -> Table:
         workspace = Workspace(folder, stack, 0, options.seconds)
         note += "; in brackets the cores that client and service used"
         table = Table("Growth with processes", note, "", *(subject.name for subject in subjects))
-        for row in REQUESTS:
+        for row in (ping, me, page):
             cells = [[_measure_cores(workspace, subject, row) for subject in subjects] for _ in range(options.runs)]
             columns = (sorted(column) for column in zip(*cells, strict=True))
             table.add(row.aim.name, *(column[(options.runs - 1) // 2][1] for column in columns))

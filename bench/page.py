@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.rows import FIRST_FILE, fill
 from bench.tables import Aim, Table, describe_machine, format_value, format_values
+from bench.workspace import FIRST_FILE, fill
 from tests.e2e.page.conftest import CHROMIUM, VIEWS
 from tests.e2e.page.steps import fill_sign_in
 from tests.servers import free_port
@@ -159,7 +159,7 @@ MEASUREMENTS: Sequence[Callable[[Visitor], Values]] = (
 )  # fmt: skip
 
 
-def print_page(folder: Path, options: Namespace) -> bool:
+def print_tables(folder: Path, options: Namespace) -> Iterator[Table]:
     """Print the medians of the measurements whose names contain `only`, each with a service of its own."""
     measured = defaultdict[Aim, list[float]](list)
     chosen = [measure for measure in MEASUREMENTS if options.only in measure.__name__]
@@ -175,6 +175,5 @@ def print_page(folder: Path, options: Namespace) -> bool:
                 print(aim.name, format_value(value), aim.unit, file=sys.stderr, flush=True)
     for aim, values in measured.items():
         table.add(aim.name, aim.mark(statistics.median(values)) + format_values(values, aim.unit), str(aim))
-    if options.record:
-        table.record()
-    return bool(measured)
+    table.is_whole = bool(measured)
+    yield table

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mangrove.identity.passwords import hash_password
-from mangrove.records.store.base import get_connection
+from mangrove.records.store.raw_rows import MAX_REQUESTS_PER_CALL, write_rows
 from mangrove.records.store.repository import Claim, make_name
 from mangrove.records.tasks.model import NewTask, TaskRecord, TaskView, make_record
 from mangrove.records.tasks.ordering import TaskStatus, make_done_order, make_owner_key, make_shard_key
@@ -18,7 +18,7 @@ from mangrove.records.users import KIND, UserRecord
 from tests.support.service import ADMIN_PASSWORD
 
 FIRST_ID = 1000
-BATCH_RECORDS, WRITE_CONCURRENCY = 25, 8  # of one call, and calls
+WRITE_CONCURRENCY = 8  # calls
 
 
 def write_users(count: int) -> None:
@@ -49,15 +49,12 @@ def _save(count: int, make: Callable[[int], Any]) -> None:
     """Save new records of one table, which are made of numbers. pynamodb's own batches would leave out the MAC."""
 
     def write(first: int) -> None:
-        records = [make(number) for number in range(first, min(first + BATCH_RECORDS, count))]
-        rows = [record.get_save_kwargs_from_instance()["Item"] for record in records]
-        connection, table = get_connection(type(records[0])), records[0].Meta.table_name
-        while rows:
-            answer = connection.batch_write_item(table, put_items=rows)
-            rows = [row["PutRequest"]["Item"] for row in answer.get("UnprocessedItems", {}).get(table, ())]
+        records = [make(number) for number in range(first, min(first + MAX_REQUESTS_PER_CALL, count))]
+        items = (record.get_save_kwargs_from_instance()["Item"] for record in records)
+        write_rows(type(records[0]), ({"PutRequest": {"Item": item}} for item in items))
 
     with ThreadPoolExecutor(WRITE_CONCURRENCY) as pool:
-        list(pool.map(write, range(0, count, BATCH_RECORDS)))
+        list(pool.map(write, range(0, count, MAX_REQUESTS_PER_CALL)))
 
 
 if __name__ == "__main__":

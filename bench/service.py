@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 
 from bench.connection import Connection
-from bench.rows import Workspace, row
+from bench.rows import print_rows, row
 from bench.subjects import Subject
 from bench.tables import measure_seconds
+from bench.workspace import Workspace
 from tests.support.proc import get_family_pss
 
 HUGE_FOLDER = 1_000_000
@@ -64,29 +65,28 @@ def huge_list_ping(workspace: Workspace, subject: Subject) -> float:
     return max(pings) * 1000
 
 
-def _get_zip_target(workspace: Workspace, subject: Subject) -> str:
+@contextmanager
+def _find_zip(workspace: Workspace, subject: Subject) -> Iterator[tuple[Connection, str]]:
     folder = workspace.make_files(PACKED_FILES, FILE_BYTES)
-    return subject.get_target("zip", dir=subject.mount_local(folder))
+    with subject.connect() as connection:
+        yield connection, subject.get_target("zip", dir=subject.mount_local(folder))
 
 
 @row("ZIP of 10,000 small files: first byte", "ms", most=300, absolute=True)
 def zip_first_byte(workspace: Workspace, subject: Subject) -> float:
-    target = _get_zip_target(workspace, subject)
-    with subject.connect() as connection:
+    with _find_zip(workspace, subject) as (connection, target):
         return measure_seconds(lambda: next(connection.drain(target))) * 1000
 
 
 @row("ZIP of 10,000 small files", "files/s", least=4000, absolute=True)
 def zip_speed(workspace: Workspace, subject: Subject) -> float:
-    target = _get_zip_target(workspace, subject)
-    with subject.connect() as connection:
+    with _find_zip(workspace, subject) as (connection, target):
         return PACKED_FILES / measure_seconds(partial(connection.get, target))
 
 
 @row("ZIP of 10,000 small files: memory growth", "MB", most=32, absolute=True)
 def zip_memory(workspace: Workspace, subject: Subject) -> float:
-    target = _get_zip_target(workspace, subject)
-    with subject.connect() as connection:
+    with _find_zip(workspace, subject) as (connection, target):
         return _measure_growth(subject, partial(connection.get, target))
 
 
@@ -112,3 +112,6 @@ put = row("put of small files, durability process", "files/s")(partial(_put_smal
 def start(workspace: Workspace, subject: Subject) -> float:
     subject.stop()
     return measure_seconds(subject.launch)
+
+
+print_tables = partial(print_rows, "Large folders, small files and a start", globals())

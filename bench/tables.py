@@ -34,10 +34,9 @@ class Aim:
         return "! " if is_low or (self.most is not None and value > self.most) else ""
 
     def __str__(self) -> str:
-        unit = f" {self.unit}".rstrip() if self.absolute else ""
-        return (
-            f">= {self.least:,g}{unit}" if self.least is not None else f"<= {self.most:,g}{unit}" if self.most else ""
-        )
+        bounds = {">=": self.least, "<=": self.most}
+        unit = self.unit if self.absolute else ""
+        return "".join(f"{sign} {bound:,g} {unit}".rstrip() for sign, bound in bounds.items() if bound is not None)
 
 
 def measure_seconds(work: Callable[[], object], repeats: int = 1) -> float:
@@ -88,6 +87,7 @@ class Table:
 
     def __init__(self, title: str, note: str, *columns: str) -> None:
         self.title = title
+        self.is_whole = True  # False: a row could not be measured
         self._lines = [f"{datetime.now(UTC):%Y-%m-%d}. {note}.", ""]
         print(f"\n## {title}\n\n{self._lines[0]}\n")
         self.add(*columns)

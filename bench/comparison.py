@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from bench.load import measure_rate
-from bench.rows import FIRST_FILE, LARGE_BUCKET, NAMES, Workspace, make_names, row
+from bench.rows import measure_rate, print_rows, row
 from bench.subjects import Subject
 from bench.tables import measure_seconds, wait_until
+from bench.workspace import FIRST_FILE, LARGE_BUCKET, NAMES, Workspace, make_names
 from tests.support.proc import get_family_cpu_seconds
 from tests.support.service import ADMIN_PASSWORD
 
@@ -223,3 +223,6 @@ def search_after_put(workspace: Workspace, subject: Subject) -> float:
 @row("memory after this bench, per process", "MB", most=1.2)
 def memory_after(workspace: Workspace, subject: Subject) -> float:
     return subject.get_memory_per_process() / 1e6
+
+
+print_tables = partial(print_rows, "Everyday work", globals())
