@@ -146,12 +146,12 @@ def test_curl_sends_what_has_no_length_and_reads_a_range(place: Place, dav: Http
 
 
 def test_a_hundred_thousand_entries_hold_no_memory(place: Place, dav: HttpClient) -> None:
-    (place.root / "wide").mkdir()
+    (place.root / "hundred thousand").mkdir()
     for number in range(100_000):
-        (place.root / "wide" / f"entry {number}").touch()
+        (place.root / "hundred thousand" / f"entry {number}").touch()
 
     def read() -> int:
-        with dav.stream("PROPFIND", "/disk/wide", headers={"depth": "1"}) as answer:
+        with dav.stream("PROPFIND", "/disk/hundred%20thousand", headers={"depth": "1"}) as answer:
             assert answer.status_code == 207
             return sum("</D:response>" in line for line in answer.iter_lines())
 
@@ -161,7 +161,7 @@ def test_a_hundred_thousand_entries_hold_no_memory(place: Place, dav: HttpClient
     before = read_rss()
     assert read() == 100_001
     assert read_rss() - before < MAX_GROWTH_KIB
-    shutil.rmtree(place.root / "wide")
+    shutil.rmtree(place.root / "hundred thousand")
 
 
 def test_half_a_request_and_ten_megabytes_of_headers_slow_nobody(place: Place, dav: HttpClient) -> None:
