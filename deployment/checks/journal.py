@@ -9,7 +9,7 @@ from deployment.checks.project import Function, Project, Source, Violation
 
 CHANGING_METHODS = {
     "write", "makedirs", "rename", "move", "copy", "remove", "remove_unchanged", "remove_empty", "put_url", "finish",
-    "copy_from", "discard", "set_aside",
+    "copy_from", "discard", "set_aside", "set_many_aside",
 }  # fmt: skip
 """The methods of a driver that change a folder."""
 

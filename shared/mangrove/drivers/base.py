@@ -85,9 +85,7 @@ class Driver(ABC):
         return False
 
     async def proves_writes(self) -> bool:
-        """True if the stored bytes are proven to be those that were sent: a checksum was compared in transit, or
-        they stay on this machine. Otherwise they have to be read back.
-        """
+        """True if stored bytes are those that were sent, as a checksum or this machine proves. Others are read back."""
         return False
 
     async def proves_reads(self) -> bool:
@@ -103,6 +101,10 @@ class Driver(ABC):
     @abstractmethod
     async def stat(self, path: TreePath) -> Entry:
         """Return one entry. Raise EntryNotFound. The root's name is ""."""
+
+    async def stat_many(self, paths: Sequence[TreePath]) -> Sequence[Entry | StorageProblem]:
+        """Return the entries of many paths in one call, or the problem of each that has none."""
+        raise NotSupported
 
     @abstractmethod
     async def read(
@@ -290,8 +292,7 @@ class Driver(ABC):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
         """Rename a file or folder within its folder, by default as a move. Return a file if that takes no other call.
 
-        Raise EntryExists if the name is taken and `overwrite` is False, or if a folder is involved. Otherwise a file of
-        that name is replaced.
+        Raise EntryExists if the name is taken, unless a file replaces a file and `overwrite` is True.
         """
         return await self.move(path, target, overwrite=overwrite)
 
@@ -312,15 +313,12 @@ class Driver(ABC):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         """Copy many small files from another storage without reading them, each completely or not at all.
 
-        Return one result per file; EntryExists for a file that must not be replaced. Return None if it is not possible
-        from `source`.
+        Return one result per file, EntryExists where nothing must be replaced; None if `source` makes it impossible.
         """
         raise NotSupported
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
-        """Return the maximum bytes in transit for a file of `source`, and the maximum number of concurrent calls of
-        `copy_part_from`; 0 bytes if it is not possible from `source`.
-        """
+        """Return the maximum bytes in transit of a file of `source`, 0 for none, and of concurrent `copy_part_from`."""
         return 0, 0
 
     async def copy_part_from(
@@ -334,9 +332,7 @@ class Driver(ABC):
         raise NotSupported
 
     async def discard(self, path: TreePath) -> None:
-        """Remove an entry for a user, who may want to restore it: like `remove`, unless a storage with a trash
-        keeps it.
-        """
+        """Remove an entry for a user, who may want to restore it. A storage with a trash keeps it."""
         await self.remove(path)
 
     async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
@@ -348,6 +344,10 @@ class Driver(ABC):
         """
         await self.move(path, target, overwrite=False)
         return False
+
+    async def set_many_aside(self, files: Sequence[tuple[TreePath, TreePath]]) -> Sequence[bool | StorageProblem]:
+        """Give many files second paths, and make the folders of these. False for one that has to be set aside alone."""
+        raise NotSupported
 
     async def has_versions(self) -> bool:
         """Return True if the storage keeps what is removed and replaced by itself."""

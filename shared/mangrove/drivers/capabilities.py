@@ -29,6 +29,7 @@ class Capabilities:
     remove_unchanged: bool = False
     remove_empty: bool = False
     set_aside: bool = False
+    set_many_aside: bool = False  # and stat_many
     versions: bool = False  # list_versions, restore_version, view_version, restore_removed, purge_removed, …
     set_modified: bool = False
     sync: bool = False

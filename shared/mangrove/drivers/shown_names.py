@@ -210,6 +210,7 @@ def _make_class(kind: type[Driver]) -> type[ShownNames]:
         "capabilities": replace(
             kind.capabilities, list_page=False, list_range=False, list_folders=False, list_names=False,
             read_whole=False, copy_from=False, versions=False, write_whole=False,
+            set_many_aside=False,
         ),
     }  # fmt: skip
     return type(f"Shown{kind.__name__}", (ShownNames,), body)

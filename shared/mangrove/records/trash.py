@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from secrets import token_hex
 from typing import Any
 
@@ -137,12 +137,13 @@ def add_intents(entries: Sequence[TrashEntry], action: Action) -> None:
     """Write that something happens to entries. An entry that is to be deleted is not listed any more."""
     now = time.time()
     puts = [_put_intent(Intent(entry, action, now)) for entry in entries]
-    write_rows(TrashRecord, [*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
+    _write([*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
 
 
-def finish(entry: TrashEntry) -> None:
-    """Write that an entry is in the hidden folder."""
-    write_rows(TrashRecord, [_put(entry), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)])
+def finish(*entries: TrashEntry) -> None:
+    """Write that entries are in the hidden folder."""
+    deletes = [[_delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)] for entry in entries]
+    _write([*map(_put, entries), *chain(*deletes)])  # until its row is there, an intent leads to an entry
 
 
 def begin_move(entry: TrashEntry, target: str = "") -> None:
@@ -150,7 +151,7 @@ def begin_move(entry: TrashEntry, target: str = "") -> None:
     content = {"entry": _dump(entry), "target": target}
     key = _make_restore_key(entry) if target else _make_removal_key(entry.path)
     row = {"place": {"S": _make_moves_place(entry.storage_id)}, "id": {"S": key}, "content": {"S": json.dumps(content)}}
-    write_rows(TrashRecord, [{"PutRequest": {"Item": row}}, _put_intent(Intent(entry, Action.MOVE, time.time()))])
+    _write([{"PutRequest": {"Item": row}}, _put_intent(Intent(entry, Action.MOVE, time.time()))])
 
 
 def find_removal(storage_id: int, path: str) -> TrashEntry | None:
@@ -167,7 +168,7 @@ def find_restore_target(entry: TrashEntry) -> str:
 
 def forget(entries: Iterable[TrashEntry]) -> None:
     """Write that entries are not in the hidden folder any more."""
-    write_rows(TrashRecord, [
+    _write([
         request
         for entry in entries
         for request in (
@@ -179,7 +180,7 @@ def forget(entries: Iterable[TrashEntry]) -> None:
 def set_size(entry: TrashEntry, size: int) -> TrashEntry:
     """Store the bytes of an entry that was measured."""
     measured = replace(entry, size=size)
-    write_rows(TrashRecord, [_put(measured)])
+    _write([_put(measured)])
     return measured
 
 
@@ -331,3 +332,14 @@ def _read_content(row: Row) -> dict[str, Any]:
 
 def _load(content: dict[str, Any]) -> TrashEntry:
     return TrashEntry(**content | {"kind": TrashKind(content["kind"])})
+
+
+def _write(requests: Sequence[dict[str, Any]]) -> None:
+    """Put and delete rows. Of several requests for one row, the last one counts."""
+    write_rows(TrashRecord, {_find_row_key(request): request for request in requests}.values())
+
+
+def _find_row_key(request: dict[str, Any]) -> tuple[str, str]:
+    (content,) = request.values()
+    key = content.get("Key") or content["Item"]
+    return key["place"]["S"], key["id"]["S"]

@@ -140,7 +140,8 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Start, suite.S
 NOT_UNDER_SHOWN_NAMES = frozenset(
     name
     for name in suite.list_cases("Local")
-    if {"copy_from", "read_whole", "list_folders", "list_names", "write_whole"} & {*suite.CASES[name].needs}
+    if {"copy_from", "read_whole", "list_folders", "list_names", "write_whole", "set_many_aside"}
+    & {*suite.CASES[name].needs}
 )
 RUNS = {
     "Local": ("disk", suite.list_cases("Local")),

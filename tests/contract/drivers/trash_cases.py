@@ -60,6 +60,23 @@ async def what_is_missing_does_not_go_into_the_trash(driver: Any) -> None:
     await fails(driver.set_aside(P("/missing"), ENTRY_FOLDER / "missing", keep=True), EntryNotFound)
 
 
+@needs("set_many_aside", "write", "makedirs", "remove")
+async def many_files_have_second_paths_until_they_are_replaced(driver: Any) -> None:
+    await make_tree(driver, ["/d"], ["/f", "/d/g"])
+    await driver.makedirs(TRASH_FOLDER)
+    paths = {P("/f"): TRASH_FOLDER / "1/f", P("/d/g"): TRASH_FOLDER / "2/g", P("/no"): TRASH_FOLDER / "3/no"}
+    has_both, also_has_both, missing, folder = await driver.set_many_aside(
+        [*paths.items(), (P("/d"), TRASH_FOLDER / "4/d")]
+    )
+    assert (has_both, also_has_both, folder) == (True, True, False) and isinstance(missing, EntryNotFound)
+    assert await read_tree(driver) == ["/d/", "/d/g", "/f"]
+    await driver.write(P("/f"), stream(b"newer"), Upload(5, time.time()))
+    shown, former, missing = await driver.stat_many([P("/f"), paths[P("/f")], TRASH_FOLDER / "3"])
+    assert (shown, former.size) == (await driver.stat(P("/f")), 2) and isinstance(missing, EntryNotFound)
+    await check_file(driver, str(paths[P("/f")]), b"/f")
+    await check_file(driver, str(paths[P("/d/g")]), b"/d/g")
+
+
 async def keep_versions(driver: Any) -> None:
     """Have the storage keep versions from now on."""
     await driver.call("put_bucket_versioning", VersioningConfiguration={"Status": "Enabled"})

@@ -13,6 +13,7 @@ from mangrove.drivers.base import Capabilities, Driver
 GROUPS: Mapping[str, Sequence[str]] = {  # the other capabilities announce the method of their name
     "parts": ("begin", "abort_by_key", "write_part", "finish", "abort"),
     "direct_uploads": ("offers_direct_uploads", "sign_upload", "sign_part", "list_parts"),
+    "set_many_aside": ("set_many_aside", "stat_many"),
     "copy_from": ("copy_from", "plan_part_copies", "copy_part_from"),
     "versions": (
         "has_versions",

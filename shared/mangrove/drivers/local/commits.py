@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
@@ -13,6 +13,8 @@ from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import OpenFolder, check_wanted, make_problem
 from mangrove.drivers.part_names import make_part_name
 
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 MAX_BATCH = 512  # files that are written before the first gets its name, so that they are flushed together
 DESCRIPTORS_PER_FILE = 6  # of a batch: the file, the folders at both ends; as many again for another thread
 
@@ -66,14 +68,19 @@ Outcome = os.stat_result | StorageProblem | None
 """The result of `commit`, or the failure that it raised."""
 
 
-def try_commit(file: CompleteFile) -> Outcome:
-    """Commit a file. Return the outcome."""
+def catch_problem(work: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result | StorageProblem:
+    """Return the result of a call, or the problem that it raises."""
     try:
-        return file.commit()
+        return work(*args)
     except OSError as error:
         return make_problem(error)
     except StorageProblem as problem:
         return problem
+
+
+def try_commit(file: CompleteFile) -> Outcome:
+    """Commit a file. Return the outcome."""
+    return catch_problem(file.commit)
 
 
 def sync_bytes(durability: Durability, files: Collection[CompleteFile]) -> None:

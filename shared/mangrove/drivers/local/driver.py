@@ -37,6 +37,7 @@ from mangrove.drivers.base import (
 )
 from mangrove.drivers.local import copy, kernel, noreplace, quarantine, tmpfile
 from mangrove.drivers.local.blocks import FileHandle, LocalStagedFile, read_blocks, write_body
+from mangrove.drivers.local.commits import catch_problem
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.folders import make_folders
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
@@ -60,8 +61,8 @@ class Local(Driver):
     capabilities = Capabilities(
         write=True, write_whole=True, parts=True, stream_part=True, open_staged=True, makedirs=True, rename=True,
         move=True, copy=True, copy_from=True, remove=True, remove_unchanged=True, remove_empty=True, set_aside=True,
-        set_modified=True, sync=True, open_file=True, read_whole=True, make_thumbnail=True, list_folders=True,
-        list_names=True, identify=True, get_space=True, get_change_token=True,
+        set_many_aside=True, set_modified=True, sync=True, open_file=True, read_whole=True, make_thumbnail=True,
+        list_folders=True, list_names=True, identify=True, get_space=True, get_change_token=True,
     )  # fmt: skip
     options: LocalOptions
 
@@ -129,8 +130,7 @@ class Local(Driver):
             yield await self._threads.run(scan.read_batch)
 
     def _make_entry(self, name: str, status: os.stat_result, folder: TreePath) -> Entry:
-        is_dir = stat.S_ISDIR(status.st_mode)
-        size = status.st_size
+        is_dir, size = stat.S_ISDIR(status.st_mode), status.st_size
         if is_dir:
             size = self.root.sum_sizes(folder / name) if self.options.directory_size and name else 0
         thumb = self.options.thumbnail and not is_dir and is_picture(name)
@@ -138,6 +138,9 @@ class Local(Driver):
 
     async def stat(self, path: TreePath) -> Entry:
         return await self._threads.run(self._stat, path)
+
+    async def stat_many(self, paths: Sequence[TreePath]) -> Sequence[Entry | StorageProblem]:
+        return await self._threads.run(lambda: [catch_problem(self._stat, path) for path in paths])
 
     def _stat(self, path: TreePath) -> Entry:
         if is_part(path.name):
@@ -248,11 +251,8 @@ class Local(Driver):
             self._threads.run_later(self._discard, path, part)
 
     def _discard(self, path: TreePath, part: str) -> None:
-        try:
-            with self.root.open_target(path) as (folder, _):
-                os.unlink(part, dir_fd=folder)
-        except Problem:
-            pass  # it was never created or has no name, or its folder was removed
+        with suppress(Problem), self.root.open_target(path) as (folder, _):  # its folder may be gone, or it has no name
+            os.unlink(part, dir_fd=folder)
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         refuse_part_name(path)
@@ -372,6 +372,9 @@ class Local(Driver):
 
     async def set_aside(self, path: TreePath, target: TreePath, *, keep: bool = False) -> bool:
         return await self._threads.run_to_completion(self._remover.set_aside, path, target, keep)
+
+    async def set_many_aside(self, files: Sequence[tuple[TreePath, TreePath]]) -> Sequence[bool | StorageProblem]:
+        return await self._threads.run_to_completion(self._remover.set_many_aside, files, self._mode)
 
     async def set_modified(self, path: TreePath, modified: float) -> Entry:
         return await self._threads.run_to_completion(self._set_modified, path, modified)

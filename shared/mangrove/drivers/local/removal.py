@@ -6,17 +6,20 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from mangrove.core.descriptors import count_free_for_bulk
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local import quarantine, tmpfile
+from mangrove.drivers.local.commits import DESCRIPTORS_PER_FILE, MAX_BATCH, catch_problem
 from mangrove.drivers.local.copy import RangeCopier
 from mangrove.drivers.local.durability import sync_file
 from mangrove.drivers.local.noreplace import link_new_name, make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.rooted import FileStat, Root, is_same
+from mangrove.drivers.local.rooted import FileStat, OpenFolders, Root, check_wanted, is_same
 from mangrove.drivers.part_names import make_part_name
 
 ATTEMPTS = 20  # of a removal
@@ -81,6 +84,32 @@ class Remover:
                 return True
             quarantine.rename(name, new_name, folder, target_folder, overwrite=False)
             return False
+
+    def set_many_aside(self, files: Sequence[tuple[TreePath, TreePath]], mode: int) -> list[bool | StorageProblem]:
+        """Give files second names, each in a new folder of these permissions, which is in a folder that is there.
+
+        False for a file that cannot have two names: it stays where it is.
+        """
+        results: list[bool | StorageProblem] = []
+        while len(results) < len(files):
+            size = min(MAX_BATCH, max(1, count_free_for_bulk() // DESCRIPTORS_PER_FILE))
+            with OpenFolders(self._root) as folders:
+                batch = files[len(results) : len(results) + size]
+                results += [catch_problem(self._link_aside, folders, *file, mode) for file in batch]
+        return results
+
+    def _link_aside(self, folders: OpenFolders, path: TreePath, target: TreePath, mode: int) -> bool:
+        folder, name = folders.open_target(path, overwrite=True)
+        trash_folder, new_folder = folders.open_new(target.parent)
+        check_wanted()
+        os.mkdir(new_folder, self._root.limit_mode(mode), dir_fd=trash_folder.handle)
+        is_linked = False
+        try:
+            is_linked = link_new_name(name, f"{new_folder}/{target.name}", folder.handle, trash_folder.handle)
+        finally:
+            if not is_linked:
+                os.rmdir(new_folder, dir_fd=trash_folder.handle)
+        return is_linked
 
     def remove_empty(self, path: TreePath) -> bool:
         """Remove an empty folder. Return True if it is gone."""

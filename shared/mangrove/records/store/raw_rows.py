@@ -1,4 +1,8 @@
-"""Calls with many rows in the engine's format, which are not made into models."""
+"""Calls with many rows in the engine's format, which are not made into models.
+
+The own engine flushes each row of a BatchWriteItem to the disk by itself, but the rows of a transaction together. In
+DynamoDB there is no flush to save, and a transaction costs twice as much.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,33 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from mangrove.core.platform import platform
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.records.store.base import Record, get_connection, translate_errors
 
 MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
+MAX_REQUESTS_PER_TRANSACTION = 100  # the same for a transaction
 MAX_ATTEMPTS = 6  # of calls of which the engine leaves out a part
 Row = dict[str, dict[str, Any]]
 
 
 def write_rows(model: type[Record], requests: Iterable[dict[str, Any]]) -> None:
-    """Put and delete rows of a table, in calls of MAX_REQUESTS_PER_CALL. Raise RecordsUnavailable."""
-    remaining = iter(requests)
-    while batch := list(islice(remaining, MAX_REQUESTS_PER_CALL)):
-        _write_batch(model, batch)
+    """Put and delete rows of a table, each at most once, in a few calls. Raise RecordsUnavailable."""
+    remaining, is_own = iter(requests), platform().has_own_engine
+    while batch := list(islice(remaining, MAX_REQUESTS_PER_TRANSACTION if is_own else MAX_REQUESTS_PER_CALL)):
+        if is_own and len(batch) > 1:
+            _write_transaction(model, batch)
+        else:
+            _write_batch(model, batch)
+
+
+def _write_transaction(model: type[Record], requests: list[dict[str, Any]]) -> None:
+    table = {"TableName": model.Meta.table_name}
+    items = [
+        {name.removesuffix("Request"): table | content} for request in requests for name, content in request.items()
+    ]
+    with translate_errors():
+        get_connection(model).client.transact_write_items(TransactItems=items)
 
 
 def _write_batch(model: type[Record], requests: list[dict[str, Any]]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryNotFound
+from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 from mangrove.records import trash
@@ -57,6 +58,12 @@ async def settle(driver: Driver, record: TrashEntry) -> None:
         await asyncio.to_thread(trash.finish, record)
 
 
+async def try_to_settle(driver: Driver, record: TrashEntry) -> None:
+    """Settle as `settle`. If that fails, the clean-up does it later."""
+    with suppress(Problem):
+        await settle(driver, record)
+
+
 async def has_both_paths(driver: Driver, record: TrashEntry) -> bool:
     """True if a file of the trash is also at its old path, because its removal or replacement did not happen."""
     if record.is_dir or not (record.is_moved or driver.capabilities.identify):
@@ -80,9 +87,13 @@ async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
         return
     await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
     pass_checkpoint("trash.deleting")
-    for record in records:
-        await delete_content(driver, record)
-        await asyncio.to_thread(trash.forget, [record])
+    deleted: list[TrashEntry] = []
+    try:
+        for record in records:
+            await delete_content(driver, record)
+            deleted.append(record)
+    finally:
+        await asyncio.to_thread(trash.forget, deleted)
 
 
 async def delete_content(driver: Driver, record: TrashEntry) -> None:

@@ -9,8 +9,9 @@ final. `tree.trash.repair` settles the intents of a process that died.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 
@@ -32,7 +33,8 @@ from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
 from mangrove.tree.callers import find_actor
 from mangrove.tree.lock_leases import NameLock, open_lock
-from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle
+from mangrove.tree.trash.content import delete, get_folder, get_path, read_option, settle, try_to_settle
+from mangrove.tree.trash.replaced_files import replace_many
 
 MAX_VERSIONS_PER_FILE = 1000
 MIN_FREED_BYTES = 64 << 20  # freed in the trash of a full storage
@@ -82,10 +84,6 @@ def _forward_operations() -> None:
 _forward_operations()
 
 
-class _CopyFailed(Exception):
-    """A file was not copied, so the file that it should replace stays."""
-
-
 class TrashDriver(WrappingDriver):
     """A storage whose removed and replaced entries go into its hidden folder."""
 
@@ -127,8 +125,7 @@ class TrashDriver(WrappingDriver):
             pass_checkpoint("trash.intended")
             return await self.driver.set_aside(path, get_path(record), keep=keep)
         except Problem:
-            with suppress(Problem):
-                await settle(self.driver, record)
+            await try_to_settle(self.driver, record)
             raise
 
     async def set_replaced_aside(self, path: TreePath, record: TrashEntry) -> bool:
@@ -163,7 +160,8 @@ class TrashDriver(WrappingDriver):
                     await finish_despite_cancel(self._undo(path, record, has_both_paths))
                 raise
             for record, _ in records:
-                await finish_despite_cancel(self._finish_replacement(record))
+                pass_checkpoint("trash.replaced")
+                await finish_despite_cancel(self.finish_replacements([record]))
 
     async def _lock_replaced(self, path: TreePath, lock: NameLock) -> bool:
         """Lock the path of a file that will be replaced, so that no other replacement takes the place of the file that
@@ -172,9 +170,12 @@ class TrashDriver(WrappingDriver):
         if await self.find_replaced(path) is None:
             return False
         if await self.driver.can_refuse_existing():
-            key = f"replaced:{self.context.storage_id}:{path}"
-            await lock.take([sha256(key.encode()).hexdigest()])
+            await lock.take([self.name_lock(path)])
         return True
+
+    def name_lock(self, path: TreePath) -> str:
+        """Return the name of the lock under which a file is replaced."""
+        return sha256(f"replaced:{self.context.storage_id}:{path}".encode()).hexdigest()
 
     async def find_replaced(self, path: TreePath) -> TrashEntry | None:
         """Return the record of the file that will be replaced, None if there is no file or an empty one.
@@ -185,6 +186,10 @@ class TrashDriver(WrappingDriver):
             entry = await self.driver.stat(path)
         except (EntryNotFound, NotAFolder):
             return None
+        return self.describe_replaced(path, entry)
+
+    def describe_replaced(self, path: TreePath, entry: Entry) -> TrashEntry | None:
+        """Return the record of a file that will be replaced, None for a folder or an empty file."""
         if entry.is_dir or entry.size == 0:
             return None
         return self.describe(path, entry, TrashKind.VERSION if self._versions > 0 else TrashKind.REPLACED)
@@ -196,14 +201,18 @@ class TrashDriver(WrappingDriver):
                     await self.driver.move(get_path(record), path, overwrite=False)
             await settle(self.driver, record)
 
-    async def _finish_replacement(self, record: TrashEntry) -> None:
-        pass_checkpoint("trash.replaced")
-        await asyncio.to_thread(trash.finish, record)
-        if record.kind is TrashKind.VERSION:
-            rows = await asyncio.to_thread(
-                trash.list_versions, record.storage_id, record.path, MAX_VERSIONS_PER_FILE + 1
-            )
-            await delete(self.driver, rows[self._versions :])
+    async def finish_replacements(self, records: Sequence[TrashEntry]) -> None:
+        """Record that files were replaced, and delete the versions that are too many."""
+        await asyncio.to_thread(trash.finish, *records)
+        if self._versions > 0:
+            await delete(self.driver, await asyncio.to_thread(self._list_excess_versions, records))
+
+    def _list_excess_versions(self, records: Sequence[TrashEntry]) -> list[TrashEntry]:
+        return [
+            row
+            for record in records
+            for row in trash.list_versions(record.storage_id, record.path, MAX_VERSIONS_PER_FILE + 1)[self._versions :]
+        ]
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         if not upload.overwrite:
@@ -215,7 +224,18 @@ class TrashDriver(WrappingDriver):
         """Store many files in one call, unless one of them may replace a file."""
         if not any(file.upload.overwrite for file in files):
             return await self.driver.write_whole(files)
-        return await gather_bounded([partial(self._try_to_write, file) for file in files], WRITE_CONCURRENCY)
+        if not self.driver.capabilities.set_many_aside:
+            return await gather_bounded([partial(self._try_to_write, file) for file in files], WRITE_CONCURRENCY)
+
+        async def write(indexes: Sequence[int], free: Collection[int]) -> Sequence[Entry | StorageProblem]:
+            chosen = [_refuse_existing(files[index]) if index in free else files[index] for index in indexes]
+            return await self.driver.write_whole(chosen)
+
+        paths = [file.path if file.upload.overwrite else None for file in files]
+        results = await replace_many(self, paths, write, lambda index: self._try_to_write(files[index]))
+        if any(isinstance(result, StorageFull) for result in results):
+            await self._make_room_for(sum(len(file.content) for file in files))
+        return results
 
     async def _try_to_write(self, file: NewFile) -> Entry | StorageProblem:
         try:
@@ -236,9 +256,12 @@ class TrashDriver(WrappingDriver):
         try:
             yield
         except StorageFull:
-            if read_option(self.driver, "trash_max_size") > 0:
-                await self._make_room(max(upload.size or 0, MIN_FREED_BYTES))
+            await self._make_room_for(upload.size or 0)
             raise
+
+    async def _make_room_for(self, size: int) -> None:
+        if read_option(self.driver, "trash_max_size") > 0:
+            await self._make_room(max(size, MIN_FREED_BYTES))
 
     async def _make_room(self, size: int) -> None:
         rows = await asyncio.to_thread(trash.list_of, self.context.storage_id, MAX_FREED_ENTRIES, is_newest_first=False)
@@ -272,28 +295,43 @@ class TrashDriver(WrappingDriver):
             yield
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> CopyResults:
-        """Copy many files. Copy those that may replace a file one after the other."""
+        """Copy many files, and keep those that they replace."""
         if not any(file.overwrite for file in files):
             return await self.driver.copy_from(source, files)
-        copied: list[StorageProblem | None] = []
-        for file in files:
-            results = await (
-                self._replace_by_copy(source, file) if file.overwrite else self.driver.copy_from(source, [file])
-            )
-            if results is None:
-                return None
-            copied += results
-        return copied
+        if await self.driver.copy_from(source, []) is None:
+            return None
+        if not self.driver.capabilities.set_many_aside:
+            return [await self._copy_alone(source, file) for file in files]
 
-    async def _replace_by_copy(self, source: Driver, file: CopyRequest) -> CopyResults:
-        results: CopyResults = None
-        with suppress(_CopyFailed):
+        async def copy(indexes: Sequence[int], free: Collection[int]) -> Sequence[StorageProblem | None]:
+            chosen = [
+                files[index]._replace(overwrite=files[index].overwrite and index not in free) for index in indexes
+            ]
+            results = await self.driver.copy_from(source, chosen)
+            assert results is not None
+            return results
+
+        paths = [file.target if file.overwrite else None for file in files]
+        return await replace_many(self, paths, copy, lambda index: self._copy_alone(source, files[index]))
+
+    async def _copy_alone(self, source: Driver, file: CopyRequest) -> StorageProblem | None:
+        """Copy a file, and keep the one that it replaces. Return its problem."""
+        try:
             async with self.replacing(file.target) as keep:
-                await keep()
-                results = await self.driver.copy_from(source, [file])
-                if results is None or results[0] is not None:
-                    raise _CopyFailed
-        return results
+                if file.overwrite:
+                    await keep()
+                results = await finish_despite_cancel(self.driver.copy_from(source, [file]))
+                assert results is not None
+                if results[0] is not None:
+                    raise results[0]
+        except StorageProblem as problem:
+            return problem
+        return None
+
+
+def _refuse_existing(file: NewFile) -> NewFile:
+    """Return the same file, which must not replace one."""
+    return file._replace(upload=replace(file.upload, overwrite=False))
 
 
 async def _call_at_end(body: AsyncIterator[bytes], call: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
