@@ -190,10 +190,6 @@ class Columns:
         names = self.names.cut(start, stop)
         return names if names is not None else [self.get_name(index) for index in range(start, stop)]
 
-    def list_dirs(self) -> bytearray:
-        """Return 1 for each folder and 0 for each file."""
-        return self.flags.translate(_DIR_FLAGS)
-
     async def read_details(self, positions: Positions) -> None:
         """Read the sizes and times that entries lack. Entries that were removed meanwhile are not shown from then on.
 
@@ -238,7 +234,6 @@ class Columns:
         return entry
 
 
-_DIR_FLAGS = bytes(flags & IS_DIR for flags in range(256))
 _UNREAD_FLAGS = bytes(flags | LACKS_DETAILS for flags in range(256))
 
 

@@ -7,7 +7,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
+from operator import not_
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -17,7 +18,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
 
 SAMPLES_PER_RUN = 8  # of each sorted run
-Keys = Texts | array[Any] | bytearray  # by position
+Keys = Texts | array[Any]  # by position
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,18 @@ def _make_keys(columns: Columns, order: SortOrder) -> Generator[None, None, Keys
     return keys
 
 
+def _group_folders(columns: Columns, positions: Positions, first: bool) -> Generator[None, None, Positions]:
+    """Put all folders in front of the files, or behind them, in steps."""
+    folders, files = array("I"), array("I")
+    for start in range(0, len(positions), CHUNK_ITEMS):
+        part = positions[start : start + CHUNK_ITEMS]
+        are_dirs = [columns.flags[position] & IS_DIR for position in part]
+        folders.extend(compress(part, are_dirs))
+        files.extend(compress(part, map(not_, are_dirs)))
+        yield
+    return folders + files if first else files + folders
+
+
 async def sort_columns(columns: Columns, order: SortOrder) -> Selection:
     """Sort all entries of the columns. The sort is stable. Sizes or times that it needs and that lack are read."""
     if order.by in ("size", "modified"):
@@ -130,7 +143,7 @@ def _sort(columns: Columns, order: SortOrder) -> Generator[None, None, Selection
         keys = yield from _make_keys(columns, order)
         positions = yield from _sort_by(keys, positions, order.descending)
     if order.folders in ("front", "back"):
-        positions = yield from _sort_by(columns.list_dirs(), positions, order.folders == "front")
+        positions = yield from _group_folders(columns, positions, order.folders == "front")
     return Selection(columns, positions)
 
 
