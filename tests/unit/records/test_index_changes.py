@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mangrove.records import index_changes
-from mangrove.records.index_changes import ChangeKind, IndexChange, IndexedName
+from mangrove.records.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -21,6 +21,14 @@ def test_changes_are_read_in_order_after_a_number() -> None:
     assert index_changes.read(limit=7) == rows[:7]
     index_changes.write([], [row.number for row in rows[1:]])
     assert index_changes.read() == rows[:1]
+
+
+@pytest.mark.parametrize("name", ["a" * 251, "\U0001f600" * 62])
+def test_changes_of_the_largest_size_are_written_together(name: str) -> None:
+    entries = [IndexedName(f"{number:04}{name}", False, 2**53, 1.7e9, 1) for number in range(MAX_NAMES_PER_CHANGE)]
+    changes = [IndexChange(1, ChangeKind.NAMES, f"/{number}", entries=tuple(entries)) for number in range(100)]
+    index_changes.add(*changes)
+    assert [(row.path, row.entries) for row in index_changes.read()] == [(row.path, row.entries) for row in changes]
 
 
 def test_change_keeps_names_that_are_not_unicode() -> None:

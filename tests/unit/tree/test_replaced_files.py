@@ -20,8 +20,8 @@ from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.part_names import TRASH
 from mangrove.records import trash
-from mangrove.records.store import raw_rows
-from mangrove.records.trash import TrashEntry, TrashKind
+from mangrove.records.store.base import get_connection
+from mangrove.records.trash import TrashEntry, TrashKind, TrashRecord
 from mangrove.tree.trash import repair, replaced_files
 from mangrove.tree.trash.content import get_path
 from tests.unit.tree.environment import TreeEnv
@@ -99,8 +99,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("stat", "stat_many", "makedirs", "set_aside", "set_many_aside", "copy_from", "write_whole", "remove"):
         count(Local, name)
-    count(raw_rows, "_write_transaction")
-    count(raw_rows, "_write_batch")
+    for name in ("transact_write_items", "batch_write_item"):
+        count(get_connection(TrashRecord).client, name)
     return counts
 
 
@@ -114,7 +114,7 @@ def test_batch_of_copies_keeps_replaced_files_in_few_calls(
     assert copy(tree, source, target, [request(new, name, durable=durable) for name in NAMES]) == [None] * 60
     # of the records: 60 intents, then 60 rows and the removal of 60 intents, 100 in each transaction
     assert calls == {
-        "copy_from": 2, "stat_many": 2, "makedirs": 1, "set_many_aside": 1, "_write_transaction": 1 + 2,
+        "copy_from": 2, "stat_many": 2, "makedirs": 1, "set_many_aside": 1, "transact_write_items": 1 + 2,
     }  # fmt: skip
     assert {name: (old / name).read_text() for name in NAMES} == {name: f"new {name}" for name in NAMES}
     assert list_kept(tree, target, old) == {name: f"old {name}" for name in NAMES}
@@ -131,7 +131,7 @@ def test_batch_of_uploads_keeps_replaced_files_in_few_calls(
     results = tree.run(target.write_whole(files))
     assert [result.name for result in results if isinstance(result, Entry)] == NAMES
     assert calls == {
-        "write_whole": 1, "stat_many": 2, "makedirs": 1, "set_many_aside": 1, "_write_transaction": 1 + 2,
+        "write_whole": 1, "stat_many": 2, "makedirs": 1, "set_many_aside": 1, "transact_write_items": 1 + 2,
     }  # fmt: skip
     assert {(old / name).read_text() for name in NAMES} == {"new"}
     assert list_kept(tree, target, old) == {name: f"old {name}" for name in NAMES}
@@ -148,7 +148,7 @@ def test_batch_keeps_versions_and_deletes_those_that_are_too_many(
     calls.clear()
     assert copy(tree, source, target, requests) == [None] * 60
     # also 60 removals of the former version: 60 intents and 60 rows, then for each one row and one intent
-    assert (calls["remove"], calls["_write_transaction"]) == (60, 1 + 2 + 2 + 2)
+    assert (calls["remove"], calls["transact_write_items"]) == (60, 1 + 2 + 2 + 2)
     for name in NAMES:
         (row,) = tree.run(asyncio.to_thread(trash.list_versions, target.context.storage_id, f"/{name}", MAX_ROWS))
         assert (row.kind, read_kept(old, row)) == (TrashKind.VERSION, f"new {name}")

@@ -7,8 +7,7 @@ DynamoDB there is no flush to save, and a transaction costs twice as much.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mangrove.core.platform import platform
@@ -17,18 +16,34 @@ from mangrove.records.store.base import Record, get_connection, translate_errors
 
 MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
 MAX_REQUESTS_PER_TRANSACTION = 100  # the same for a transaction
+MAX_BYTES_PER_CALL = 3_500_000  # of 4 MiB that a transaction may have
 MAX_ATTEMPTS = 6  # of calls of which the engine leaves out a part
 Row = dict[str, dict[str, Any]]
 
 
 def write_rows(model: type[Record], requests: Iterable[dict[str, Any]]) -> None:
     """Put and delete rows of a table, each at most once, in a few calls. Raise RecordsUnavailable."""
-    remaining, is_own = iter(requests), platform().has_own_engine
-    while batch := list(islice(remaining, MAX_REQUESTS_PER_TRANSACTION if is_own else MAX_REQUESTS_PER_CALL)):
+    is_own = platform().has_own_engine
+    for batch in _split(requests, MAX_REQUESTS_PER_TRANSACTION if is_own else MAX_REQUESTS_PER_CALL):
         if is_own and len(batch) > 1:
             _write_transaction(model, batch)
         else:
             _write_batch(model, batch)
+
+
+def _split(requests: Iterable[dict[str, Any]], count: int) -> Iterator[list[dict[str, Any]]]:
+    """Split requests into batches for one call each, of at most `count` and MAX_BYTES_PER_CALL."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for request in requests:
+        length = len(str(request))
+        if batch and (len(batch) == count or size + length > MAX_BYTES_PER_CALL):
+            yield batch
+            batch, size = [], 0
+        batch.append(request)
+        size += length
+    if batch:
+        yield batch
 
 
 def _write_transaction(model: type[Record], requests: list[dict[str, Any]]) -> None:
