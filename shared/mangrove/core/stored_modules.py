@@ -32,8 +32,7 @@ class StoredModuleLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the byte code of the module."""
-        code = marshal.loads(os.pread(self._file, self._length, self._position))  # noqa: S302  # of the build
-        assert isinstance(code, CodeType)
+        code: CodeType = marshal.loads(os.pread(self._file, self._length, self._position))  # noqa: S302  # of the build
         return code
 
 
