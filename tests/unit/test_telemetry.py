@@ -199,10 +199,10 @@ def test_polling_is_a_detail(opened: AccessLog, file: Path, monkeypatch: pytest.
     opened.log({"number": 1}, is_detail=True)
     opened.log({"number": 2}, is_detail=False)
     level = telemetry.log.log_level
-    telemetry.set_level("DEBUG")
+    telemetry.log.setLevel("DEBUG")
     try:
         opened.log({"number": 3}, is_detail=True)
-        telemetry.set_level("WARNING")
+        telemetry.log.setLevel("WARNING")
         opened.log({"number": 4}, is_detail=False)
     finally:
         telemetry.log.setLevel(level)
