@@ -48,6 +48,7 @@ TYPED_DICT = """else:
         def __init_subclass__(cls, total=True): ...
         def __new__(cls, *items, **more): return dict(*items, **more)
 """
+# the text of Starlette, with its own comments: it is found only if it is exactly the same
 PARSE_OPTIONS = """    try:
         try:
             from python_multipart.multipart import parse_options_header

@@ -32,7 +32,7 @@ class StoredModuleLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the byte code of the module."""
-        code: CodeType = marshal.loads(os.pread(self._file, self._length, self._position))  # noqa: S302  # of the build
+        code: CodeType = marshal.loads(os.pread(self._file, self._length, self._position))  # noqa: S302  # from the build
         return code
 
 

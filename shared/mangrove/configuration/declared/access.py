@@ -54,7 +54,7 @@ def _check_platform(value: str) -> None:
 
 def _check_token(value: str) -> None:
     if value and len(value) < MIN_TOKEN_LENGTH:
-        raise ValueError("a token needs at least 32 characters, because a shorter token can be guessed")
+        raise ValueError(f"a token needs at least {MIN_TOKEN_LENGTH} characters: a shorter one can be guessed")
 
 
 class Global(SettingGroup):
