@@ -16,7 +16,7 @@ from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.machines import load_machines
 from mangrove.web.page import FrontEnd, FrontEndFolder
 
-MODULES = ("uvicorn.lifespan.on", "uvicorn.loops.uvloop")
+MODULES = ("mangrove.web.form_parts", "uvicorn.lifespan.on", "uvicorn.loops.uvloop")  # imported later otherwise
 SHARED = (AwsSession, Connections, FrontEnd, TLS_CONTEXTS)  # none has a thread or, without connections, an open file
 
 
