@@ -69,11 +69,11 @@ def test_token_for_another_protocol_is_refused_at_every_route(scene: Scene) -> N
 
 
 def test_token_that_ended_or_was_removed_is_refused_at_every_route(scene: Scene) -> None:
-    expires = datetime.now(UTC) + timedelta(seconds=2)
-    client = make_token(scene.user, scene.service, expires=expires.isoformat())
     removed = make_token(scene.user, scene.service)
-    assert client.get("/api/me")["code"] == removed.get("/api/me")["code"] == 200
     id = max(row["id"] for row in scene.user.get("/api/me/token/list")["data"]["content"])
+    expires = datetime.now(UTC) + timedelta(seconds=5)
+    client = make_token(scene.user, scene.service, expires=expires.isoformat())
+    assert client.get("/api/me")["code"] == removed.get("/api/me")["code"] == 200
     scene.user.ok("/api/me/token/delete", params={"id": id})
     assert {name: call(removed, name) for name in GATED} == dict.fromkeys(GATED, (401, "token is invalidated"))
     while datetime.now(UTC) < expires:

@@ -78,13 +78,13 @@ def locate(env: TreeEnv, path: str) -> StoragePath:
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[IndexChange]]]:
-    """The changes of each write to the log."""
+    """The changes of each finished write to the log."""
     calls: list[list[IndexChange]] = []
     real = index_changes.write
 
     def write(rows: Any, delete: Any = ()) -> None:
-        calls.append(list(rows))
         real(rows, delete)
+        calls.append(list(rows))
 
     monkeypatch.setattr(index_changes, "write", write)
     yield calls
