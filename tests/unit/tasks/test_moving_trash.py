@@ -12,10 +12,11 @@ import pytest
 from mangrove.core import deadlines
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import OutOfTime, Unreachable
+from mangrove.core.problems import EntryNotFound, OutOfTime, StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import TRASH
 from mangrove.drivers.s3 import copy
+from mangrove.drivers.s3.driver import S3
 from mangrove.identity.rights import Right
 from mangrove.records import trash
 from mangrove.records.tasks.model import Task
@@ -26,6 +27,7 @@ from mangrove.tree import access
 from mangrove.tree.operations import uploads
 from mangrove.tree.trash import entries, moving, repair, restoring
 from mangrove.tree.trash.entries import TrashItem, TrashQuery, TrashResult
+from mangrove.tree.trash.moving import MoveInterrupted
 from tests.support.task_env import Bucket, TaskEnv
 
 LARGE_BYTES = 12 << 20
@@ -230,6 +232,55 @@ def test_removal_that_is_abandoned_shows_what_is_in_the_trash(
     remove(task_env, bucket)
     assert {other.id for other in find_items(task_env)} > {item.id}
     assert len(list_hidden(bucket)) == len(FILES)
+
+
+@contextmanager
+def target_folders_removed(*names: str) -> Iterator[None]:
+    """Answer moves of files with these names as a drive whose target folder is removed meanwhile."""
+    move = S3.move
+
+    async def move_unless_removed(driver: S3, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        if path.name in names:
+            raise EntryNotFound
+        await move(driver, path, target, overwrite=overwrite)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(S3, "move", move_unless_removed)
+        yield
+
+
+@pytest.mark.parametrize(("name", "moved"), [("a.txt", "a.txt"), ("d", "3")])
+def test_restore_whose_target_folder_is_removed_can_be_repeated(
+    task_env: TaskEnv, bucket: Bucket, name: str, moved: str
+) -> None:
+    bucket.put("a.txt", b"content")
+    before = list_shown(bucket)
+    remove(task_env, bucket, name)
+    (item,) = find_items(task_env)
+    with target_folders_removed(moved):
+        outcome, task = restore(task_env, item)
+    assert (outcome.done, task, [id for id, _ in outcome.failed]) == ([], None, [item.id])
+    assert isinstance(outcome.failed[0][1], MoveInterrupted)
+    (remaining,) = find_items(task_env)
+    assert restore(task_env, remaining)[0].done == [(item.id, f"{bucket.mount}/{name}")]
+    assert (list_shown(bucket), list_hidden(bucket), find_items(task_env)) == (before, [], [])
+
+
+def test_restore_of_content_that_is_gone_forgets_the_entry(task_env: TaskEnv, bucket: Bucket) -> None:
+    remove(task_env, bucket)
+    (item,) = find_items(task_env)
+    bucket.clear()
+    assert [str(problem) for _, problem in restore(task_env, item)[0].failed] == [restoring.GONE]
+    assert (find_items(task_env), trash.list_intents(10)) == ([], [])
+
+
+def test_removal_whose_trash_folder_is_removed_fails_and_can_be_repeated(task_env: TaskEnv, bucket: Bucket) -> None:
+    bucket.put("a.txt", b"content")
+    with target_folders_removed("a.txt"), pytest.raises(StorageProblem, match="changed by another request"):
+        remove(task_env, bucket, "a.txt")
+    assert list_shown(bucket)["a.txt"] == b"content"
+    remove(task_env, bucket, "a.txt")
+    assert (list_hidden(bucket), len(find_items(task_env))) == ([b"content"], 1)
 
 
 def test_file_that_is_too_large_for_one_copy_is_moved_by_a_task(

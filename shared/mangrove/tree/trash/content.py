@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryNotFound, Problem
+from mangrove.core.problems import EntryNotFound, Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 from mangrove.records import trash
@@ -34,6 +34,27 @@ def read_option(driver: Driver, name: str) -> int:
 def keeps_versions(driver: Driver, record: TrashEntry) -> bool:
     """True if the content of an entry is in the versions of its bucket, not in the hidden folder."""
     return driver.capabilities.versions and not record.is_moved
+
+
+async def is_gone(driver: Driver, path: TreePath) -> bool:
+    """True if a storage proves that a path has no entry."""
+    try:
+        await driver.stat(path)
+    except EntryNotFound:
+        return True
+    except StorageProblem:
+        pass  # the storage cannot tell
+    return False
+
+
+async def is_content_gone(driver: Driver, record: TrashEntry) -> bool:
+    """True if a storage proves that the content of an entry is not in the trash any more."""
+    if not keeps_versions(driver, record):
+        return await is_gone(driver, get_path(record))
+    try:
+        return not await driver.find_removed(TreePath(record.path), record.removed)
+    except StorageProblem:
+        return False
 
 
 async def settle(driver: Driver, record: TrashEntry) -> None:

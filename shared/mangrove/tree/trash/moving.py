@@ -20,12 +20,12 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime, Problem
+from mangrove.core.problems import EntryNotFound, InUse, NotSupported, OutOfTime, Problem, StorageProblem
 from mangrove.drivers.base import Capabilities, CopyRequest, Driver, Entry
 from mangrove.drivers.refusals import refuse_root_removal
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
-from mangrove.tree.trash.content import get_folder, get_path, read_option, settle
+from mangrove.tree.trash.content import get_folder, get_path, is_gone, read_option, settle
 from mangrove.tree.trash.keeping import CopyResults, TrashDriver
 
 MOVE_CONCURRENCY = 8  # files
@@ -33,6 +33,12 @@ FILES_PER_CHECK = 64  # moved between two looks at the time that is left
 MAX_SUBFOLDERS_PER_PASS = 1000  # of a folder; a further pass moves the others
 VERSIONING_SECONDS = 5.0  # for which the versioning of a bucket is cached when files are replaced
 MAX_PASSES_WITHOUT_PROGRESS = 3  # over a folder that is not empty and lists no entry
+
+
+class MoveInterrupted(StorageProblem):
+    """The target folder of a move was removed meanwhile, or a part of its source. What is left is still there."""
+
+    text = "the entry or its target folder was changed by another request, try again"
 
 
 class LargeFile(OutOfTime):
@@ -53,7 +59,8 @@ def can_move(capabilities: Capabilities) -> bool:
 async def move_content(driver: Driver, path: TreePath, target: TreePath) -> None:
     """Move a file, or a folder file by file, to `target`. Files there are replaced.
 
-    Raise EntryNotFound if there is nothing to move, OutOfTime in the middle.
+    Raise EntryNotFound if there is nothing to move, OutOfTime in the middle, MoveInterrupted if the target folder is
+    removed meanwhile.
     """
     if not (await driver.stat(path)).is_dir:
         deadlines.check()
@@ -92,11 +99,14 @@ async def _move_files(driver: Driver, folder: TreePath, target: TreePath) -> tup
 
 
 async def _move_file(driver: Driver, path: TreePath, target: TreePath) -> None:
-    with suppress(EntryNotFound):  # another request has moved it
-        try:
-            await driver.move(path, target, overwrite=True)
-        except NotSupported:
-            raise LargeFile(driver, path, target) from None
+    try:
+        await driver.move(path, target, overwrite=True)
+    except NotSupported:
+        raise LargeFile(driver, path, target) from None
+    except EntryNotFound:
+        if not await is_gone(driver, path):
+            raise MoveInterrupted from None
+        # another request has moved it
 
 
 class MovingTrashDriver(TrashDriver):

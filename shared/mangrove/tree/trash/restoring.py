@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
@@ -23,9 +24,9 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal
 from mangrove.tree.operations.free_names import list_free_names
 from mangrove.tree.operations.name_locks import lock_name, makedirs
-from mangrove.tree.trash.content import get_folder, get_path, keeps_versions
+from mangrove.tree.trash.content import get_folder, get_path, is_content_gone, keeps_versions
 from mangrove.tree.trash.entries import TrashItem, TrashResult, check_rights, find_items
-from mangrove.tree.trash.moving import move_content
+from mangrove.tree.trash.moving import MoveInterrupted, move_content
 
 GONE = "the entry is not in the trash any more"
 
@@ -124,8 +125,7 @@ async def _move_file_by_file(entry: TrashEntry, target: StoragePath, overwrite: 
     try:
         await move_content(target.driver.unwrap(), get_path(entry), target.path)
     except EntryNotFound:
-        await asyncio.to_thread(trash.forget, [entry])
-        raise EntryNotFound(GONE) from None
+        await _forget_gone(entry, target.driver)
     await _forget_restored(entry, target.driver)
 
 
@@ -137,28 +137,21 @@ async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None
         else:
             await driver.move(get_path(entry), target.path, overwrite=overwrite)
     except EntryNotFound:
-        if await _is_there(entry, driver):  # the folder to which it was to be moved is gone
-            await asyncio.to_thread(trash.finish, entry)
-            raise
-        await asyncio.to_thread(trash.forget, [entry])
-        raise EntryNotFound(GONE) from None
+        await _forget_gone(entry, driver)
     except StorageProblem:
         await asyncio.to_thread(trash.finish, entry)
         raise
     await _forget_restored(entry, driver)
 
 
-async def _is_there(entry: TrashEntry, driver: Driver) -> bool:
-    """True if the bytes of an entry may still be in the trash."""
-    if keeps_versions(driver, entry):
-        return False
-    try:
-        await driver.stat(get_path(entry))
-    except EntryNotFound:
-        return False
-    except StorageProblem:
-        pass  # the storage cannot tell
-    return True
+async def _forget_gone(entry: TrashEntry, driver: Driver) -> NoReturn:
+    """Forget an entry that could not be found, if its content is gone, and raise the problem to report."""
+    if await is_content_gone(driver, entry):
+        await asyncio.to_thread(trash.forget, [entry])
+        raise EntryNotFound(GONE)
+    if not entry.is_moved:
+        await asyncio.to_thread(trash.finish, entry)
+    raise MoveInterrupted
 
 
 async def _forget_restored(entry: TrashEntry, driver: Driver) -> None:
