@@ -252,9 +252,9 @@ def files(admin: Person) -> None:
     admin.gets("files/mkdir", path="/files/copies")
     admin.gets("files/copy", src_dir="/files/pictures", dst_dir="/files/copies", names=["sub"])
     assert admin.asks("files/get", path="/files/pictures/none")["code"] == 500
-    assert httpx.get(admin.gets("files/link", path="/files/copies/sub/b.txt")["url"]).content == b"b"
+    assert httpx.get(admin.gets("files/link", path="/files/copies/sub/b.txt")["url"], timeout=60).content == b"b"
     sign = admin.gets("files/get", path="/files/pictures/a.txt")["sign"]
-    assert httpx.get(admin.downloads("/files/pictures/a.txt", sign)["headers"]["location"]).content == b"a"
+    assert httpx.get(admin.downloads("/files/pictures/a.txt", sign)["headers"]["location"], timeout=60).content == b"a"
     admin.gets("files/remove", dir="/files", names=["pictures", "copies"])
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
     repeated = [admin.sends("/files/repeated", b"x", as_task="true", idempotency_key="key") for _ in range(2)]
@@ -277,7 +277,7 @@ def stage_download(admin: Person) -> None:
         event = {"http": {"path": "/p/files/large.txt"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
         answer = admin.raw("downloads/p_get", event)
         assert answer["statusCode"] == 302, answer
-        assert httpx.get(answer["headers"]["location"]).content == large
+        assert httpx.get(answer["headers"]["location"], timeout=60).content == large
     staged = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")
     assert staged["KeyCount"] == 1
     admin.gets("files/remove", dir="/files", names=["large.txt"])
@@ -316,7 +316,7 @@ def stage_members(admin: Person) -> None:
         for _ in range(2):
             redirect = ask(archive, inner)
             assert redirect["statusCode"] == 302, redirect
-            answer = httpx.get(redirect["headers"]["location"])
+            answer = httpx.get(redirect["headers"]["location"], timeout=60)
             assert (answer.content, answer.headers["content-type"]) == (large, "text/plain; charset=utf-8")
         assert count_staged() == before + number
     assert ask("broken.zip", "/in/large.txt")["statusCode"] == 500

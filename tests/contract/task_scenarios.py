@@ -199,7 +199,7 @@ def pack_for_visitor(admin: Person) -> None:
     assert fetch(links[1])["statusCode"] == 404 and "retry-after" not in fetch(links[1])["headers"]
     answer = fetch(links[0])
     assert answer["statusCode"] == 302
-    content = httpx.get(answer["headers"]["location"], trust_env=False).content
+    content = httpx.get(answer["headers"]["location"], trust_env=False, timeout=60).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.testzip() is None
         assert {info.filename: info.file_size for info in archive.infolist()} == {

@@ -323,7 +323,9 @@ def test_receipt_of_a_drop_into_the_bucket_has_its_sha256(cloud: lambdas.Cloud) 
     ]
     signed = ask("multipart_sign", json.dumps({"upload_id": upload_id, "chunks": chunks}))["chunks"]
     for part, chunk in zip(parts, signed, strict=True):
-        sent = httpx.request(chunk["method"], chunk["url"], content=part, headers=chunk["headers"], trust_env=False)
+        sent = httpx.request(
+            chunk["method"], chunk["url"], content=part, headers=chunk["headers"], trust_env=False, timeout=60
+        )
         assert sent.status_code == 200, sent.text
     receipt = ask("multipart_complete", x_upload_id=upload_id)["receipt"]
     assert receipt == {

@@ -52,7 +52,7 @@ def run_here(seconds: float = 60, **request: Any) -> dict[str, Any]:
     )
     with lambdas.listen_as_cloudformation() as (url, answers):
         app.handler(EVENT | {"ResponseURL": url} | request, context)
-        return answers.get(timeout=10)
+        return answers.get(timeout=120)
 
 
 def run_in_a_process(**environment: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def run_in_a_process(**environment: str) -> dict[str, Any]:
             stderr=subprocess.DEVNULL,
             check=True,
         )
-        return answers.get(timeout=10)
+        return answers.get(timeout=120)
 
 
 def test_a_stack_that_is_removed_leaves_its_own_buckets_empty(aws: str, role: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ def run(admin: Person) -> None:
     listed = admin.gets("files/versions", path="/files/kept.txt")
     first = next(version["id"] for version in listed["content"] if not version["is_latest"])
     answer = admin.downloads("/files/kept.txt", f"{listed['sign']}&version={first}")
-    assert httpx.get(answer["headers"]["location"]).content == b"first"
+    assert httpx.get(answer["headers"]["location"], timeout=60).content == b"first"
     admin.gets("files/versions_restore", path="/files/kept.txt", id=first)
     for content in (b"", b"taken"):
         admin.gets("files/remove", dir="/files", names=["kept.txt"])

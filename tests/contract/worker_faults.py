@@ -16,7 +16,7 @@ from tests.support.recorder import Right
 from tests.support.runtime_api import Function
 
 LARGE = bytes(file_copy.MAX_WHOLE_BYTES + 1)  # goes in parts
-HEARTBEAT_WAIT_SECONDS = 60  # until a worker's next heartbeat
+HEARTBEAT_WAIT_SECONDS = 120  # until a worker's next heartbeat
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 

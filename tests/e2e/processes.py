@@ -20,7 +20,7 @@ import httpx
 from tests.support.proc import list_children, read_if_there
 from tests.support.service import ADMIN_PASSWORD, Client, Service, command
 
-REFUSAL_SECONDS = 30.0  # until a refused start must have ended
+REFUSAL_SECONDS = 120.0  # until a refused start must have ended
 END_SECONDS = 20.0
 
 
@@ -49,7 +49,7 @@ def end_with(service: Service, how: signal.Signals) -> tuple[int, float]:
     """Send the signal; the exit status and the seconds it took."""
     began = time.monotonic()
     service.process.send_signal(how)
-    return service.process.wait(30), time.monotonic() - began
+    return service.process.wait(120), time.monotonic() - began
 
 
 def refuse_to_run(*arguments: str, **environment: str) -> str:
@@ -70,7 +70,11 @@ def drop_warning(output: str) -> str:
 def change_password(data: Path, user: str, typed: str) -> str:
     """Return the output of `mangrove password`."""
     done = subprocess.run(
-        command("password", user, "--data", str(data)), input=f"{typed}\n", capture_output=True, text=True, timeout=30
+        command("password", user, "--data", str(data)),
+        input=f"{typed}\n",
+        capture_output=True,
+        text=True,
+        timeout=REFUSAL_SECONDS,
     )
     assert (done.returncode, drop_warning(done.stderr)) == (0, ""), done
     return done.stdout.strip()

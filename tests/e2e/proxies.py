@@ -67,7 +67,7 @@ def _run(command: list[str], port: int, environment: dict[str, str] | None = Non
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def _is_open(port: int) -> bool:

@@ -64,9 +64,9 @@ def test_an_engine_that_dies_is_not_felt_by_those_who_read_and_write(own: Servic
             for _, pid in before:
                 os.kill(pid, signal.SIGKILL)
             for find, pid in before:
-                wait_until(partial(has_another, own, find, pid), 30)
-            assert httpx.get(f"{own.address}/ping").text == "pong"
-            wait_until(partial(has_more_than, users, known + 2), 30)
+                wait_until(partial(has_another, own, find, pid))
+            assert httpx.get(f"{own.address}/ping", timeout=60).text == "pong"
+            wait_until(partial(has_more_than, users, known + 2))
     assert set(users) <= list_users(client)
     assert own.client().get("/api/me")["code"] == 200
 
@@ -97,8 +97,8 @@ def test_an_engine_that_hangs_is_replaced_and_loses_nothing(own: Service) -> Non
     users = {create_user(client) for _ in range(3)}
     engine = find_engine(own)
     os.kill(engine, signal.SIGSTOP)
-    assert httpx.get(f"{own.address}/ping").text == "pong"
-    wait_until(lambda: is_replaced(own, engine), 60)
+    assert httpx.get(f"{own.address}/ping", timeout=60).text == "pong"
+    wait_until(lambda: is_replaced(own, engine))
     users.add(create_user(client))
     assert users <= list_users(client)
 
@@ -107,18 +107,18 @@ def test_health_reports_hung_engine_and_its_recovery(own: Service) -> None:
     assert ask_health(own) == (200, {"status": "ok"})
     os.kill(find_engine(own), signal.SIGSTOP)
     began = time.monotonic()
-    wait_until(lambda: ask_health(own)[0] == 503, 30)
+    wait_until(lambda: ask_health(own)[0] == 503)
     status, body = ask_health(own)
     assert (status, body) == (503, {"status": "failing", "reasons": ["the records do not answer"]})
     assert time.monotonic() - began < 9
-    assert httpx.head(f"{own.address}/health").status_code == 503
-    assert httpx.get(f"{own.address}/ping").text == "pong"
-    wait_until(lambda: ask_health(own) == (200, {"status": "ok"}), 60)
-    assert httpx.get(f"{own.address}/openlist/health").status_code == 200
+    assert httpx.head(f"{own.address}/health", timeout=60).status_code == 503
+    assert httpx.get(f"{own.address}/ping", timeout=60).text == "pong"
+    wait_until(lambda: ask_health(own) == (200, {"status": "ok"}))
+    assert httpx.get(f"{own.address}/openlist/health", timeout=60).status_code == 200
 
 
 def ask_health(service: Service) -> tuple[int, Any]:
-    answer = httpx.get(f"{service.address}/health", timeout=10)
+    answer = httpx.get(f"{service.address}/health", timeout=60)
     return answer.status_code, answer.json()
 
 
@@ -134,11 +134,11 @@ def test_a_termination_while_the_engine_is_away_ends_the_service_properly(own: S
 def test_an_engine_that_was_started_again_ends_with_its_service(own: Service) -> None:
     first = find_engine(own)
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: is_replaced(own, first), 30)
+    wait_until(lambda: is_replaced(own, first))
     second = find_engine(own)
     own.kill()
-    wait_until(lambda: is_gone(second), 10)
-    wait_until(lambda: find_processes(own.data) == [], 10)
+    wait_until(lambda: is_gone(second))
+    wait_until(lambda: find_processes(own.data) == [])
 
 
 def has_another(service: Service, find: Find, pid: int) -> bool:

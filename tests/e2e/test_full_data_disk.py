@@ -16,7 +16,7 @@ import pytest
 from tests.support.disks import mount_small
 from tests.support.service import ADMIN_PASSWORD, Client, run_service
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 FILL_ATTEMPTS = 20
 DISK_FULL = "the data disk is full"
 

@@ -26,7 +26,7 @@ def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folde
         last = f"/{uuid4().hex}"
         own.http.get(last)
         words = (last, '"PUT"')  # by two processes, it may be
-        wait_until(lambda: all(word in log.read_text()[before:] for word in words), 2)
+        wait_until(lambda: all(word in log.read_text()[before:] for word in words))
         text = log.read_text()[before:]
         assert f"/d{folder}/x" in text
         secret = [password, sign, code, own.token, admin.token, ADMIN_PASSWORD, "sign=", "?"]

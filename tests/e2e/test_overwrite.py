@@ -84,5 +84,5 @@ def test_a_download_beside_an_overwrite_is_one_whole_version(tmp_path: Path) -> 
         finally:
             ended.set()
         assert writer.result() > 10
-        assert httpx.get(url).content == make_content(writer.result())
+        assert httpx.get(url, timeout=60).content == make_content(writer.result())
         assert "Traceback" not in (tmp_path / "data.log").read_text()

@@ -82,7 +82,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 def run_first(life: Life, closed: int) -> None:
     service = life.service = start_service(life.data, MANGROVE_ADMIN_PASSWORD="")
-    wait_until(lambda: service.output.count("\n") == 2, 10)
+    wait_until(lambda: service.output.count("\n") == 2)
     life.greeting = service.output
     life.password = life.greeting.rpartition("password ")[2].split()[0]
     admin = service.client(password=life.password)
@@ -107,7 +107,7 @@ def run_first(life: Life, closed: int) -> None:
         send_unanswered(admin, "POST /api/fs/list", folder, content_length=len(folder)),
         send_unanswered(admin, "POST /api/fs/mkdir", folder, content_length=len(folder)) as waiting,
     ):
-        wait_until(lambda: bool(service.find_unfinished(life.data / "files")), 5)
+        wait_until(lambda: bool(service.find_unfinished(life.data / "files")))
         began = time.monotonic()
         life.seen["meanwhile"] = admin.names("/files/kept"), admin.names("/")
         life.seen["seconds"] = time.monotonic() - began
@@ -194,7 +194,7 @@ def test_storages_that_do_not_answer_delay_no_start_and_disturb_no_others(life: 
     refusal = life.seen["refusal"]
     prefix = "failed init storage but storage is already created: failed init storage"
     assert (refusal["code"], refusal["message"]) == (500, f"{prefix}: {missing}")
-    wait_until(lambda: list_statuses(life.admin)[life.mounts["missing"]] == missing, 5)
+    wait_until(lambda: list_statuses(life.admin)[life.mounts["missing"]] == missing)
     files, mounted = life.seen["meanwhile"]
     assert files == ["a.txt"]
     assert {path[1:] for path in life.mounts.values()} < set(mounted)

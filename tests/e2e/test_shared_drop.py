@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support import waiting
-from tests.support.service import Service, fork_service
+from tests.support.service import LIMITS, Service, fork_service
 
 pytestmark = pytest.mark.long
 FILE_BYTES = 5 << 30
@@ -40,7 +40,7 @@ class Sender:
         admin = self.service.client()
         admin.ok("/api/fs/mkdir", path="/files/in")
         self.id: str = admin.ok("/api/share/create", files=["/files/in"], mode="drop")["id"]
-        self.http = httpx.Client(base_url=self.service.address, timeout=120, trust_env=False)
+        self.http = httpx.Client(base_url=self.service.address, timeout=120, trust_env=False, limits=LIMITS)
         sizes = {"x-file-size": str(FILE_BYTES), "x-chunk-size": str(CHUNK_BYTES)}
         begun = self._call("POST", "init", headers=sizes | {"file-path": f"/@s/{self.id}/large.bin"})
         assert begun["chunk_size"] == CHUNK_BYTES
@@ -67,7 +67,7 @@ class Sender:
         killer.join()
         self.http.close()
         self.service = fork_service(self._data)
-        self.http = httpx.Client(base_url=self.service.address, timeout=120, trust_env=False)
+        self.http = httpx.Client(base_url=self.service.address, timeout=120, trust_env=False, limits=LIMITS)
 
     def list_received(self) -> set[int]:
         ranges = self._call("GET", "status", params={"upload_id": self._upload_id})["received"]

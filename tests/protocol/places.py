@@ -20,7 +20,7 @@ from tests.servers import dav, ftp, smb, ssh
 from tests.support.service import Client
 
 DONE_STATES = {2, 4, 7}
-TASK_SECONDS = 60.0  # for a task to end, on a loaded machine
+TASK_SECONDS = 120.0  # for a task to end, on a loaded machine
 APACHE = dav.find_program("apache2")
 PROXIED = {"web_proxy": True, "webdav_policy": "native_proxy", "cache_expiration": 0}  # fields of a storage
 Options = dict[str, Any]

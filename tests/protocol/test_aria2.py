@@ -33,7 +33,7 @@ pytestmark = [
 ]
 LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(300_000)
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def list_gids(running: servers.Aria2) -> set[str]:
     gids: set[str] = set()
     for method, more in (("tellActive", []), ("tellWaiting", [0, 99]), ("tellStopped", [0, 99])):
         call = {"jsonrpc": "2.0", "id": "1", "method": f"aria2.{method}", "params": [f"token:{running.secret}", *more]}
-        gids |= {row["gid"] for row in httpx.post(running.uri, json=call).json()["result"]}
+        gids |= {row["gid"] for row in httpx.post(running.uri, json=call, timeout=60).json()["result"]}
     return gids
 
 

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.xdist_group("qbittorrent"),  # one qbittorrent-nox
 ]
 LOOPBACK_POLICY = AddressPolicy.parse("127.0.0.1")
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def list_torrents(running: str) -> list[dict[str, Any]]:
 def call_api(running: str, path: str, **form: str) -> httpx.Response:
     parts = urlsplit(running)
     base = f"http://{parts.hostname}:{parts.port}"
-    with httpx.Client(base_url=f"{base}/api/v2/", headers={"referer": base}) as client:
+    with httpx.Client(base_url=f"{base}/api/v2/", headers={"referer": base}, timeout=60) as client:
         client.post("auth/login", data={"username": "me", "password": "hush hush"}).raise_for_status()
         return client.post(path, data=form)
 

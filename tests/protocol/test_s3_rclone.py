@@ -112,7 +112,7 @@ def test_a_presigned_link_gives_the_bytes(rclone: Rclone) -> None:
         await driver.stop()
         return str(link.url)
 
-    answer = httpx.get(asyncio.run(link()))
+    answer = httpx.get(asyncio.run(link()), timeout=60)
     assert (answer.status_code, answer.content) == (200, b"linked")
 
 

@@ -54,7 +54,7 @@ def test_a_large_file_is_copied_to_a_server_that_takes_no_parts(admin: Client, f
         stored = admin.ok("/api/admin/storage/create", mount_path=mount, driver="SFTP", addition=addition)
         admin.put(f"{folder}/big", written)
         admin.ok("/api/fs/copy", src_dir=folder, dst_dir=mount, names=["big"])
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not (files / "big").exists():
             assert time.monotonic() < end, admin.get("/api/task/copy/done")
             time.sleep(0.1)

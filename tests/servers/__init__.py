@@ -40,7 +40,7 @@ def free_port(host: str = "127.0.0.1") -> int:
             continue  # in use
 
 
-def wait_for(port: int, seconds: float = 20.0) -> None:
+def wait_for(port: int, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while True:
         try:

@@ -23,7 +23,7 @@ ACCOUNT = "devstoreaccount1"  # azurite's own, whose key is public
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 VERSION = "2021-08-06"
 MISSING = "" if PROGRAM.exists() and shutil.which("node") else "azurite is not installed"
-LOAD_SECONDS = 60  # it is a large program
+LOAD_SECONDS = 120  # it is a large program
 
 
 class Azurite:

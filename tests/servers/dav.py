@@ -84,7 +84,7 @@ class DavServer:
         """A new folder at the root, made by the server itself, which may not look for what is made behind its back."""
         name = f"d{secrets.token_hex(8)}"
         auth = httpx.DigestAuth(USER, PASSWORD) if self.scheme == "Digest" else httpx.BasicAuth(USER, PASSWORD)
-        httpx.request("MKCOL", f"{self.address}/{name}/", auth=auth, trust_env=False).raise_for_status()
+        httpx.request("MKCOL", f"{self.address}/{name}/", auth=auth, trust_env=False, timeout=60).raise_for_status()
         return name
 
     def make_options(self, name: str = "", **more: Any) -> dict[str, Any]:

@@ -32,7 +32,10 @@ LIMITS = httpx.Limits(keepalive_expiry=2)  # the service closes a connection tha
 
 
 class HttpClient(httpx.Client):
-    """An HTTP client that closes its connections when nothing refers to it."""
+    """An HTTP client that closes its connections when nothing refers to it, and those that the service soon closes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"limits": LIMITS} | options)
 
     def __del__(self) -> None:
         self.close()
@@ -49,7 +52,7 @@ class Client:
         self.token = token
         self.data = data
         headers = {"authorization": token} if token else {}
-        self.http = HttpClient(base_url=address, headers=headers, timeout=60, limits=LIMITS)
+        self.http = HttpClient(base_url=address, headers=headers, timeout=60)
 
     def post(self, path: str, /, params: Any = None, **body: Any) -> dict[str, Any]:
         """POST with the keywords as JSON body."""

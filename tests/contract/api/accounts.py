@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import pyotp
 
-from tests.support.service import Client, HttpClient, Service
+from tests.support.service import LIMITS, Client, HttpClient, Service
 
 GUEST_DISABLED = (401, "Guest user is disabled, login please")
 NOT_ADMIN = (403, "You are not an admin")
@@ -81,7 +81,7 @@ class Caller(Client):
             base_url=address,
             headers=({"authorization": token} if token else {}) | headers,
             timeout=60,
-            transport=httpx.HTTPTransport(verify=False, local_address=self.source),
+            transport=httpx.HTTPTransport(verify=False, local_address=self.source, limits=LIMITS),
             trust_env=False,
         )
 

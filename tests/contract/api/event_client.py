@@ -14,7 +14,7 @@ import httpx
 
 from tests.support.service import Client
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 SILENCE_SECONDS = 0.5
 CLOSED = "closed"
 
@@ -63,7 +63,7 @@ class EventReader:
 @contextmanager
 def follow(client: Client, path: str, **headers: str) -> Iterator[EventReader]:
     """The stream of a folder, after its first event."""
-    with client.http.stream("GET", "/api/events", params={"path": path}, headers=headers, timeout=60) as answer:
+    with client.http.stream("GET", "/api/events", params={"path": path}, headers=headers, timeout=120) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream"), answer.read()
         reader = EventReader(answer)
         assert reader.wait_for("ready") == {"path": path}

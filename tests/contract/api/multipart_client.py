@@ -56,4 +56,4 @@ class MultipartClient:
         """Store a chunk at the storage itself."""
         chunks = [{"index": index, "crc32": format_crc32(content)}]
         (signed,) = self.client.ok("/api/fs/multipart/sign", upload_id=id, chunks=chunks)["chunks"]
-        return httpx.request(signed["method"], signed["url"], content=content, headers=signed["headers"])
+        return httpx.request(signed["method"], signed["url"], content=content, headers=signed["headers"], timeout=60)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tests.contract.api.accounts import get_data
 from tests.support.service import Client
 
-WAIT_SECONDS = 60.0  # that a test waits for the index
+WAIT_SECONDS = 120.0  # that a test waits for the index
 EVERYTHING = "*"  # matches every name
 
 

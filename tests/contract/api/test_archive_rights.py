@@ -28,7 +28,7 @@ def test_a_signature_is_for_files_or_for_members_never_for_both(
         right, wrong = wrong, right
     others = (wrong, "", make_signature(b"", path), make_signature(members, f"{path}/a"))
     for sign, status in ((right, 200), *((other, 401) for other in others)):
-        assert httpx.get(address, params={"inner": "empty", "sign": sign}).status_code == status
+        assert httpx.get(address, params={"inner": "empty", "sign": sign}, timeout=60).status_code == status
 
 
 def test_the_key_of_members_changes_with_the_token(service: Service, admin: Client, folder: str) -> None:
@@ -47,7 +47,7 @@ def test_where_links_need_no_signature_members_need_none(service: Service, admin
     with fixtures.settings(admin, sign_all="false"):
         meta = admin.ok("/api/fs/archive/meta", path=path)
         assert meta["sign"] == ""
-        assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}).content == FILES["a/b.txt"]
+        assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}, timeout=60).content == FILES["a/b.txt"]
 
 
 def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Client, folder: str) -> None:

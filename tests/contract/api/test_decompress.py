@@ -92,7 +92,7 @@ def test_buckets_are_unpacked_from_and_into(owner: TaskClient, admin: Client) ->
             assert admin.names(f"{bucket}/in/x") == ["a", "alone", "big.bin", "d", "empty"]
             for name, content in FILES.items():
                 link = admin.ok("/api/fs/get", path=f"{bucket}/in/x/{name}")["raw_url"]
-                assert httpx.get(link, follow_redirects=True).content == content
+                assert httpx.get(link, follow_redirects=True, timeout=60).content == content
             for name in ("x.zip", "y.7z"):
                 assert admin.put(f"{bucket}/{name}", (owner.disk / name).read_bytes())["code"] == 200
                 assert unpack_whole(owner, name, src_dir=bucket, put_into_new_dir=True)["state"] == 2

@@ -44,7 +44,7 @@ class Slow:
         start, stop = int(match[1]), int(match[2]) + 1
         if self.at <= start < len(self.content) - MIB:  # the directory is at the end
             self.is_requested.set()
-            assert self.go.wait(60)
+            assert self.go.wait(120)
         told = f"bytes {start}-{stop - 1}/{len(self.content)}"
         request.head(206, {"content-range": told, "content-length": stop - start})
         request.wfile.write(self.content[start:stop])
@@ -85,8 +85,8 @@ def test_a_cancelled_task_leaves_nothing_and_can_be_retried(owner: TaskClient, a
     page, structure = serve_slowly(web)
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
-        assert page.is_requested.wait(60)
-        assert f"{id}.0/body/first" in owner.list_staged()
+        assert page.is_requested.wait(120)
+        wait_until(lambda: f"{id}.0/body/first" in owner.list_staged())
         owner.ask("cancel", KIND, id)
         row = owner.wait_for(KIND, id)
         assert (row["state"], row["error"]) == (4, "context canceled")
@@ -103,7 +103,7 @@ def test_a_task_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, admi
     page, structure = serve_slowly(web)
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
-        assert page.is_requested.wait(60)
+        assert page.is_requested.wait(120)
         owner.ask("delete", KIND, id)
         staging = owner.service.data / "staging"
         wait_until(lambda: not list(staging.glob(f"{id}*")))
@@ -116,7 +116,7 @@ def test_who_loses_the_right_midway_gets_nothing(owner: TaskClient, admin: Clien
     page, structure = serve_slowly(web)
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
-        assert page.is_requested.wait(60)
+        assert page.is_requested.wait(120)
         owner.grant(fixtures.ALL_RIGHTS & ~DECOMPRESS)
         page.go.set()
         row = owner.wait_for(KIND, id)
@@ -131,7 +131,7 @@ def test_an_archive_that_changes_midway_goes_nowhere(owner: TaskClient, admin: C
         admin, "UrlTree", addition={"url_structure": structure, "writable": True, "allowed_hosts": "127.0.0.1"}
     ) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
-        assert page.is_requested.wait(60)
+        assert page.is_requested.wait(120)
         admin.ok("/api/fs/remove", dir=tree, names=["x.zip"])
         url = structure.partition(":1600000000:")[2]
         admin.ok("/api/fs/add_offline_download", urls=[url], path=tree, tool="SimpleHttp")  # without size and date
@@ -161,7 +161,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
             body = {"mount_path": path, "driver": driver, "addition": json.dumps(options)}
             admin.ok("/api/admin/storage/create", **body)
         admin.ok(ROUTE, src_dir="/tree", dst_dir="/other", name=["x.zip"], put_into_new_dir=True)
-        assert page.is_requested.wait(60)
+        assert page.is_requested.wait(120)
         service.kill()
     page.go.set()
     with run_forked(tmp_path / "data") as service:

@@ -270,6 +270,6 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(admin: Client, visitor:
     admin.put(path, bytes(30_000_000))
     address = make_url("p", path, make_signature(read_key(admin), path))
     for _ in range(5):
-        with httpx.stream("GET", visitor.address + address) as answer:
+        with httpx.stream("GET", visitor.address + address, timeout=60) as answer:
             assert len(next(answer.iter_raw(1000))) == 1000
     assert len(visitor.http.get(address).content) == 30_000_000

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.support.service import Client, Service, run_forked
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "clear"), ("GET", "progress"))
 
 

@@ -44,7 +44,7 @@ def use(service: Service, token: str, work: Callable[[McpClient], Awaitable[None
     from mcp.client.streamable_http import streamable_http_client
 
     async def run() -> None:
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http:
+        async with httpx2.AsyncClient(timeout=60, headers={"authorization": f"Bearer {token}"}) as http:
             transport = streamable_http_client(f"{service.address}/mcp", http_client=http)
             async with McpClient(transport, mode=mode) as client:
                 await work(client)
@@ -194,7 +194,7 @@ def post(service: Service, token: str, content: Any, **headers: str) -> httpx.Re
     sent = {"authorization": f"Bearer {token}"} if token else {}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     kind = {"content": content} if isinstance(content, bytes) else {"json": content}
-    return httpx.post(f"{service.address}/mcp", headers=sent, **kind)
+    return httpx.post(f"{service.address}/mcp", headers=sent, **kind, timeout=60)
 
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -230,7 +230,7 @@ def test_invalid_message_is_refused(service: Service, accounts: People) -> None:
         assert post(service, token, content).json()["error"]["code"] == code, content
     assert post(service, token, {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
     assert post(service, token, PING, mcp_protocol_version="1900-01-01").json()["error"]["code"] == -32022
-    assert httpx.get(f"{service.address}/mcp").status_code == 405
+    assert httpx.get(f"{service.address}/mcp", timeout=60).status_code == 405
 
 
 def test_request_that_contradicts_its_headers_is_refused(service: Service, accounts: People) -> None:

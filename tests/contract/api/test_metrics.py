@@ -109,7 +109,7 @@ def test_metrics_are_those_of_all_processes(tmp_path: Path) -> None:
         count = 40
         before = get(scrape(client), "mangrove_requests_total", group="users", status="200")
         for _ in range(count):  # each on a new connection, which either process accepts
-            httpx.get(f"{service.address}/api/admin/user/list", headers={"authorization": client.token})
+            httpx.get(f"{service.address}/api/admin/user/list", headers={"authorization": client.token}, timeout=60)
         after = scrape(client)
         assert get(after, "mangrove_requests_total", group="users", status="200") - before == count
         names = {dict(labels)["process"] for name, labels in after if name == "mangrove_memory_bytes"}

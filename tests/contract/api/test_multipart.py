@@ -302,7 +302,7 @@ class TestBucket:
         info = admin.ok("/api/fs/get_direct_upload_info", **fields)
         assert (info["method"], info["chunk_size"]) == ("PUT", 0)
         assert "content-length" in httpx.URL(info["upload_url"]).params["X-Amz-SignedHeaders"]
-        answer = httpx.put(info["upload_url"], content=b"whole", headers=info["headers"])
+        answer = httpx.put(info["upload_url"], content=b"whole", headers=info["headers"], timeout=60)
         assert answer.status_code == 200, answer.text
         assert client.get_object(Bucket=name, Key="whole ü.txt")["Body"].read() == b"whole"
         taken = admin.http.post("/api/fs/get_direct_upload_info", json=fields, headers={"overwrite": "false"}).json()

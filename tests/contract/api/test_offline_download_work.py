@@ -69,7 +69,7 @@ class Halting:
         request.head(206 if start else 200, head)
         request.wfile.write(self.content[start : self.at])
         self.halted.set()
-        assert self.go.wait(30)
+        assert self.go.wait(120)
         request.wfile.write(self.content[max(start, self.at) :])
 
 
@@ -194,7 +194,7 @@ def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, 
 def test_download_from_failing_server_retries_while_bytes_arrive(owner: TaskClient, web: Origin) -> None:
     page = origin.file(LARGE * 3, cut=PART + MIB)
     (id,) = owner.download(web.at("/often.bin", page))
-    row = owner.wait_for(KIND, id, 60)
+    row = owner.wait_for(KIND, id)
     assert (row["state"], row["error"]) == (2, "")
     assert owner.wait_for_all(TRANSFER)[0]["state"] == 2
     assert (owner.disk / "often.bin").read_bytes() == LARGE * 3
@@ -214,7 +214,7 @@ def test_a_file_that_changes_on_the_way_is_the_new_one_whole(owner: TaskClient, 
 def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: TaskClient, web: Origin) -> None:
     page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
-    assert page.halted.wait(60)
+    assert page.halted.wait(120)
     wait_until(lambda: owner.info(KIND, id)["progress"] > 0)
     owner.ask("cancel", KIND, id)
     assert owner.info(KIND, id)["state"] in (3, 4)
@@ -233,7 +233,7 @@ def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: Tas
 def test_a_download_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, web: Origin) -> None:
     page = Halting(LARGE, CUT_BYTES)
     (id,) = owner.download(web.at("/slow.bin", page))
-    assert page.halted.wait(60)
+    assert page.halted.wait(120)
     owner.ask("delete", KIND, id)
     assert get_refusal(owner.client.post(f"/api/task/{KIND}/info", params={"tid": id})) == (404, "task not found")
     staging = owner.service.data / "staging"
@@ -256,7 +256,7 @@ def test_a_download_fails_and_is_retried_when_the_file_is_there(owner: TaskClien
 def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(owner: TaskClient, web: Origin) -> None:
     page = Halting(b"x" * 1000, 500)
     (id,) = owner.download(web.at("/secret.txt", page))
-    assert page.halted.wait(60)
+    assert page.halted.wait(120)
     owner.grant(fixtures.ALL_RIGHTS & ~OFFLINE_DOWNLOAD)
     page.go.set()
     row = owner.wait_for(KIND, id)
@@ -274,7 +274,7 @@ def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(owner: Ta
 def test_a_rule_that_comes_midway_keeps_the_file_out(owner: TaskClient, admin: Client, web: Origin) -> None:
     page = Halting(b"x" * 1000, 500)
     (id,) = owner.download(web.at("/ruled.txt", page), path=f"{owner.folder}/in")
-    assert page.halted.wait(60)
+    assert page.halted.wait(120)
     with fixtures.meta(admin, f"{owner.folder}/in", write_users=[1]):
         page.go.set()
         row = owner.wait_for(KIND, id)
@@ -309,7 +309,7 @@ def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Clien
             assert [(row["state"], row["error"]) for row in owner.wait_for_all(TRANSFER)] == [(2, ""), (2, "")]
             for name, content in (("small.txt", b"small"), ("large.bin", LARGE)):
                 link = admin.ok("/api/fs/get", path=f"{path}/in/{name}")["raw_url"]
-                assert httpx.get(link, follow_redirects=True).content == content
+                assert httpx.get(link, follow_redirects=True, timeout=60).content == content
     assert not [staged for staged in owner.list_staged() if staged.startswith(tuple(made))]
 
 
@@ -355,7 +355,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
         (made,) = admin.ok(f"/openlist{ROUTE}", **body)["tasks"]
         info = f"/openlist/api/task/{KIND}/info"
         wait_until(lambda: admin.ok(info, params={"tid": made["id"]})["progress"] >= 80)
-        assert page.halted.is_set()
+        assert page.halted.wait(120)  # it still sends what was not received yet
         service.kill()
     page.go.set()
     with run_forked(tmp_path / "data") as service:
@@ -372,7 +372,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
 
 
 def test_what_cannot_be_had_fails_in_the_end_and_says_why(unlucky: TaskClient) -> None:
-    short, closed = sorted(unlucky.wait_for_all(KIND, 50), key=lambda row: row["name"].endswith("closed"))
+    short, closed = sorted(unlucky.wait_for_all(KIND, 300), key=lambda row: row["name"].endswith("closed"))
     assert (short["state"], closed["state"]) == (7, 7)
     # the last try decides: a busy machine may be too late for it, and another server may have the closed port by then
     assert {short["error"], closed["error"]} <= {"127.0.0.1: the connection broke off", "127.0.0.1: no connection"}

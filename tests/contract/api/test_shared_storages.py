@@ -82,7 +82,7 @@ def test_bytes_of_a_share_pass_through_unless_the_setting_allows_links(
         assert answer.status_code == 302 and "no-store" in answer.headers["cache-control"]
         link = answer.headers["location"]
         assert urlsplit(link).path.endswith("/inner/a.bin")
-        assert httpx.get(link).content == CONTENT
+        assert httpx.get(link, timeout=60).content == CONTENT
         assert visitor.http.get(url, headers={"range": "bytes=0-4"}).status_code == 302
         head = visitor.http.head(url)
         assert (head.status_code, head.headers["content-length"]) == (200, str(len(CONTENT)))

@@ -239,6 +239,6 @@ def test_refused_body_is_not_read(shares: Shares) -> None:
     id = shares.create(mode="drop", max_file_size=3)
     url = urlsplit(shares.visitor.address)
     head = f"PUT /sd/{id}/n.bin HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: 1000000000\r\n\r\n"
-    with socket.create_connection((url.hostname or "", url.port or 80), 20) as connection:
+    with socket.create_connection((url.hostname or "", url.port or 80), 60) as connection:
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 413")

@@ -111,7 +111,9 @@ def test_claim_makes_administrators_of_several_accounts(
     subjects = [f"{name}@example.org" for name in ("root1", "root2")]
     claim = {"sso_admin_claim": "roles", "sso_admin_value": "root"}
     for subject in subjects:
-        httpx.put(f"{enabled}/users/{subject}", json={"roles": ["other", "root"], "email": subject}).raise_for_status()
+        httpx.put(
+            f"{enabled}/users/{subject}", json={"roles": ["other", "root"], "email": subject}, timeout=60
+        ).raise_for_status()
         assert read_role(service, browser, subject) == (0, 403), "off by default"
     with fixtures.settings(admin, **claim):
         assert [read_role(service, browser, subject) for subject in subjects] == [(2, 200)] * 2
@@ -119,7 +121,7 @@ def test_claim_makes_administrators_of_several_accounts(
         rows = client.get("/api/admin/user/list")["data"]["content"]
         own = next(row for row in rows if row["username"] == subjects[0])
         assert own["role"] == 0 and [row["username"] for row in rows if row["role"] == 2] == ["admin"]
-        httpx.put(f"{enabled}/users/{subjects[1]}", json={"email": subjects[1]}).raise_for_status()
+        httpx.put(f"{enabled}/users/{subjects[1]}", json={"email": subjects[1]}, timeout=60).raise_for_status()
         assert read_role(service, browser, subjects[1]) == (0, 403), "the claim is lost"
         assert client.get("/api/admin/user/list")["code"] == 200
     assert client.get("/api/admin/user/list")["code"] == 403, "the setting is off again"

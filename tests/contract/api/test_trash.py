@@ -149,7 +149,7 @@ def test_webdav_removes_into_the_trash_and_makes_the_name_anew(service: Service,
         url = f"{service.address}/dav{folder}/{path}"
         return httpx.request(
             method, url, content=content, headers=headers, auth=("admin", ADMIN_PASSWORD)
-        ).status_code  # fmt: skip
+        , timeout=60).status_code  # fmt: skip
 
     assert (send("MKCOL", "d"), send("PUT", "d/a.txt", b"first")) == (201, 201)
     assert send("DELETE", "d") == 204

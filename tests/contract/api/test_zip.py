@@ -38,7 +38,7 @@ def packed(service: Service, folder: str) -> Iterator[str]:
 def fetch(client: Client, folder: str, names: list[str] | None = None, password: str = "") -> httpx.Response:
     """Request a link, and the archive without an account."""
     url = client.ok("/api/fs/zip", dir=folder, names=names or [], password=password)["url"]
-    return httpx.get(url, trust_env=False)
+    return httpx.get(url, trust_env=False, timeout=60)
 
 
 def read(answer: httpx.Response) -> dict[str, bytes]:
@@ -54,7 +54,7 @@ def read(answer: httpx.Response) -> dict[str, bytes]:
 def test_folder_is_one_archive_with_its_name(service: Service, admin: Client, packed: str, dialect: str) -> None:
     url = admin.ok(f"{dialect}/api/fs/zip", dir=packed)["url"]
     assert url.startswith(f"{service.address}{dialect}/zip{packed}?sign=")
-    answer = httpx.get(url, trust_env=False)
+    answer = httpx.get(url, trust_env=False, timeout=60)
     name = packed.rpartition("/")[2]
     assert f'filename="{name}.zip"' in answer.headers["content-disposition"]
     assert answer.headers["content-type"] == "application/zip"
@@ -64,7 +64,7 @@ def test_folder_is_one_archive_with_its_name(service: Service, admin: Client, pa
     with ZipFile(BytesIO(answer.content)) as file:
         assert file.getinfo(f"{name}/a.txt").date_time == (2020, 9, 13, 12, 26, 40)
         assert {info.compress_type for info in file.infolist()} == {ZIP_STORED}
-    head = httpx.head(url, trust_env=False)
+    head = httpx.head(url, trust_env=False, timeout=60)
     assert (head.status_code, head.headers["content-length"]) == (200, str(len(answer.content)))
 
 
@@ -94,15 +94,15 @@ def test_entries_that_the_user_may_not_read_are_left_out(
             assert user.post("/api/fs/zip", dir=f"{packed}/sub")["code"] == 403
             url = user.ok("/api/fs/zip", dir=f"{packed}/sub", password="key")["url"]
             assert "key" not in url
-            assert len(read(httpx.get(url, trust_env=False))) == 4
+            assert len(read(httpx.get(url, trust_env=False, timeout=60))) == 4
 
 
 def test_link_follows_the_rights_of_its_user(service: Service, admin: Client, packed: str) -> None:
     with fixtures.user(service, admin, 0) as user:
         url = user.ok("/api/fs/zip", dir=packed, names=["a.txt", "sub"])["url"]
         with fixtures.meta(admin, f"{packed}/sub", password="key"):
-            assert sorted(read(httpx.get(url, trust_env=False))) == ["a.txt"]
-    assert httpx.get(url, trust_env=False).status_code == 401
+            assert sorted(read(httpx.get(url, trust_env=False, timeout=60))) == ["a.txt"]
+    assert httpx.get(url, trust_env=False, timeout=60).status_code == 401
 
 
 def test_link_is_good_for_one_hour_and_its_own_selection(admin: Client, packed: str) -> None:
@@ -117,9 +117,9 @@ def test_link_is_good_for_one_hour_and_its_own_selection(admin: Client, packed: 
         query | {"id": query["id"][:-1] + "x"},
         query | {"sign": query["sign"].replace(str(expires), str(expires + 3600))},
     ):
-        assert httpx.get(address, params=changed, trust_env=False).status_code == 401
+        assert httpx.get(address, params=changed, trust_env=False, timeout=60).status_code == 401
     above = url._replace(path=url.path.rpartition("/")[0], query=url.query).geturl()
-    assert httpx.get(above, trust_env=False).status_code == 401
+    assert httpx.get(above, trust_env=False, timeout=60).status_code == 401
 
 
 def test_more_than_the_settings_allow_is_refused(admin: Client, packed: str) -> None:
@@ -130,7 +130,7 @@ def test_more_than_the_settings_allow_is_refused(admin: Client, packed: str) -> 
     with fixtures.settings(admin, zip_max_size="2"):
         answer = admin.post("/api/fs/zip", dir=packed)
         assert (answer["code"], answer["message"]) == (413, "more than 2 MiB are too large for an archive")
-        assert httpx.get(url, trust_env=False).status_code == 413
+        assert httpx.get(url, trust_env=False, timeout=60).status_code == 413
     with fixtures.settings(admin, zip_max_files="7", zip_max_size="4"):
         assert len(read(fetch(admin, packed))) == 7
     with fixtures.settings(admin, zip_max_files="0", zip_max_size="0"):

@@ -42,7 +42,7 @@ def form(client: Client, path: str, body: bytes, kind: str = "multipart/form-dat
 def open_upload(client: Client, path: str, *lines: str, route: str = "put") -> Iterator[socket.socket]:
     """A connection on which the head of an upload was sent."""
     address = urlsplit(client.address)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         head = [f"PUT /api/fs/{route} HTTP/1.1", f"Host: {address.netloc}", f"File-Path: {quote(path)}", *lines]
         if client.token:
             head.append(f"Authorization: {client.token}")

@@ -104,8 +104,8 @@ def test_alias_link_is_signed_if_target_has_password(fresh: Scene, reader: Clien
     with add_rule(fresh.admin, f"{fresh.base}/sub", password="sesame", p_sub=True):
         entry = reader.ok("/api/fs/get", path="/sub/h.txt", password="sesame")
         assert entry["sign"]
-        assert httpx.get(entry["raw_url"]).text == "mine: sub/h.txt"
-        assert httpx.get(entry["raw_url"].partition("?")[0]).status_code == 401
+        assert httpx.get(entry["raw_url"], timeout=60).text == "mine: sub/h.txt"
+        assert httpx.get(entry["raw_url"].partition("?")[0], timeout=60).status_code == 401
 
 
 def test_aliases_in_a_circle_end(fresh: Scene) -> None:
@@ -126,6 +126,6 @@ def test_an_alias_over_local_is_read_by_d_and_its_addresses_say_so(fresh: Scene,
     for url in (raw_url, link["url"]):
         assert url.startswith(f"{fresh.service.address}/d{alias}/f.txt?"), url
         for address in (url, url.replace("/d/", "/p/", 1)):
-            answer = httpx.get(address, headers={"range": "bytes=0-3"})
+            answer = httpx.get(address, headers={"range": "bytes=0-3"}, timeout=60)
             assert (answer.status_code, answer.text) == (206, "mine")
     assert link["header"] is None

@@ -19,7 +19,7 @@ from tests.support.service import Client, Service, run_service
 @contextmanager
 def connect(service: Service, address: str = "127.0.0.1") -> Iterator[socket.socket]:
     place = urlsplit(service.address)
-    with socket.create_connection((place.hostname, place.port), 20, (address, 0)) as connection:
+    with socket.create_connection((place.hostname, place.port), 60, (address, 0)) as connection:
         yield connection
 
 
@@ -42,7 +42,7 @@ def test_three_hundred_idle_connections_leave_room_for_others(few_connections: S
     with ExitStack() as idle:
         for number in range(300):
             idle.enter_context(connect(few_connections, f"127.0.0.{1 + number // 100}"))
-        assert httpx.get(f"{few_connections.address}/ping", timeout=20).text == "pong"
+        assert httpx.get(f"{few_connections.address}/ping", timeout=60).text == "pong"
         for pid in few_connections.list_servers():
             assert len(list(Path(f"/proc/{pid}/fd").iterdir())) < FILES // 2
 
@@ -51,7 +51,7 @@ def test_a_head_over_64_kib_is_refused_and_others_are_answered(service: Service)
     with connect(service) as connection:
         connection.sendall(b"GET /ping HTTP/1.1\r\nx: " + b"y" * 66_000 + b"\r\n\r\n")
         assert connection.recv(12) == b"HTTP/1.1 431"
-    assert httpx.get(f"{service.address}/ping", headers={"x": "y" * 60_000}).text == "pong"
+    assert httpx.get(f"{service.address}/ping", headers={"x": "y" * 60_000}, timeout=60).text == "pong"
 
 
 @pytest.mark.parametrize(

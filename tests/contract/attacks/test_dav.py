@@ -56,7 +56,9 @@ class Attacker:
         sent["authorization"] = make_basic(self.name, PASSWORD)
         self.connection.request(method, "/dav" + path, body, sent)
         answer = self.connection.getresponse()
-        return answer.status, answer.read() + str(answer.headers).encode()
+        content = answer.read() + str(answer.headers).encode()
+        self.connection.close()  # the service closes an idle one; the next request opens another
+        return answer.status, content
 
 
 @pytest.fixture(scope="module")

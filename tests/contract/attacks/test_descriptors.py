@@ -53,7 +53,7 @@ def test_d4_copy_of_many_files_beside_many_connections_fails_none(starved: Servi
     with ExitStack() as stack:
         for number in range(CONNECTIONS):
             place = (f"127.0.{1 + number // 50}.1", 0)
-            stack.enter_context(socket.create_connection((address.hostname, address.port), 20, place))
+            stack.enter_context(socket.create_connection((address.hostname, address.port), 60, place))
         (answer,) = admin.ok("/openlist/api/fs/copy", src_dir=from_path, dst_dir=to_path, names=["tree"])["tasks"]
         task = wait_for_task(admin, answer["id"])
     assert (task["state"], task["error"]) == (DONE, "")

@@ -26,7 +26,7 @@ from tests.support.service import Client
 pytestmark = CONFINEMENTS
 
 RACE_SECONDS = 1.0
-MAX_EXTRA_SECONDS = 20.0  # for the race to run at least once
+MAX_EXTRA_SECONDS = 120.0  # for the race to run at least once
 
 
 @dataclass

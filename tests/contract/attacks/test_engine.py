@@ -24,7 +24,7 @@ def call(address, action, **body):
     headers["x-amz-date"] = "20260101T000000Z"
     scope = "x/20260101/us-east-1/dynamodb/aws4_request"
     headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=00"
-    connection = http.client.HTTPConnection(address, timeout=10)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("POST", "/", json.dumps(body), headers)
     return json.loads(connection.getresponse().read())
 

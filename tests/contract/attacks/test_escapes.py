@@ -156,7 +156,7 @@ def test_the_file_name_of_a_form_part_decides_nothing(fresh: Scene) -> None:
 
 def _request(service: Service, method: str, target: str) -> tuple[int, bytes]:
     """A request whose target is sent exactly as it is."""
-    connection = http.client.HTTPConnection(urlsplit(service.address).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(service.address).netloc, timeout=60)
     try:
         connection.putrequest(method, target, skip_accept_encoding=True)
         connection.endheaders()

@@ -52,7 +52,7 @@ class Guest:
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         transport = httpx.HTTPTransport(local_address=self._address)
-        with httpx.Client(base_url=self.service.address, transport=transport, timeout=30) as client:
+        with httpx.Client(base_url=self.service.address, transport=transport, timeout=60) as client:
             return client.request(method, path, **options)
 
     def ask(self, path: str, password: str, verb: str = "list", **body: Any) -> tuple[int, str, str | None]:

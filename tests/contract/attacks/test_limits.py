@@ -45,7 +45,7 @@ def send_head(admin: Client, size: int) -> bool:
     url = urlsplit(str(admin.http.base_url))
     head = f"GET /ping HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\nx: "
     measured = len("/ping") + len(f"Host{url.netloc}Connectioncloses") + 12
-    with socket.create_connection((url.hostname, url.port), 20) as connection:
+    with socket.create_connection((url.hostname, url.port), 60) as connection:
         connection.sendall(head.encode() + b"y" * (size - measured) + b"\r\n\r\n")
         return connection.recv(100).startswith(b"HTTP/1.1 200")
 
@@ -57,7 +57,7 @@ def send_json(client: Client, path: str, body: bytes, size: int) -> bool:
 
 def send_dav(admin: Client, method: str, body: str, **headers: str) -> bool:
     sent = {"authorization": make_basic("admin", ADMIN_PASSWORD)} | headers
-    with httpx.Client(base_url=admin.http.base_url, headers=sent) as http:
+    with httpx.Client(base_url=admin.http.base_url, headers=sent, timeout=60) as http:
         return http.request(method, "/dav/", content=body).status_code == 207
 
 

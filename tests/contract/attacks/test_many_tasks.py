@@ -14,7 +14,7 @@ from tests.contract.attacks.scene import Scene
 from tests.support.service import Client
 
 TASK_COUNT = 400
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.contract.drivers.write_cases import HeldBody
 
 P = TreePath
 PIECE = 5 << 20  # bytes
-RECOVERY_SECONDS = 20.0  # within which a driver works again
+RECOVERY_SECONDS = 120.0  # within which a driver works again
 Result = TypeVar("Result")
 
 

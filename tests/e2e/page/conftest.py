@@ -76,7 +76,7 @@ def page(request: pytest.FixtureRequest, browser: Any, service: Service, errors:
     context = browser.new_context(
         base_url=service.address, viewport={"width": width, "height": height}, has_touch=request.param == "phone"
     )
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -51,7 +51,7 @@ def choose(page: Any, item: str) -> None:
     page.get_by_role("dialog").wait_for()
 
 
-def wait_for_names(client: Client, folder: str, names: list[str], seconds: float = 20) -> None:
+def wait_for_names(client: Client, folder: str, names: list[str], seconds: float = 120) -> None:
     """Wait until a task has put these names into a folder."""
     end = time.monotonic() + seconds
     while client.post("/api/fs/list", path=folder)["code"] != 200 or client.names(folder) != names:

@@ -167,9 +167,9 @@ def test_a_hundred_thousand_entries_hold_no_memory(place: Place, dav: HttpClient
 def test_half_a_request_and_ten_megabytes_of_headers_slow_nobody(place: Place, dav: HttpClient) -> None:
     parts = urlsplit(place.service.address)
     assert parts.hostname is not None and parts.port is not None
-    with socket.create_connection((parts.hostname, parts.port), 30) as half:
+    with socket.create_connection((parts.hostname, parts.port), 60) as half:
         half.sendall(b"PROPFIND /dav/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n<D:propfind")
-        with socket.create_connection((parts.hostname, parts.port), 30) as large:
+        with socket.create_connection((parts.hostname, parts.port), 60) as large:
             try:
                 for _ in range(10):
                     large.sendall(b"X-Large: " + b"x" * (1 << 20))

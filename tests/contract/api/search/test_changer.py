@@ -36,7 +36,9 @@ def test_changer_of_a_file_is_the_user_of_the_last_request(admin: Client, user: 
     assert find(user, f"{folder}/a.txt") == "admin"
     user.put(f"{folder}/a.txt", b"two")
     assert find(admin, f"{folder}/a.txt") == username
-    answer = httpx.put(f"{user.address}/dav{folder}/a.txt", content=b"three", auth=("admin", ADMIN_PASSWORD))
+    answer = httpx.put(
+        f"{user.address}/dav{folder}/a.txt", content=b"three", auth=("admin", ADMIN_PASSWORD), timeout=60
+    )
     assert answer.is_success and find(user, f"{folder}/a.txt") == "admin"
     assert send_batch(user, {f"{folder}/b.txt": b"b", f"{folder}/c.txt": b"c"})["code"] == 200
     assert find(admin, f"{folder}/b.txt") == find(admin, f"{folder}/c.txt") == username
