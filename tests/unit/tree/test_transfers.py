@@ -22,6 +22,7 @@ from mangrove.core.problems import (
 from mangrove.identity.rights import Right
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import plans, transfers
+from mangrove.tree.operations.kept_rules import RuleLeftBehind
 from mangrove.tree.operations.plans import OnConflict, TransferItem, TransferRequest
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
@@ -255,6 +256,39 @@ def test_files_that_may_not_be_seen_or_taken_stay_where_they_are(tree: TreeEnv) 
     tree.add_rule("/disk/from/closed", write_users=[0])
     assert move_files(tree, "/disk/from", "/disk/to") == 1
     assert find_files(disk) == files - {"from/a"} | {"to/a"}
+
+
+def test_file_with_a_rule_is_moved_up_only_to_a_path_with_one(tree: TreeEnv) -> None:
+    """A user who may skip passwords would open the file to everybody."""
+    tree.change_user(ALL_RIGHTS | Right.SKIP_PASSWORD)
+    files = {"from/a", "from/d/locked"}
+    disk = tree.mount_disk("/disk", *files, "to/")
+    tree.add_rule("/disk/from/d", password="of the folder")
+    tree.add_rule("/disk/from/d/locked", password="secret")
+    with pytest.raises(RuleLeftBehind):
+        move_files(tree, "/disk/from", "/disk/to")
+    assert find_files(disk) == {*files, "to/"}
+    tree.add_rule("/disk/to/locked", password="secret")
+    assert move_files(tree, "/disk/from", "/disk/to") == 2
+    assert find_files(disk) == {"from/d/", "to/a", "to/locked"}
+
+
+def test_file_with_a_rule_at_an_alias_is_not_moved_up(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", "from/d/locked", "to/")
+    tree.mount("/alias", "Alias", options={"paths": "/disk/from"})
+    tree.add_rule("/alias/d/locked", write_users=[0])
+    with pytest.raises(RuleLeftBehind):
+        move_files(tree, "/disk/from", "/disk/to")
+    assert find_files(disk) == {"from/d/locked", "to/"}
+
+
+@pytest.mark.parametrize("rule", [{"password": "secret"}, {"read_users": [0]}, {"write_users": [0]}])
+def test_file_that_its_own_rule_closes_stays_where_it_is(tree: TreeEnv, rule: dict[str, Any]) -> None:
+    disk = tree.mount_disk("/disk", "from/d/a", "from/d/closed", "to/")
+    tree.add_rule("/disk/from/d/closed", **rule)
+    tree.add_rule("/disk/to/closed", readme="a rule that closes nothing")
+    assert move_files(tree, "/disk/from", "/disk/to") == 1
+    assert find_files(disk) == {"from/d/closed", "to/a"}
 
 
 def test_files_do_not_replace_what_is_hidden_or_mounted(tree: TreeEnv) -> None:

@@ -7,12 +7,15 @@ this reason it gets the other path only if a rule protects that one too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied
+from mangrove.identity.rights import Caller
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import StoragePath
+from mangrove.tree.rules import Rules
 
 
 class RuleLeftBehind(AccessDenied):
@@ -21,24 +24,36 @@ class RuleLeftBehind(AccessDenied):
     text = "a rule protects it and would stay behind: only an administrator can prepare its new path"
 
 
-async def require_rules(
-    source: PathAccess, storage_path: StoragePath, target: PathAccess, target_storage_path: StoragePath
-) -> None:
-    """Raise RuleLeftBehind if a rule at or below an entry protects it and none protects the same path of `target`.
+@dataclass(frozen=True, slots=True)
+class KeptRules:
+    """The rules that protect entries which get another path."""
 
-    Rules of all storages that show the entry count. Only an administrator learns their paths.
-    """
-    rules = source.rules
-    if not rules.has_protected_paths:
-        return
-    new_paths: dict[TreePath, TreePath | None] = {source.path: target.path}
-    if source.table.showing or source.table.redirects:
-        new_paths |= await _find_shown_paths(source.table, storage_path, target_storage_path)
-    for old, new in new_paths.items():
-        for protected in rules.iterate_protected_paths(old):
-            prepared = None if new is None else new / protected.below(old)
-            if prepared is None or not rules.protects(prepared):
-                raise RuleLeftBehind(_explain(protected, prepared) if source.caller.is_admin else None)
+    caller: Caller
+    rules: Rules
+    table: MountTable
+
+    @classmethod
+    def of(cls, access: PathAccess) -> KeptRules:
+        """Return the rules that a request sees."""
+        return cls(access.caller, access.rules, access.table)
+
+    async def require(
+        self, path: TreePath, storage_path: StoragePath, new_path: TreePath, new_storage_path: StoragePath
+    ) -> None:
+        """Raise RuleLeftBehind if a rule at or below an entry protects it, and none at its new path does.
+
+        Rules of all storages that show the entry count. Only an administrator learns their paths.
+        """
+        if not self.rules.has_protected_paths:
+            return
+        new_paths: dict[TreePath, TreePath | None] = {path: new_path}
+        if self.table.showing or self.table.redirects:
+            new_paths |= await _find_shown_paths(self.table, storage_path, new_storage_path)
+        for old, new in new_paths.items():
+            for protected in self.rules.iterate_protected_paths(old):
+                prepared = None if new is None else new / protected.below(old)
+                if prepared is None or not self.rules.protects(prepared):
+                    raise RuleLeftBehind(_explain(protected, prepared) if self.caller.is_admin else None)
 
 
 def _explain(protected: TreePath, prepared: TreePath | None) -> str:

@@ -28,7 +28,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import Lookups, find_entry, look_up, look_up_many
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.free_names import choose_name, list_free_names
-from mangrove.tree.operations.kept_rules import require_rules
+from mangrove.tree.operations.kept_rules import KeptRules
 
 MAX_NAMES_PER_REQUEST = 10_000
 WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in messages
@@ -195,7 +195,7 @@ class _ItemChecker:
                 source.require_same_hide_rules(target)
         if request.right is Right.MOVE:
             ends = self.sources.folder.child(name), self.targets.folder.child(target_name)
-            await require_rules(source, ends[0], target, ends[1])
+            await KeptRules.of(source).require(source.path, ends[0], target.path, ends[1])
         overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
         return TransferItem(
             name, self.sources.folder.path / name, self.targets.folder.path / target_name, entry, overwrite
@@ -321,9 +321,10 @@ async def plan_renames(
     pairs = {old: new async for old, new in iterate_chunked(new_names.items()) if old != new}
     lookups = await look_up_many(parent, {*new_names, *pairs.values()})
     entries = {old: await check_source(folder.child(old), lookups) async for old in iterate_chunked(new_names)}
+    kept_rules = KeptRules.of(folder)
     async for old, new in iterate_chunked(pairs.items()):
         folder.child(new).require_import()
-        await require_rules(folder.child(old), parent.child(old), folder.child(new), parent.child(new))
+        await kept_rules.require(folder.path / old, parent.child(old), folder.path / new, parent.child(new))
     await _check_new_names(folder, lookups, pairs.values(), overwrite)
     items = [
         TransferItem(

@@ -30,6 +30,7 @@ from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.opening import explain_folder_failure
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
+from mangrove.tree.operations.kept_rules import KeptRules
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import (
     WORDS,
@@ -217,6 +218,7 @@ async def move_files(
             raise
         return Outcome(is_whole=False)
     items = await _resolve_conflicts(files, taken_names, policy, target_dir)
+    await _require_kept_rules(source_dir, source, target_dir, items)
     plan = Plan(Right.MOVE, source, items, OnConflict(skip=policy == "skip"))
     outcome = await _execute(plan, budget)
     if outcome.left and budget is None:
@@ -246,12 +248,23 @@ async def _resolve_conflicts(
     return items
 
 
+async def _require_kept_rules(
+    source_dir: PathAccess, source: StoragePath, target_dir: PathAccess, items: Sequence[TransferItem]
+) -> None:
+    """Raise RuleLeftBehind if a rule for one of the files, and not for a folder, protects it and would stay behind."""
+    kept_rules = KeptRules.of(source_dir)
+    async for item in iterate_chunked(items):
+        path, new_path = source_dir.path / item.path.below(source.path), target_dir.path / item.target.name
+        await kept_rules.require(path, source.with_path(item.path), new_path, source.with_path(item.target))
+
+
 async def _walk_files(access: PathAccess, folder: StoragePath, target: TreePath) -> AsyncIterator[TransferItem]:
     """Yield every file below a folder that the caller may see and move away."""
     visibility = access.make_visibility_filter()
     if not access.may_write():
         return
     subfolders: list[str] = []
+    ruled_names = {name for decision in access.decisions for name in access.rules.find_names_below(decision.path)}
     async for batch in folder.driver.list(folder.path):
         deadlines.check()
         async for entry in iterate_chunked(batch):
@@ -259,10 +272,15 @@ async def _walk_files(access: PathAccess, folder: StoragePath, target: TreePath)
                 continue
             if entry.is_dir:
                 subfolders += [] if entry.is_link else [entry.name]
-            else:
+            elif entry.name not in ruled_names or _may_take(access.child(entry.name)):
                 yield TransferItem(entry.name, folder.path / entry.name, target / entry.name, entry)
     async for name in iterate_chunked(subfolders):
         subfolder = access.child(name)
         if not subfolder.is_mount_or_ancestor() and subfolder.may_read():
             async for item in _walk_files(subfolder, folder.child(name), target):
                 yield item
+
+
+def _may_take(file: PathAccess) -> bool:
+    """True if the caller may move away a file that has a rule of its own."""
+    return file.may_read() and file.may_write()
