@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryChanged
-from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
+from mangrove.drivers.base import CopyRequest, Driver, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.rooted import OpenFolder, OpenFolders
 from mangrove.tasks.core import file_copy, queue
@@ -221,7 +221,7 @@ def test_moves_are_durable_always_and_copies_as_the_setting_says(
     source.put("f", content)
     driver = task_env.driver(target.mount)
     seen: list[bool] = []
-    for name in ("write", "finish"):
+    for name in ("write_whole", "finish"):
         monkeypatch.setattr(driver, name, note_upload(getattr(driver, name), seen))
     task = getattr(task_env, verb)(source.mount, target.mount, "f")
     task_env.run(task)
@@ -230,7 +230,8 @@ def test_moves_are_durable_always_and_copies_as_the_setting_says(
 
 def note_upload(method: Any, seen: list[bool]) -> Any:
     async def call(*args: Any) -> Any:
-        seen.append(next(argument.durable for argument in args if isinstance(argument, Upload)))
+        uploads = [file.upload for file in args[0]] if isinstance(args[0], list) else [args[-1]]
+        seen.extend(upload.durable for upload in uploads)
         return await method(*args)
 
     return call

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.drivers.base import Driver, Upload
+from mangrove.drivers.base import Driver, NewFile
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import steps
@@ -42,8 +42,9 @@ class DamagingLocal(Local):
         async for block in body:
             yield flip(block) if self.damages else block
 
-    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Any:
-        return await super().write(path, self._spoil(body), upload)
+    async def write_whole(self, files: Sequence[NewFile]) -> Any:
+        damaged = [file._replace(content=flip(file.content)) for file in files] if self.damages else files
+        return await super().write_whole(damaged)
 
     async def stream_part(
         self, path: TreePath, token: str, number: int, offset: int, body: AsyncIterator[bytes]

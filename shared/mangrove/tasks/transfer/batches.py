@@ -361,5 +361,3 @@ async def _remove_source(step: TransferStep, source: FilePath, target: FilePath,
                 await withdraw(target, copied.stored)
             raise EntryChanged(SOURCE_CHANGED) from None
         pass_checkpoint("move.removed")
-    elif not step.mode.keep_existing:
-        raise EntryExists

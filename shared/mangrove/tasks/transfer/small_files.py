@@ -1,11 +1,11 @@
-"""Copy small files in groups: one call reads a group, its names are locked together, and one listing tells which of
-them are taken.
+"""Copy small files in groups: each group is read and stored in few calls, as far as the storages can. Its names are
+locked together, and one listing tells which of them are taken.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from mangrove.configuration import throttle
@@ -24,8 +24,9 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.base import Upload, WholeFile
+from mangrove.drivers.base import Entry, NewFile, Upload, WholeFile
 from mangrove.drivers.taken import find_taken
+from mangrove.tasks.core import files as task_files
 from mangrove.tasks.core.file_copy import Copied
 from mangrove.tasks.core.files import lock_names
 from mangrove.tasks.core.model import ManifestEntry, SourceVersion
@@ -49,10 +50,16 @@ async def store_files(step: TransferStep, rows: Sequence[ManifestEntry]) -> list
     """
     results: list[Result] = [EntryExists() for _ in rows]
     source, target = step.route.source.driver, step.target.driver
-    if source.capabilities.read_whole and target.capabilities.write and target.capabilities.list_page:
+    can_look_up = step.is_direct or target.capabilities.list_page
+    if target.capabilities.write and can_look_up and (source.capabilities.read_whole or _stores_groups(step)):
         groups = [partial(_store_group, step, group, results) for group in _split(rows)]
         await gather_bounded(groups, GROUP_CONCURRENCY)
     return results
+
+
+def _stores_groups(step: TransferStep) -> bool:
+    """True if one call stores a group. It looks for taken names by itself."""
+    return step.is_direct and step.target.driver.capabilities.write_whole
 
 
 def _split(rows: Sequence[ManifestEntry]) -> list[dict[int, ManifestEntry]]:
@@ -71,17 +78,30 @@ def _split(rows: Sequence[ManifestEntry]) -> list[dict[int, ManifestEntry]]:
 async def _store_group(step: TransferStep, rows: Mapping[int, ManifestEntry], results: list[Result]) -> None:
     if not step.run.has_time():
         return
+    targets = {index: step.route.find_target(row.path) for index, row in rows.items()}
+    if step.is_direct and not step.mode.overwrite:
+        taken = {index for index, target in targets.items() if await step.listing.find(target) is not None}
+        rows = {index: row for index, row in rows.items() if index not in taken}
     files = await _read(step, rows, results)
-    targets = {index: step.route.find_target(rows[index].path) for index in files}
     await throttle.wait_for_copy(sum(len(file.content) for file in files.values()))
+    if _stores_groups(step):
+        await _store_together(step, targets, files, results)
+        return
     try:
-        async with lock_names(list(targets.values())):
-            taken = await _find_taken(step, targets)
-            free = [index for index in files if index not in taken]
+        async with lock_names([targets[index] for index in files]):
+            free = files if step.is_direct or step.mode.overwrite else await _find_free(step, targets, files)
             works = [partial(_store, step, targets[index], files[index], index, results) for index in free]
             await gather_all(step.limiter.copy(step.run, work) for work in works)
     except InUse:
         pass  # another change holds one of the names; the files are stored one by one
+
+
+async def _find_free(
+    step: TransferStep, targets: Mapping[int, StoragePath], indexes: Collection[int]
+) -> Collection[int]:
+    """Return those whose names are free, now that they are locked."""
+    taken = await find_taken(step.target.driver, [targets[index].path for index in indexes])
+    return [index for index in indexes if targets[index].path not in taken]
 
 
 async def _read(
@@ -96,9 +116,15 @@ async def _read(
             allowed.append(index)
         else:
             results[index] = refusal
-    requests = [(source.path / rows[index].path, rows[index].to_entry()) for index in allowed]
+    if source.driver.capabilities.read_whole:
+        requests = [(source.path / rows[index].path, rows[index].to_entry()) for index in allowed]
+        contents: Sequence[WholeFile | StorageProblem | None] = await source.driver.read_whole(requests)
+    else:
+        contents = await gather_all(_read_alone(step, rows[index]) for index in allowed)
     files: dict[int, WholeFile] = {}
-    for index, file in zip(allowed, await source.driver.read_whole(requests), strict=True):
+    for index, file in zip(allowed, contents, strict=True):
+        if file is None:
+            continue  # there was no time for it
         if isinstance(file, WholeFile):
             files[index] = file
         elif isinstance(file, Unreachable):
@@ -108,25 +134,52 @@ async def _read(
     return files
 
 
-async def _find_taken(step: TransferStep, targets: Mapping[int, StoragePath]) -> set[int]:
-    """Return which targets exist.
+async def _read_alone(step: TransferStep, row: ManifestEntry) -> WholeFile | StorageProblem | None:
+    """Read a file when its turn comes. Return None if there is no time left for it."""
+    results: list[WholeFile | StorageProblem] = []
+    source = step.route.source.child(row.path)
 
-    If a storage would replace a file, its names are read again after they were locked.
-    """
-    driver = step.target.driver
-    if step.mode.overwrite:
-        return set()
-    if await driver.can_refuse_existing():
-        return {index for index, target in targets.items() if await step.listing.find(target) is not None}
-    taken = await find_taken(driver, [target.path for target in targets.values()])
-    return {index for index, target in targets.items() if target.path in taken}
+    async def read() -> None:
+        try:
+            content = await task_files.read_range(source, 0, row.size, row.to_entry()) if row.size else b""
+            entry = await source.driver.stat(source.path)
+        except StorageProblem as problem:
+            results.append(problem)
+            return
+        is_same = row.version.matches(entry) and len(content) == entry.size
+        results.append(WholeFile(content, lambda: entry) if is_same else EntryChanged())
+
+    await step.limiter.copy(step.run, read)
+    return results[0] if results else None
+
+
+def _make_upload(step: TransferStep, version: Entry) -> Upload:
+    mode = step.mode
+    return Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
+
+
+async def _store_together(
+    step: TransferStep, targets: Mapping[int, StoragePath], files: Mapping[int, WholeFile], results: list[Result]
+) -> None:
+    """Store a group in one call. The storage refuses the names that are taken."""
+    versions = {index: file.describe() for index, file in files.items()}
+    new_files = [
+        NewFile(targets[index].path, file.content, _make_upload(step, versions[index])) for index, file in files.items()
+    ]
+    for index, stored in zip(files, await step.target.driver.write_whole(new_files), strict=True):
+        if isinstance(stored, Unreachable):
+            raise stored
+        if isinstance(stored, StorageProblem):
+            results[index] = stored
+        else:
+            results[index] = _count_stored(step, versions[index], files[index], stored)
+    pass_checkpoint("copy.whole")
 
 
 async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index: int, results: list[Result]) -> None:
-    driver, mode, version = target.driver, step.mode, file.describe()
-    upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
+    version = file.describe()
     try:
-        entry = await driver.write(target.path, stream(file.content), upload)
+        entry = await target.driver.write(target.path, stream(file.content), _make_upload(step, version))
     except Unreachable:
         raise
     except EntryExists:
@@ -135,8 +188,13 @@ async def _store(step: TransferStep, target: StoragePath, file: WholeFile, index
         results[index] = problem
         return
     pass_checkpoint("copy.whole")
+    results[index] = _count_stored(step, version, file, entry)
+
+
+def _count_stored(step: TransferStep, version: Entry, file: WholeFile, stored: Entry) -> Copied:
+    """Show a file as stored, and return the copy."""
     metering.get_meter().add(len(file.content))
-    step.run.begin_item(target.path.name)
+    step.run.begin_item(stored.name)
     step.run.end_item()
-    md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if mode.verify else ""
-    results[index] = Copied(version, StoredCopy(SourceVersion.of(entry), version.size, md5=md5))
+    md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if step.mode.verify else ""
+    return Copied(version, StoredCopy(SourceVersion.of(stored), version.size, md5=md5))

@@ -158,7 +158,7 @@ class TransferStep:
     listing: TargetListing
     mode: CopyMode
     is_direct: bool
-    """The target can copy many files in one call, since it refuses taken names itself."""
+    """The target can store many files in one call, since it refuses taken names itself."""
     limiter: RampUpLimiter
     saved: float = field(default_factory=time.monotonic)
 
@@ -182,9 +182,10 @@ async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
     spec, is_move, driver = run.spec, run.task.kind == "move", route.target.storage_path.driver
     settings = configuration.cached().settings
     mode = CopyMode(
-        route.overwrite, spec.keep_existing, is_move or settings.is_durable, verify=is_move and settings.verify_moves
-    )
-    is_direct = not spec.keep_existing and await driver.can_refuse_existing()
+        route.overwrite, spec.keep_existing and not route.overwrite, is_move or settings.is_durable,
+        verify=is_move and settings.verify_moves,
+    )  # fmt: skip
+    is_direct = await driver.can_refuse_existing()
     limiter = RampUpLimiter(settings.small_file_threads_num)
     return TransferStep(run, route, open_failed(run, run.cursor), TargetListing(driver), mode, is_direct, limiter)
 
