@@ -10,9 +10,9 @@ import time
 from contextlib import suppress
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFolder, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFolder
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace, unlink
-from mangrove.drivers.local.rooted import FileStat, Root, check_wanted
+from mangrove.drivers.local.rooted import FileStat, NameTooLong, Root, check_wanted
 from mangrove.drivers.part_names import PART
 
 PREFIX = f"{PART}aside-"
@@ -80,6 +80,8 @@ def stat_or_restore(root: Root, path: TreePath) -> os.stat_result:
     that name."""
     try:
         return root.stat(path)
+    except NameTooLong:
+        raise EntryNotFound from None
     except EntryNotFound:
         try:
             with root.open_parent(path) as (folder, name):
@@ -89,11 +91,6 @@ def stat_or_restore(root: Root, path: TreePath) -> os.stat_result:
         if not is_back:
             raise
         return root.stat(path)
-    except StorageProblem as problem:
-        cause = problem.__cause__
-        if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
-            raise EntryNotFound from None
-        raise
 
 
 def restore(folder: int, name: str) -> bool:

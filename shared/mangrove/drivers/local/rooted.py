@@ -37,6 +37,12 @@ _NOT_SAID = (
     errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.E2BIG,  # the call is missing, or folders were renamed meanwhile
     errno.ENAMETOOLONG,  # of the whole path; its segments may be valid
 )  # fmt: skip
+
+
+class NameTooLong(StorageProblem):
+    """No entry can have this name, or that of a folder on the way to it."""
+
+
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOENT: (EntryNotFound, None),
     errno.ENOTDIR: (EntryNotFound, None),
@@ -50,7 +56,7 @@ _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.EXDEV: (NotSupported, None),
     errno.ENOSPC: (StorageFull, "no space left on the storage"),
     errno.EDQUOT: (StorageFull, "the quota of the storage is used up"),
-    errno.ENAMETOOLONG: (StorageProblem, "file name too long"),
+    errno.ENAMETOOLONG: (NameTooLong, "file name too long"),
     errno.EMFILE: (Unreachable, "too many files are open, try again later"),
     errno.ENFILE: (Unreachable, "too many files are open, try again later"),
 }
