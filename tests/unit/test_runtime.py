@@ -123,7 +123,7 @@ def test_cache_remove_all_removes_what_matches() -> None:
     cache: BoundedCache[str, bytes] = BoundedCache(6, len)
     for key, value in (("a", b"xx"), ("b", b"yy"), ("c", b"xx")):
         cache.put(key, value)
-    cache.remove_all(lambda value: value == b"xx")
+    cache.remove_all(lambda _, value: value == b"xx")
     assert [cache.get(key) for key in "abc"] == [None, b"yy", None]
     cache.put("d", b"zzzz")  # the weight of the removed ones is free again
     assert len(cache) == 2

@@ -110,7 +110,7 @@ class BoundedCache(Generic[Key, Value]):
     def __init__(self, max_weight: int, weigh: Callable[[Value], int] | None = None) -> None:
         self._max_weight = max_weight
         self._weigh = weigh
-        self._weight = 0
+        self.weight = 0
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -127,31 +127,31 @@ class BoundedCache(Generic[Key, Value]):
         with self._lock:
             self._remove(key)
             self._values[key] = value
-            self._weight += self._measure(value)
-            while self._weight > self._max_weight:
-                self._weight -= self._measure(self._values.popitem(last=False)[1])
+            self.weight += self._measure(value)
+            while self.weight > self._max_weight:
+                self.weight -= self._measure(self._values.popitem(last=False)[1])
 
     def remove(self, key: Key) -> None:
         """Remove the value of a key, if there is one."""
         with self._lock:
             self._remove(key)
 
-    def remove_all(self, matches: Callable[[Value], bool]) -> None:
-        """Remove the values that match."""
+    def remove_all(self, matches: Callable[[Key, Value], bool]) -> None:
+        """Remove the values that match, or whose keys do."""
         with self._lock:
-            for key in [key for key, value in self._values.items() if matches(value)]:
+            for key in [key for key, value in self._values.items() if matches(key, value)]:
                 self._remove(key)
 
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:
             self._values.clear()
-            self._weight = 0
+            self.weight = 0
 
     def _remove(self, key: Key) -> None:
         value = self._values.pop(key, None)
         if value is not None:
-            self._weight -= self._measure(value)
+            self.weight -= self._measure(value)
 
     def _measure(self, value: Value) -> int:
         return 1 if self._weigh is None else self._weigh(value)

@@ -8,7 +8,7 @@ see. A new name that the mapping would change is refused.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import MAX_NAME_BYTES, TreePath, map_characters
 from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder
+from mangrove.core.runtime import BoundedCache
 from mangrove.drivers.base import ROOT, Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 
@@ -79,7 +80,7 @@ class ShownNames(Driver):
         super().__init__(driver.options, driver.context)
         self.driver = driver
         self.mapping = mapping
-        self._known: OrderedDict[TreePath, tuple[float, dict[str, str]]] = OrderedDict()
+        self._known: BoundedCache[TreePath, tuple[float, dict[str, str]]] = BoundedCache(MAX_KNOWN_FOLDERS)
 
     def get_unmapped(self) -> Driver:
         """Return the driver behind, with the names of the storage."""
@@ -105,10 +106,7 @@ class ShownNames(Driver):
 
     def _remember(self, folder: TreePath, changed: Collection[str], plain: Collection[str]) -> dict[str, str]:
         names = self.mapping.show(changed, plain)
-        self._known[folder] = (time.monotonic(), names)
-        self._known.move_to_end(folder)
-        while len(self._known) > MAX_KNOWN_FOLDERS:
-            self._known.popitem(last=False)
+        self._known.put(folder, (time.monotonic(), names))
         return names
 
     async def find(self, path: TreePath) -> TreePath:
@@ -157,7 +155,7 @@ class ShownNames(Driver):
 
     async def _read_changed_names(self, folder: TreePath) -> dict[str, str]:
         """Return all names that the mapping changes in a folder by displayed name; none for a missing folder."""
-        read_at, names = self._known.get(folder, (0.0, {}))
+        read_at, names = self._known.get(folder) or (0.0, {})
         if read_at and time.monotonic() - read_at < CHANGED_NAMES_SECONDS:
             return names
         changed, plain = set[str](), set[str]()
@@ -173,7 +171,7 @@ class ShownNames(Driver):
         """Return the storage's path of a displayed path, as far as it is known without calling the storage."""
         folder = ROOT
         for shown in path.split("/")[1:] if path != ROOT else ():
-            folder = folder / self._known.get(folder, (0.0, {}))[1].get(shown, shown)
+            folder = folder / (self._known.get(folder) or (0.0, {}))[1].get(shown, shown)
         return folder
 
     def show_path(self, path: TreePath) -> TreePath:
@@ -182,8 +180,7 @@ class ShownNames(Driver):
 
     def forget(self, folder: TreePath) -> None:
         """Drop the cached names of a folder and those below."""
-        for known in [known for known in self._known if known.within(folder)]:
-            del self._known[known]
+        self._known.remove_all(lambda known, _: known.within(folder))
 
     async def stat(self, path: TreePath) -> Entry:
         return (await self.driver.stat(await self.find(path)))._replace(name=path.name)

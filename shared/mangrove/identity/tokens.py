@@ -206,7 +206,7 @@ def revoke_session(jti: str, expires: int) -> None:
     """Revoke the token of a session, which would expire at that time."""
     sessions.revoke(jti, expires)
     change_counters().bump(Topic.SESSIONS)
-    VERIFIED_TOKENS.open().remove_all(lambda token: token.jti == jti)  # Base64 allows several spellings of a token
+    VERIFIED_TOKENS.open().remove_all(lambda _, token: token.jti == jti)  # Base64 allows several spellings of a token
 
 
 def find_due_use(text: str) -> str | None:

@@ -11,7 +11,6 @@ import os
 import random
 import string
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Literal
@@ -21,6 +20,7 @@ import orjson
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageProblem
+from mangrove.core.runtime import BoundedCache
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.capabilities import NO_TRASH
 from mangrove.drivers.options import Options, option
@@ -55,7 +55,7 @@ class Virtual(Driver):
 
     def __init__(self, options: VirtualOptions, context: DriverContext) -> None:
         super().__init__(options, context)
-        self._derived: OrderedDict[str, Mapping[str, Node]] = OrderedDict()
+        self._derived: BoundedCache[str, Mapping[str, Node]] = BoundedCache(MAX_CACHED_FOLDERS)
         self._changing = asyncio.Lock()  # changes of this process conflict only with those of others
 
     async def _derive(self, seed: str) -> Mapping[str, Node]:
@@ -63,10 +63,7 @@ class Virtual(Driver):
         folder = self._derived.get(seed)
         if folder is None:
             folder = await asyncio.to_thread(self._make_nodes, seed)
-            self._derived[seed] = folder
-            while len(self._derived) > MAX_CACHED_FOLDERS:
-                self._derived.popitem(last=False)
-        self._derived.move_to_end(seed)
+            self._derived.put(seed, folder)
         return folder
 
     def _make_nodes(self, seed: str) -> Mapping[str, Node]:

@@ -16,6 +16,7 @@ import orjson
 
 from mangrove.core.chunked import PendingRows
 from mangrove.core.concurrency import compute_pools
+from mangrove.core.runtime import BoundedCache
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
@@ -34,28 +35,9 @@ PAGE_BYTES = 500  # weight of a cached page without its rows
 Encode = Callable[[Sequence[Entry]], bytes]
 
 
-class RowCache:
-    """The encoded pages that were read last, up to MAX_ROW_BYTES."""
-
-    def __init__(self) -> None:
-        self.weight = 0  # bytes
-        self._pages: OrderedDict[Hashable, bytes] = OrderedDict()
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._pages
-
-    def get(self, key: Hashable) -> bytes:
-        """Return a cached page."""
-        self._pages.move_to_end(key)
-        return self._pages[key]
-
-    def add(self, key: Hashable, page: bytes) -> None:
-        """Add a page, and drop the oldest beyond MAX_ROW_BYTES."""
-        if key not in self._pages:
-            self._pages[key] = page
-            self.weight += sys.getsizeof(page) + PAGE_BYTES
-        while self.weight > MAX_ROW_BYTES:
-            self.weight -= sys.getsizeof(self._pages.popitem(last=False)[1]) + PAGE_BYTES
+def _make_row_cache() -> BoundedCache[Hashable, bytes]:
+    """Return a cache of encoded pages."""
+    return BoundedCache(MAX_ROW_BYTES, lambda page: sys.getsizeof(page) + PAGE_BYTES)
 
 
 @dataclass(slots=True)
@@ -64,7 +46,7 @@ class View:
 
     entries: Selection
     encode: Encode
-    cache: RowCache = field(default_factory=RowCache)
+    cache: BoundedCache[Hashable, bytes] = field(default_factory=_make_row_cache)
     key: Hashable = None  # in the cache: equal for views with the same rows
 
     async def get_content(self, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | PendingRows:
@@ -74,7 +56,7 @@ class View:
         """
         ranges = [piece for piece in pieces if not isinstance(piece, bytes)]
         for start, stop in ranges:
-            if (self.key, start, stop) not in self.cache:
+            if self.cache.get((self.key, start, stop)) is None:
                 await self.entries.read_details(start, stop)
         if sum(stop - start for start, stop in ranges) > MAX_WHOLE_ROWS:
             return PendingRows(self._stream(pieces))
@@ -82,10 +64,10 @@ class View:
 
     async def _get_rows(self, start: int, stop: int) -> bytes:
         key = (self.key, start, stop)
-        if key in self.cache:
-            return self.cache.get(key)
-        page = b",".join([rows async for rows in encode_in_thread(self.encode, self.entries, start, stop)])
-        self.cache.add(key, page)
+        page = self.cache.get(key)
+        if page is None:
+            page = b",".join([rows async for rows in encode_in_thread(self.encode, self.entries, start, stop)])
+            self.cache.put(key, page)
         return page
 
     async def _stream(self, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
@@ -129,7 +111,7 @@ class CachedFolder:
         self.max_age = max_age  # seconds for which an unchanged token is trusted
         self.stamp = stamp  # taken before it was read
         self.counted_weight = 0  # bytes that are counted in the cache
-        self.rows = RowCache()
+        self.rows = _make_row_cache()
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
         self._selections: OrderedDict[tuple[SortOrder, Hashable], Selection] = OrderedDict()

@@ -24,6 +24,7 @@ from mangrove.core.metrics import LISTINGS
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import EntryNotFound, Problem, TooLarge
+from mangrove.core.runtime import BoundedCache
 from mangrove.core.shared_memory import metrics
 from mangrove.core.telemetry import open_span
 from mangrove.drivers.base import ROOT, Driver, Entry, PageSource
@@ -70,10 +71,10 @@ class Listings:
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._max_bytes = max_bytes
         self._folders: OrderedDict[FolderKey, CachedFolder] = OrderedDict()
-        self._paged: OrderedDict[FolderKey, PagedFolder] = OrderedDict()
+        self._paged: BoundedCache[FolderKey, PagedFolder] = BoundedCache(MAX_PAGED_FOLDERS)
         self._reads: SharedReads[CachedFolder] = SharedReads()
         self._first_reads: SharedReads[CachedFolder | PagedFolder] = SharedReads()
-        self._entries: dict[FolderKey, _SingleEntry] = {}
+        self._entries: BoundedCache[FolderKey, _SingleEntry] = BoundedCache(MAX_SINGLE_ENTRIES)
         self._observers: list[Callable[[StoragePath, CachedFolder], None]] = []
         self.weight = 0  # bytes
 
@@ -155,9 +156,8 @@ class Listings:
             return None
         is_same = paged.mount is storage_path.mount and paged.place == place
         if not is_same or time.monotonic() - paged.began_at > PAGE_STARTS_SECONDS:
-            del self._paged[key]
+            self._paged.remove(key)
             return None
-        self._paged.move_to_end(key)
         return paged
 
     async def stat(self, storage_path: StoragePath) -> Entry:
@@ -209,15 +209,10 @@ class Listings:
         try:
             entry = await storage_path.driver.stat(storage_path.path)
         except EntryNotFound:
-            self._keep_single(key, single)
+            self._entries.put(key, single)
             raise
-        self._keep_single(key, single._replace(entry=entry))
+        self._entries.put(key, single._replace(entry=entry))
         return entry
-
-    def _keep_single(self, key: FolderKey, single: _SingleEntry) -> None:
-        if len(self._entries) >= MAX_SINGLE_ENTRIES:
-            self._entries.clear()
-        self._entries[key] = single
 
     async def _read(self, storage_path: StoragePath, max_entries: int | None) -> CachedFolder:
         folder = await _read_folder(storage_path, max_entries)
@@ -236,9 +231,7 @@ class Listings:
             self._add(storage_path, folder)
             return folder
         paged.is_cached = stamp.is_current()
-        self._paged[key] = paged
-        if len(self._paged) > MAX_PAGED_FOLDERS:
-            self._paged.popitem(last=False)
+        self._paged.put(key, paged)
         return paged
 
     def _add(self, storage_path: StoragePath, folder: CachedFolder) -> None:
@@ -288,8 +281,7 @@ class Listings:
 
         for key in [key for key in self._folders if is_below(key)]:
             self._drop(key)
-        for key in [key for key in self._paged if is_below(key)]:
-            del self._paged[key]
+        self._paged.remove_all(lambda key, _: is_below(key))
 
     def clear(self) -> None:
         """Drop every folder."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, MutableSequence, Sequence
 from typing import NamedTuple
 
 from mangrove.core import deadlines
+from mangrove.core.runtime import BoundedCache
 from mangrove.drivers.base import EntriesPage, Entry, PageSource
 from mangrove.tree.listing.columns import Columns, Selection, make_columns
 from mangrove.tree.listing.folder import Stamp
@@ -59,7 +60,7 @@ class PagedFolder:
         self._starts = [""]  # of the known pages
         self._ends: list[tuple[int, str]] = []  # of the pages that were read: number of entries, name of the last
         self._is_complete = False
-        self._pages: OrderedDict[int, _CachedPage] = OrderedDict()
+        self._pages: BoundedCache[int, _CachedPage] = BoundedCache(MAX_CACHED_PAGES)
         self._counts: OrderedDict[Hashable, MutableSequence[int]] = OrderedDict()
         self._key = key  # of the displayed folder
         self._stamp = Stamp(key)
@@ -109,7 +110,6 @@ class PagedFolder:
             self.forget_entries()
         cached = self._pages.get(number)
         if cached is not None and time.monotonic() - cached.read_at < self._max_age:
-            self._pages.move_to_end(number)
             return cached.columns
         stamp = self._stamp
         page = await self.place.driver.list_page(self.place.path, self._starts[number])
@@ -120,10 +120,7 @@ class PagedFolder:
         columns = await make_columns(page.entries)
         self._note_end(number, page)
         if stamp is self._stamp and stamp.is_current() and self._max_age > 0:
-            self._pages[number] = _CachedPage(columns, read_at)
-            self._pages.move_to_end(number)
-            if len(self._pages) > MAX_CACHED_PAGES:
-                self._pages.popitem(last=False)
+            self._pages.put(number, _CachedPage(columns, read_at))
         return columns
 
     def _note_end(self, number: int, page: EntriesPage) -> None:
@@ -140,8 +137,7 @@ class PagedFolder:
     def _forget_behind(self, number: int) -> None:
         """Drop everything behind the start of a page."""
         del self._starts[number + 1 :], self._ends[number:]
-        for behind in [cached for cached in self._pages if cached > number]:
-            del self._pages[behind]
+        self._pages.remove_all(lambda cached, _: cached > number)
         for counts in self._counts.values():
             del counts[number + 1 :]
 
