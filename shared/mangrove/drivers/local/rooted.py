@@ -310,11 +310,7 @@ class FileStat(NamedTuple):
 
 def is_unchanged(status: os.stat_result, now: os.stat_result) -> bool:
     """True if an open file has not changed between two calls of `fstat`."""
-    return (
-        status.st_mtime_ns == now.st_mtime_ns
-        and status.st_ctime_ns == now.st_ctime_ns
-        and status.st_size == now.st_size
-    )
+    return FileStat.of(status) == FileStat.of(now)
 
 
 def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
@@ -380,10 +376,8 @@ class OpenFolders:
 
     def open_new(self, path: TreePath) -> tuple[OpenFolder, str]:
         """Return the folder of a path whose name is expected to be free, and its last segment."""
-        try:
+        with translate_errors():
             return self._enter(path)
-        except OSError as error:
-            raise make_problem(error) from error
 
     def open_target(self, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
         """Return as `Root.open_target`.
