@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from mangrove.core.chunked import stream
@@ -36,11 +36,12 @@ from mangrove.drivers.webdav.auth import WebDavCredentials
 from mangrove.drivers.webdav.client import ENTRY_PROPERTIES, QUOTA_PROPERTIES, WebDavClient, join
 from mangrove.drivers.webdav.errors import make_problem
 from mangrove.drivers.webdav.options import WebDavOptions, parse_address
-from mangrove.drivers.webdav.resources import RemoteResource, Urls
+from mangrove.drivers.webdav.resources import ListingInterrupted, RemoteResource, Urls
 from mangrove.drivers.webdav.transfer import Uploader, open_file, strip_etag
 from mangrove.drivers.whole_files import write_whole
 
 LISTING_BATCH_ENTRIES = 1000
+MAX_LISTING_ATTEMPTS, LISTING_PAUSE_SECONDS = 4, 0.2  # while entries of the folder are removed
 DENIED_STATUSES = (401, 403)
 ABSENT_STATUSES = (404, 409, 410)  # 409: its folder is missing
 UNSAFE_LETTERS = ";?\t\r\n"  # some servers truncate the target of a move at these, or drop them
@@ -80,6 +81,21 @@ class WebDav(Driver):
         await self._server.close()
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        attempts, has_begun = 0, False
+        while True:
+            try:
+                async with aclosing(self._read_listing(path)) as batches:
+                    async for batch in batches:
+                        has_begun = True
+                        yield batch
+                return
+            except ListingInterrupted:
+                attempts += 1
+                if has_begun or attempts == MAX_LISTING_ATTEMPTS:
+                    raise
+            await asyncio.sleep(LISTING_PAUSE_SECONDS)
+
+    async def _read_listing(self, path: TreePath) -> AsyncGenerator[Sequence[Entry]]:
         batch: list[Entry] = []
         has_answer = is_inside = False
         find_name = self._urls.make_finder(path)

@@ -36,6 +36,13 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 _MONTHS = {name: 1 + number for number, name in enumerate(_NAMES)}
 MAX_NAME_BYTES = 1024
 _UNFIT = re.compile(r"[/\\\0]")
+_TEXT_AFTER_ANSWER = expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]
+
+
+class ListingInterrupted(StorageProblem):
+    """The server reports a failure behind its answer, as those in Go do if an entry is removed meanwhile."""
+
+    text = "the folder was changed while the WebDAV server listed it, try again"
 
 
 class RemoteResource(NamedTuple):
@@ -84,11 +91,13 @@ class MultistatusParser:
         self._elements = self._length = 0
 
     def feed(self, piece: bytes) -> None:
-        """Parse the next bytes, which may end anywhere."""
+        """Parse the next bytes, which may end anywhere. Raise ListingInterrupted for text behind the answer."""
         count = len(self._resources)
         try:
             self._parser.Parse(piece, False)
-        except (expat.ExpatError, ValueError, LookupError):  # LookupError: an unknown encoding
+        except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
+            if getattr(error, "code", 0) == _TEXT_AFTER_ANSWER:
+                raise ListingInterrupted from None
             _refuse("no XML")
         self._unfinished = self._unfinished + len(piece) if len(self._resources) == count else 0
         if self._unfinished > MAX_ENTRY_BYTES:

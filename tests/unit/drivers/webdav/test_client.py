@@ -11,11 +11,14 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, NotAFile, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import ROOT, list_all
 from mangrove.drivers.webdav import client as dav
+from mangrove.drivers.webdav.driver import MAX_LISTING_ATTEMPTS
+from mangrove.drivers.webdav.resources import ListingInterrupted
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.unit.drivers.webdav.canned import (
     FILE,
     FOLDER,
     HEAD,
+    TAIL,
     Request,
     canned,
     entry,
@@ -131,6 +134,20 @@ async def test_a_server_that_speaks_no_webdav_is_said_to(answer: bytes) -> None:
 async def test_a_server_that_breaks_off_is_unreachable(answer: bytes | None) -> None:
     async with canned(lambda _: answer) as server, storage(server.address) as driver:
         await fails(list_all(driver, ROOT), Unreachable)
+
+
+@pytest.mark.parametrize("attempts", [1, MAX_LISTING_ATTEMPTS - 1, MAX_LISTING_ATTEMPTS])
+@in_loop
+async def test_listing_that_a_removal_interrupts_is_repeated(attempts: int) -> None:
+    interrupted = reply(207, HEAD + entry("/", FOLDER) + entry("/f", FILE) + TAIL + "Internal Server Error")
+    answers = iter([interrupted] * attempts)
+    async with canned(lambda _: next(answers, LISTING)) as server, storage(server.address) as driver:
+        if attempts < MAX_LISTING_ATTEMPTS:
+            assert await names(driver, "/") == ["f"]
+        else:
+            with pytest.raises(ListingInterrupted, match="was changed while"):
+                await list_all(driver, ROOT)
+        assert len(server.requests) == min(attempts + 1, MAX_LISTING_ATTEMPTS)
 
 
 @in_loop
