@@ -17,6 +17,7 @@ It relies on names of uvicorn that its documentation does not promise; the versi
 from __future__ import annotations
 
 import fcntl
+import socket
 import struct
 import termios
 import time
@@ -43,6 +44,8 @@ CHUNK_OVERHEAD = 16  # size of a byte of a body in memory: one that arrives in c
 MAX_WAITING_REQUESTS = 16  # of one connection, behind the request that is being answered
 PIECE_BYTES = 256  # parsed in one piece: they have fewer requests than may wait, as the shortest has 18 bytes
 HEAD_END = b"\n\r\n"
+TCP_INFO = getattr(socket, "TCP_INFO", -1)
+ACKNOWLEDGED = struct.Struct("=120xQ")  # the kernel's `struct tcp_info` up to `tcpi_bytes_acked`
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,20 +330,26 @@ class Connection(HttpToolsProtocol):
             self._receiving = Window(now, self._body_size)
 
     def _check_sending(self, now: float) -> None:
-        """Cut the connection if the client does not take the answer.
-
-        Bytes in the kernel's buffer do not count as taken.
-        """
+        """Cut the connection if the client does not take the answer."""
         if not (self.flow.write_paused or self.transport.is_closing()):
             self._sending = None
         elif self._sending is None:
-            self._sending = Window(now, self._count_unsent())
+            self._sending = Window(now, self._count_taken())
         elif now - self._sending.since >= self._limits.window:
-            left = self._count_unsent()
-            if self._sending.mark - left < self._limits.slowest * self._limits.window:
+            taken = self._count_taken()
+            if taken - self._sending.mark < self._limits.slowest * self._limits.window:
                 log_event("slow client disconnected", client=self.source)
                 self.transport.abort()
-            self._sending = Window(now, left)
+            self._sending = Window(now, taken)
+
+    def _count_taken(self) -> int:
+        """Return the bytes that the client has taken, on any scale. Those in the kernel's buffer do not count."""
+        try:
+            connection = self.transport.get_extra_info("socket")
+            (taken,) = ACKNOWLEDGED.unpack(connection.getsockopt(socket.IPPROTO_TCP, TCP_INFO, ACKNOWLEDGED.size))
+        except (OSError, struct.error):
+            taken = 0  # closed, no TCP connection, or an operating system without this option
+        return int(taken) or -self._count_unsent()
 
     def _count_unsent(self) -> int:
         waiting: int = self.transport.get_write_buffer_size()

@@ -7,6 +7,7 @@ import gc
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,11 +24,14 @@ from mangrove.standalone.connections import (
     MAX_WAITING_REQUESTS,
 )
 from tests.support.sharing import share_memory
+from tests.support.waiting import wait_until
 from tests.unit.standalone.http_server import (
     HEAD,
     SHORT_LIMITS,
+    SHORT_WINDOW,
     UPLOAD,
     WAIT_SECONDS,
+    Clock,
     Server,
     Small,
     is_served,
@@ -35,6 +39,13 @@ from tests.unit.standalone.http_server import (
     send_slowly,
     serve,
 )
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.mark.parametrize(("bound", "key"), [("per_source", "127.0.0.1"), ("connections", None)])
@@ -176,20 +187,30 @@ def test_uvicorn_has_the_names_that_connections_rely_on() -> None:
             assert f"`{name}`" in (module.__doc__ or ""), name
 
 
-def test_a_head_that_trickles_is_cut_with_408() -> None:
+def test_a_head_that_trickles_is_cut_with_408(clock: Clock) -> None:
     with serve(**SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
-        assert send_slowly(connection, b"x: y\r\n") < WAIT_SECONDS
+        connections: Any = server.server.server_state.connections
+        wait_until(lambda: any(each._is_in_head for each in list(connections)))
+        while connections:
+            with suppress(OSError):  # it has just been cut
+                connection.sendall(b"x: y\r\n")
+            clock.advance(server, 0.05)
+        assert clock.now < Clock().now + 1
         answer = read_all(connection)
         assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
         assert b'{"code":408,' in answer
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", HEAD])
-def test_a_connection_that_asks_nothing_is_closed(sent: bytes) -> None:
+def test_a_connection_that_asks_nothing_is_closed(sent: bytes, clock: Clock) -> None:
     with serve(**SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(sent)
-        answer = read_all(connection)
+        answer = connection.recv(1 << 16) if sent == HEAD else b""
+        wait_until(lambda: bool(server.server.server_state.connections))
+        while server.server.server_state.connections:
+            clock.advance(server, 0.4)
+        answer += read_all(connection)
         assert answer.startswith(b"HTTP/1.1 200") if sent == HEAD else not answer
 
 
@@ -242,34 +263,38 @@ def test_trailers_without_end_are_cut() -> None:
 
 def test_a_body_that_trickles_is_cut_with_408_and_the_application_knows() -> None:
     app = Small()
-    with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
+    with serve(app, **SHORT_WINDOW) as server, server.connect() as connection:
         connection.sendall(UPLOAD)
         assert send_slowly(connection, b"x") < WAIT_SECONDS
         assert read_all(connection).startswith(b"HTTP/1.1 408")
     assert app.outcomes[0] == "http.disconnect"
 
 
-def test_a_slow_body_above_the_bound_is_taken_whole() -> None:
+def test_a_slow_body_above_the_bound_is_taken_whole(clock: Clock) -> None:
     app = Small()
     with serve(app, slowest=1000, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD)
-        for _ in range(20):
+        for number in range(1, 21):
             connection.sendall(b"x" * 5000)
-            time.sleep(0.05)  # the pace of the client: it takes three windows
+            wait_until(lambda size=5000 * number: app.received >= size)  # type: ignore[misc]
+            clock.advance(server, 0.05)  # the pace of the client: it takes three windows
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
     assert app.outcomes[0] == "http.request"
 
 
-def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
-    release = threading.Event()
+def test_a_client_that_waits_for_100_continue_is_not_slow(clock: Clock) -> None:
+    began, release = threading.Event(), threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        began.set()
         await asyncio.to_thread(release.wait)
         await Small()(scope, receive, send)
 
     with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD.replace(b"Host", b"Expect: 100-continue\r\nHost"))
-        time.sleep(1)  # three windows during which the service computes
+        assert began.wait(WAIT_SECONDS)
+        for _ in range(10):
+            clock.advance(server, 0.1)  # three windows during which the service computes
         release.set()
         assert connection.recv(100).startswith(b"HTTP/1.1 100")
         connection.sendall(b"x" * 100_000)
@@ -279,7 +304,7 @@ def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
 @pytest.mark.parametrize("size", [1 << 16, 64 << 20])
 def test_a_client_that_does_not_read_its_answer_is_cut(size: int) -> None:
     app = Small(size)
-    with serve(app, **SHORT_LIMITS) as server, server.connect() as connection:
+    with serve(app, **SHORT_WINDOW) as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(HEAD)
         end = time.monotonic() + WAIT_SECONDS
@@ -288,15 +313,17 @@ def test_a_client_that_does_not_read_its_answer_is_cut(size: int) -> None:
             time.sleep(0.01)
 
 
-def test_a_slow_reader_above_the_bound_gets_all() -> None:
-    with serve(Small(1 << 20), slowest=10_000, **SHORT_LIMITS) as server, server.connect() as connection:
+@pytest.mark.parametrize("size", [1 << 20, 8 << 20])
+def test_a_slow_reader_above_the_bound_gets_all(clock: Clock, size: int) -> None:
+    """Of the large answer more is written as often as the reader has taken something."""
+    with serve(Small(size), slowest=10_000, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         connection.sendall(HEAD.replace(b"Host", b"Connection: close\r\nHost"))
-        size = 0
-        while block := connection.recv(1 << 15):
-            size += len(block)
-            time.sleep(0.03)  # the pace of the reader: it takes several windows
-    assert size > 1 << 20
+        received = 0
+        while block := connection.recv(1 << 16):
+            received += len(block)
+            clock.advance(server, 0.03)  # the pace of the reader: it takes several windows
+    assert received > size
 
 
 def test_an_idle_connection_gives_way_to_a_new_one_of_its_address() -> None:
