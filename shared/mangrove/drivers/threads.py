@@ -8,7 +8,7 @@ has not started when it is given up never starts.
 A call is given up if its thread stood still for STILL_TIMEOUT_SECONDS, that is, if the kernel did not run it. A listing
 of a million names, the removal of a large tree or a copy to a slow disk make progress, however long they take. While a
 call stands still, a probe asks the storage for a sign of life. As long as the probe hangs, further calls are refused
-immediately; when it ends they are accepted again.
+immediately; when it ends they are accepted again. The time in which the whole process stood still does not count.
 """
 
 from __future__ import annotations
@@ -89,6 +89,10 @@ class _Call:
         if mark != self._mark:
             self._mark, self._still_since = mark, now
         return now - self._still_since
+
+    def excuse(self, seconds: float, now: float) -> None:
+        """Leave out seconds in which the whole process stood still."""
+        self._still_since = min(self._still_since + seconds, now)
 
     @property
     def patience(self) -> float:
@@ -296,6 +300,7 @@ class StorageThreads:
         self._pool = _Pool(name, threads)
         self._probe = _Probe(name, probe)
         self._watching: asyncio.AbstractEventLoop | None = None
+        self._checked_at = 0.0
 
     async def run(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
         """Run a blocking function in a thread, in the context of the caller.
@@ -313,7 +318,7 @@ class StorageThreads:
         assert call.future is not None
         self._pool.submit(call)
         if self._watching is not loop:
-            self._watching = loop
+            self._watching, self._checked_at = loop, time.monotonic()
             loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)
         return call.future
 
@@ -335,7 +340,9 @@ class StorageThreads:
             self._watching = None
             return
         now = time.monotonic()
-        hanging = [call for call in self._pool.get_running() if self._hangs(call, now)]
+        running = self._pool.get_running()
+        self._excuse_late_check(running, now)
+        hanging = [call for call in running if self._hangs(call, now)]
         if hanging and self._probe.is_overdue(now):
             self._probe.report_hung()
         if self._probe.is_hung or self._pool.has_lost_all:
@@ -343,6 +350,13 @@ class StorageThreads:
         for call in hanging:
             self._pool.give_up(call)
         loop.call_later(CHECK_INTERVAL_SECONDS, self._watch, loop)
+
+    def _excuse_late_check(self, running: list[_Call], now: float) -> None:
+        """Leave out the delay of a check that is late by more than a check interval, as the threads stood still too."""
+        delay, self._checked_at = now - self._checked_at - CHECK_INTERVAL_SECONDS, now
+        if delay > CHECK_INTERVAL_SECONDS:
+            for call in running:
+                call.excuse(delay, now)
 
     def _hangs(self, call: _Call, now: float) -> bool:
         still = call.measure_stillness(now)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +15,14 @@ from mangrove.core.problems import Unreachable
 from mangrove.drivers import threads
 from mangrove.drivers.threads import StorageThreads, allow_long_wait, is_given_up
 
-DEADLINE = 30.0  # for what has to come true
+DEADLINE = 120.0  # for what has to come true
 
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {
         "CHECK_INTERVAL": 0.02, "PROBE_AFTER": 0.1, "PROBE_TIMEOUT": 0.1, "STILL_TIMEOUT": 1.0,
-        "LONG_STILL_TIMEOUT": 60.0, "IDLE_TIMEOUT": 0.1,
+        "LONG_STILL_TIMEOUT": 600.0, "IDLE_TIMEOUT": 0.1,
     }  # fmt: skip
     for name, seconds in times.items():
         monkeypatch.setattr(threads, f"{name}_SECONDS", seconds)
@@ -154,8 +155,36 @@ def test_progressing_call_is_not_given_up(storage: Storage) -> None:
     run(go())
 
 
-def test_call_waiting_for_disk_is_kept_while_probe_answers(storage: Storage) -> None:
+def test_time_in_which_the_process_stood_still_does_not_count(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "STILL_TIMEOUT_SECONDS", DEADLINE)
+    jump, checks = 0.0, 0
+
+    def read_clock() -> float:
+        nonlocal checks
+        checks += 1
+        return time.monotonic() + jump
+
+    monkeypatch.setattr(threads, "time", SimpleNamespace(monotonic=read_clock))
+
     async def go() -> None:
+        nonlocal jump
+        storage.back.clear()
+        call = asyncio.ensure_future(StorageThreads("stopped").run(storage.call))
+        await wait_until(lambda: storage.begun == 1)
+        jump, before = 2 * DEADLINE, checks
+        await wait_until(lambda: checks > before + 5)
+        assert not call.done()
+        storage.back.set()
+        assert await call == "done"
+
+    run(go())
+
+
+def test_call_waiting_for_disk_is_kept_while_probe_answers(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        monkeypatch.setattr(threads, "PROBE_TIMEOUT_SECONDS", DEADLINE)  # the storage answers
         pool = StorageThreads("flushing", storage.probe)
         written = threading.Event()
 
@@ -212,6 +241,7 @@ def test_the_threads_of_calls_that_hang_are_replaced_up_to_a_bound(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "MAX_LOST_THREADS", 20)
+    monkeypatch.setattr(threads, "PROBE_TIMEOUT_SECONDS", DEADLINE)  # the storage answers
 
     async def go() -> None:
         pool = StorageThreads("replaced")  # the probe answers: the storage is not wholly gone
@@ -242,7 +272,10 @@ def test_cancelled_caller_of_hanging_call_waits_until_given_up(storage: Storage)
     run(go())
 
 
-def test_cancelled_calls_that_hang_are_noticed_too(storage: Storage) -> None:
+def test_cancelled_calls_that_hang_are_noticed_too(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    still_seconds = threads.STILL_TIMEOUT_SECONDS
+    monkeypatch.setattr(threads, "STILL_TIMEOUT_SECONDS", DEADLINE)  # until all have begun
+
     async def go() -> None:
         pool = StorageThreads("abandoned", storage.probe)
         storage.back.clear()
@@ -252,6 +285,7 @@ def test_cancelled_calls_that_hang_are_noticed_too(storage: Storage) -> None:
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
+        monkeypatch.setattr(threads, "STILL_TIMEOUT_SECONDS", still_seconds)
         with pytest.raises(Unreachable):
             await asyncio.wait_for(pool.run(int), DEADLINE)
 
