@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 BASE = "dc=example,dc=org"
 MANAGER, MANAGER_PASSWORD = f"cn=manager,{BASE}", "manager secret"
 PASSWORD = "her directory password"
-START_SECONDS = 20.0
+START_SECONDS = 120.0
+PORTS = 5  # pairs that are tried
 CONFIGURATION = """
 include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
@@ -101,23 +102,28 @@ def run_slapd(folder: Path) -> Iterator[Directory]:
     configuration = folder / "slapd.conf"
     configuration.write_text(CONFIGURATION.format(folder=folder, base=BASE, manager=MANAGER, password=MANAGER_PASSWORD))
     subprocess.run([slapadd, "-f", configuration], input=_write_entries(), text=True, check=True, capture_output=True)
-    plain, secure = _find_port(), _find_port()
-    addresses = f"ldap://127.0.0.1:{plain} ldaps://127.0.0.1:{secure}"
-    process = subprocess.Popen([slapd, "-f", configuration, "-h", addresses, "-d", "0"], stderr=subprocess.DEVNULL)
-    try:
-        _wait(process, secure)
-        yield Directory(f"ldap://127.0.0.1:{plain}", f"ldaps://localhost:{secure}", folder / "certificate.pem")
-    finally:
-        process.terminate()
-        process.wait()
+    for _ in range(PORTS):
+        plain, secure = _find_port(), _find_port()
+        addresses = f"ldap://127.0.0.1:{plain} ldaps://127.0.0.1:{secure}"
+        process = subprocess.Popen([slapd, "-f", configuration, "-h", addresses, "-d", "0"], stderr=subprocess.DEVNULL)
+        try:
+            if _is_open(process, secure):
+                yield Directory(f"ldap://127.0.0.1:{plain}", f"ldaps://localhost:{secure}", folder / "certificate.pem")
+                return
+        finally:
+            process.terminate()
+            process.wait()
+    raise RuntimeError("slapd does not start")
 
 
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+def _is_open(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Return True if it takes connections; False when it has ended, as another program has taken one of its ports."""
     end = time.monotonic() + START_SECONDS
-    while True:
+    while process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
-            return
+            return process.poll() is None
         except OSError:
-            assert process.poll() is None and time.monotonic() < end, "slapd does not start"
+            assert time.monotonic() < end, "slapd does not open its port"
             time.sleep(0.05)
+    return False

@@ -131,6 +131,8 @@ def _open(settings: LdapSettings) -> Iterator[Any]:
         yield connection
     finally:
         connection.unbind()
+        if connection.socket is not None:
+            connection.socket.close()  # ldap3 leaves it open if the connection could not be opened
 
 
 def _parse_server(text: str) -> tuple[str, str, int]:

@@ -38,6 +38,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for the directory than a loaded computer may keep it from answering."""
+    monkeypatch.setattr(directory, "DIRECTORY_TIMEOUT_SECONDS", 60)
+
+
 @pytest.fixture
 def settings(server: Directory) -> Settings:
     return Settings(server.plain)
