@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -12,3 +13,9 @@ def wait_until(test: Callable[[], bool], seconds: float = 120) -> None:
     while not test():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+async def settle() -> None:
+    """Let everything run in this event loop that waits for no thread and no time."""
+    for _ in range(100):
+        await asyncio.sleep(0)

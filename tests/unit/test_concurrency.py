@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from mangrove.core.concurrency import ComputePool, KeyedLock, RoundRobinQueue, finish_despite_cancel, gather_all
+from tests.support.waiting import settle
 
 
 def test_a_result_and_a_failure_come_through() -> None:
@@ -165,15 +166,20 @@ def test_keyed_lock_holds_a_key_and_not_others() -> None:
         async def use(key: str, name: str) -> None:
             async with lock.hold(key):
                 order.append(f"{name} begins")
-                await asyncio.sleep(0.01)
+                await may_end.wait()
                 order.append(f"{name} ends")
 
-        await asyncio.gather(use("a", "first"), use("a", "second"), use("b", "other"))
+        may_end = asyncio.Event()
+        users = asyncio.gather(use("a", "first"), use("a", "second"), use("b", "other"))
+        await settle()
+        assert order == ["first begins", "other begins"]
+        may_end.set()
+        await users
         gc.collect()
         assert not lock.__dict__["_locks"], "a key that nothing holds is forgotten"
 
     asyncio.run(go())
-    assert order == ["first begins", "other begins", "first ends", "other ends", "second begins", "second ends"]
+    assert order.index("first ends") < order.index("second begins") < order.index("second ends")
 
 
 def test_compute_pool_runs_calls_in_its_threads() -> None:

@@ -49,7 +49,8 @@ def test_descriptors_few_are_left_to_others_than_bulk() -> None:
         assert -descriptors.MAX_RESERVED_DESCRIPTORS <= count_free_for_bulk() < 0
 
 
-def test_open_without_a_free_descriptor_waits_for_one(tmp_path: Path) -> None:
+def test_open_without_a_free_descriptor_waits_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descriptors, "OPEN_WAIT_SECONDS", 120.0)
     (tmp_path / "x").write_bytes(b"content")
     root = Root(str(tmp_path))
     with ExitStack() as stack, limit_files(20):
@@ -93,7 +94,7 @@ def test_bulk_waits_until_descriptors_are_free() -> None:
             await wait_for_bulk()
             assert is_free.is_set()
 
-    asyncio.run(asyncio.wait_for(go(), 30))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_limit_is_raised_to_the_hard_one() -> None:

@@ -75,7 +75,7 @@ def test_who_has_gone_does_not_keep_others_waiting() -> None:
     async def leave() -> float:
         bucket = TokenBucket(lambda: RATE)
         await bucket.take(PIECE)
-        waiting = [asyncio.create_task(bucket.take(PIECE)) for _ in range(100)]
+        waiting = [asyncio.create_task(bucket.take(PIECE)) for _ in range(1000)]
         await asyncio.sleep(0)
         for task in waiting:
             task.cancel()
@@ -84,7 +84,7 @@ def test_who_has_gone_does_not_keep_others_waiting() -> None:
         await bucket.take(PIECE)
         return time.monotonic() - began
 
-    assert asyncio.run(leave()) < 100 * PIECE / RATE / 2  # those who left would have cost twelve seconds
+    assert asyncio.run(leave()) < 1000 * PIECE / RATE / 2  # those who left would have cost two minutes
 
 
 def test_who_waits_is_let_go_when_the_limit_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,9 @@ def test_without_a_configuration_there_is_no_limit() -> None:
     assert Settings({}).max_client_download_speed is None
 
 
-def test_processes_with_streams_have_equal_parts_of_a_limit() -> None:
+def test_processes_with_streams_have_equal_parts_of_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now)  # a stream counts for a second after its last piece
     buckets = []
     for process_runtime in share_runtimes(2):
         with runtime.use(process_runtime):

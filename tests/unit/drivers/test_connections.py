@@ -11,6 +11,7 @@ import pytest
 from mangrove.core.problems import StorageForbidden, Unreachable
 from mangrove.drivers import connections
 from mangrove.drivers.connections import ConnectionPool
+from tests.support.waiting import settle
 
 
 class Link:
@@ -122,7 +123,7 @@ def test_broken_connection_is_closed_after_last_user() -> None:
             assert other is not link
         release.set()
         await holding
-        await asyncio.sleep(0.01)
+        await settle()
         assert server.closed == [link]
 
     run(work)
@@ -141,7 +142,7 @@ def test_one_that_was_idle_is_asked_before_it_is_used(monkeypatch: pytest.Monkey
         async with server.pool.use() as other:
             assert other is not first
         assert server.asked_count == 2
-        await asyncio.sleep(0.01)
+        await settle()
         assert server.closed == [first]
 
     run(work)
@@ -156,9 +157,7 @@ def test_idle_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0)
         async with server.pool.use():
             pass
-        for _ in range(200):
-            if server.closed:
-                break
+        while not server.closed:  # noqa: ASYNC110 - nothing says when
             await asyncio.sleep(0.01)
         assert (len(server.closed), server.pool.size) == (1, 1)  # not the one that is in use
         release.set()
@@ -180,7 +179,7 @@ def test_those_that_nobody_uses_are_closed_for_others() -> None:
         assert server.pool.size == 2
         release.set()
         await asyncio.gather(*holding)
-        await asyncio.sleep(0.01)
+        await settle()
         assert server.closed == [server.opened[2]]
 
     run(work)

@@ -30,7 +30,7 @@ class Work:
             self.began.append(name)
             self._now += 1
             self.most = max(self.most, self._now)
-        assert self.go.wait(30)
+        assert self.go.wait(120)
         with self._lock:
             self._now -= 1
         return name

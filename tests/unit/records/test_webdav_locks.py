@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,7 @@ LONG = "/" + "/".join(["n" * 200] * 12)  # longer than a key of DynamoDB
 DISK = "files#1"
 
 
-def make_lock(*paths: str, token: str = "t", exclusive: bool = True, user_id: int = 7, seconds: float = 60) -> Lock:
+def make_lock(*paths: str, token: str = "t", exclusive: bool = True, user_id: int = 7, seconds: float = 3600) -> Lock:
     files = [(DISK, path) for path in paths]
     return Lock(token, f"/mount{paths[0]}", exclusive, True, "<me/>", user_id, time.time() + seconds, files)
 
@@ -62,16 +63,16 @@ def test_exclusive_lock_excludes_every_other_on_its_files() -> None:
     assert find("/a") == {"first", "second"}
 
 
-def test_lock_beyond_quota_of_user_is_refused_until_one_expires() -> None:
+def test_lock_beyond_quota_of_user_is_refused_until_one_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     """A6 of issue 25: a user may hold 100 locks."""
     for number in range(99):
         webdav_locks.add(make_lock(f"/{number}", token=f"{number}"))
-    webdav_locks.add(make_lock("/short", token="short", seconds=1))
+    webdav_locks.add(make_lock("/short", token="short", seconds=600))
     with pytest.raises(LockQuotaExceeded):
         webdav_locks.add(make_lock("/more", token="more"))
     assert find("/more") == set()
     webdav_locks.add(make_lock("/more", token="other", user_id=8))
-    time.sleep(1)
+    monkeypatch.setattr(webdav_locks, "time", SimpleNamespace(time=lambda: time.time() + 600))
     webdav_locks.add(make_lock("/again", token="again"))
     with pytest.raises(LockQuotaExceeded):
         webdav_locks.add(make_lock("/more still", token="more still"))

@@ -8,7 +8,10 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,34 +63,44 @@ def test_a_second_lock_names_the_process_that_has_it(tmp_path: Path) -> None:
         lock(tmp_path)
 
 
-def hold_after_the_end(folder: Path, seconds: float) -> int:
-    """Start a process that locks the directory and ends, while its child holds the lock for so many seconds; return
-    its pid.
+@contextmanager
+def hold_after_the_end(folder: Path) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Have the child of a process hold the lock of the directory after the end of that process; its pid, and a function
+    that ends the child.
     """
     code = (
-        "import os, sys, time, pathlib; from mangrove.standalone.data_directory import DataDirectory as D; "
+        "import os, sys, pathlib; from mangrove.standalone.data_directory import DataDirectory as D; "
         "D(pathlib.Path(sys.argv[1])).lock(); "
-        "time.sleep(float(sys.argv[2])) if not os.fork() else print(os.getpid(), flush=True)"
+        "sys.stdin.read() if not os.fork() else print(os.getpid(), flush=True)"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), str(seconds)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        return int(process.stdout.readline())
+    command = [sys.executable, "-c", code, str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    with process.stdin, process.stdout:
+        assert process.wait() == 0
+        yield int(process.stdout.readline()), process.stdin.close
 
 
-def test_lock_of_an_ended_process_is_waited_for(tmp_path: Path) -> None:
-    hold_after_the_end(tmp_path, 1.0)
-    began = time.monotonic()
-    directory = lock(tmp_path)
-    assert time.monotonic() - began > 0.2
-    assert directory.read_holder() == ProcessInfo(os.getpid())
+def test_lock_of_an_ended_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with hold_after_the_end(tmp_path) as (_, end):
+        waits: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                end()
+            time.sleep(seconds)
+
+        monkeypatch.setattr(data_directory, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+        monkeypatch.setattr(data_directory, "ENDED_HOLDER_SECONDS", 120.0)
+        directory = lock(tmp_path)
+        assert len(waits) >= 3
+        assert directory.read_holder() == ProcessInfo(os.getpid())
 
 
 def test_lock_that_outlasts_its_process_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_directory, "ENDED_HOLDER_SECONDS", 0.2)
-    pid = hold_after_the_end(tmp_path, 3.0)
-    with pytest.raises(StartupError, match=f"in use by process {pid}$"):
+    with hold_after_the_end(tmp_path) as (pid, _), pytest.raises(StartupError, match=f"in use by process {pid}$"):
         lock(tmp_path)
 
 

@@ -103,7 +103,7 @@ def test_work_of_the_start_is_repeated_until_the_records_answer(
             pass
 
         running = asyncio.ensure_future(gateway({"type": "lifespan"}, receive, send))
-        await asyncio.wait_for(asyncio.gather(loading.is_done.wait(), repairing.is_done.wait()), 20)
+        await asyncio.wait_for(asyncio.gather(loading.is_done.wait(), repairing.is_done.wait()), 120)
         ending.set()
         await running
         return loading.calls, repairing.calls

@@ -12,6 +12,7 @@ import pytest
 
 from mangrove.configuration import health
 from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times
 from mangrove.standalone import health as local_health
@@ -25,6 +26,15 @@ from mangrove.standalone.health import (
 from tests.support.disks import mount_small
 from tests.support.platforms import use_standalone
 from tests.support.sharing import share_memory
+
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a check that answers as long as it takes on a loaded computer."""
+    monkeypatch.setattr(platform(), "first_check_seconds", WAIT_SECONDS)
+    monkeypatch.setattr(health, "MAX_CHECK_SECONDS", WAIT_SECONDS)
 
 
 async def wait_for_faults(*faults: str) -> None:
@@ -66,7 +76,7 @@ def test_a_shortage_of_descriptors_is_told(records: None, monkeypatch: pytest.Mo
                 os.close(copy)
         await wait_for_faults()
 
-    asyncio.run(asyncio.wait_for(go(), 30))
+    asyncio.run(asyncio.wait_for(go(), WAIT_SECONDS))
 
 
 def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,10 +98,11 @@ def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pyte
         ends.set()
         await goes_on
 
-    asyncio.run(asyncio.wait_for(go(), 30))
+    asyncio.run(asyncio.wait_for(go(), WAIT_SECONDS))
 
 
-def test_work_of_another_process_counts(records: None) -> None:
+def test_work_of_another_process_counts(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_health, "SILENT_SECONDS", WAIT_SECONDS)
     other, own = share_memory(2)
     with runtime.use(Runtime()) as there:
         there.put(SharedMemory, other)

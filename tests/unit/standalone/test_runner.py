@@ -30,7 +30,7 @@ from mangrove.tasks.core.workers import StateHandler
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import Disk, TaskEnv
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,11 @@ class Machinery:
                     self._at_work -= 1
 
         return StateHandler(count)
+
+    def has_started(self) -> bool:
+        """Return True if it has queued the unfinished tasks that it found."""
+        taking_up: asyncio.Task[None] | None = vars(self.runner).get("_taking_up")
+        return taking_up is not None and taking_up.done()
 
     def stop(self) -> None:
         self.go_on.set()
@@ -181,7 +186,8 @@ def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
     wait(lambda: len(machinery.started) == 3)
     task_env.set(copy_task_threads_num="1")
     machinery.go_on.set()
-    wait(done(task_env, tasks[-1]))
+    for task in tasks:
+        wait(done(task_env, task))
     assert machinery.most == 3
     assert [task_env.view(task)[0] for task in tasks] == [State.SUCCEEDED] * 5
 
@@ -291,7 +297,8 @@ def test_a_task_whose_turn_it_is_when_it_is_opened_is_not_read_again(
         return read(ids)
 
     monkeypatch.setattr(task_batches, "read", note)
-    start()
+    machinery = start()
+    wait(machinery.has_started)
     (task,) = copies(task_env, ends, 1)
     wait(lambda: records.get(task.id).done)
     assert (task_env.view(task), reads) == ((State.SUCCEEDED, ""), [])

@@ -12,7 +12,7 @@ import pytest
 from mangrove.standalone import scheduler
 from tests.support.task_env import TaskEnv
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPatch, task_env: TaskEnv) -> None:

@@ -17,6 +17,8 @@ from mangrove.web import events
 from mangrove.web.events import HEARTBEAT, EventStream
 from tests.unit.tree.environment import TreeEnv
 
+WAIT_SECONDS = 120.0
+
 
 class SlowClient:
     """A client that takes one message each time the test allows it."""
@@ -35,7 +37,7 @@ class SlowClient:
 
     async def take(self) -> bytes:
         self.allowed.release()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             return await self.taken.get()
 
 
@@ -57,8 +59,9 @@ async def stream(access: PathAccess) -> AsyncIterator[tuple[SlowClient, EventStr
         await asyncio.gather(running, return_exceptions=True)
 
 
-def test_many_changes_before_a_client_reads_are_few_events(tree: TreeEnv) -> None:
+def test_many_changes_before_a_client_reads_are_few_events(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most two: one may have been made after some of the changes, and waits to be sent."""
+    monkeypatch.setattr(events, "HEARTBEAT_INTERVAL_SECONDS", 600.0)
     tree.mount_disk()
     access = tree.access("/disk")
 
@@ -77,7 +80,7 @@ def test_many_changes_before_a_client_reads_are_few_events(tree: TreeEnv) -> Non
             await asyncio.sleep(3 * events.POLL_INTERVAL_SECONDS)
             assert client.taken.qsize() <= 1
             answer.end()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WAIT_SECONDS):
                 while await client.taken.get():
                     pass
 

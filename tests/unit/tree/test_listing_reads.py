@@ -12,6 +12,7 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.tree.listing.folder import FOLDER_BYTES
 from mangrove.tree.listing.listing import Listings
+from tests.support.waiting import settle
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, SlowFolders, WithToken, names
 
@@ -25,7 +26,7 @@ def test_many_who_ask_at_once_share_one_reading() -> None:
         driver.folders["/"] = ["a"]
         driver.go.clear()
         asking = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
+        await settle()
         driver.go.set()
         assert await asyncio.gather(*asking) == [["a"]] * 20
         assert driver.reads == 1
@@ -39,10 +40,10 @@ def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
         driver.folders["/"] = ["a"]
         driver.go.clear()
         early = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
+        await settle()
         driver.folders["/"] = ["a", "b"]
         late = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
+        await settle()
         driver.go.set()
         assert {tuple(listed_names) for listed_names in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
         assert await asyncio.gather(*late) == [["a", "b"]] * 20
@@ -74,10 +75,10 @@ def test_a_refresh_is_never_served_by_what_began_before_it() -> None:
         driver.folders["/"] = ["old"]
         driver.go.clear()
         plain = asyncio.create_task(names(cache, at, driver))
-        await asyncio.sleep(0.01)
+        await settle()
         driver.folders["/"] = ["new"]
         asking = [asyncio.create_task(names(cache, at, driver, refresh=True)) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await settle()
         driver.go.set()
         assert await plain == ["old"]
         assert await asyncio.gather(*asking) == [["new"]] * 3
@@ -117,7 +118,7 @@ def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
         driver.folders["/"] = ["old"]
         driver.go.clear()
         asking = asyncio.create_task(names(cache, at, driver))
-        await asyncio.sleep(0.01)
+        await settle()
         driver.folders["/"] = ["new"]
         changes: dict[str, Any] = {
             "forget": lambda: cache.forget(at.storage.id, ROOT),
@@ -180,7 +181,7 @@ def test_a_change_elsewhere_does_not_keep_a_reading_from_being_kept() -> None:
         driver.folders["/a"] = ["x"]
         driver.go.clear()
         asking = asyncio.create_task(names(cache, at, driver, "/a"))
-        await asyncio.sleep(0.01)
+        await settle()
         cache.forget(at.storage.id, P("/b"))
         cache.forget_below(at.storage.id, P("/ab"))
         cache.forget_below(at.storage.id + 1)

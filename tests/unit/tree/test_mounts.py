@@ -208,11 +208,11 @@ def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: py
                 with pytest.raises(type(problem)):
                     await driver.stat(P("/x"))
             assert mount.status == status
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while "&lt;dead&gt;" not in stored:  # noqa: ASYNC110  # nothing says when
                 await asyncio.sleep(0.01)
         driver.problem = None  # and it is not used
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while mount.checking is not None and not mount.checking.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (mount.status, mount.storage.status) == (WORKING, WORKING)

@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.core.problems import EntryNotFound, Unreachable
 from mangrove.tree.listing.shared_reads import SharedReads
+from tests.support.waiting import settle
 
 
 class Source:
@@ -41,12 +42,6 @@ class Source:
             future.set_exception(error)
 
 
-async def settle() -> None:
-    """Let everything run that waits for nothing."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 class Callers:
     """Asks one `SharedReads` for one key."""
 
@@ -60,7 +55,7 @@ class Callers:
 
 def run(scenario: Callable[[Callers], Coroutine[Any, Any, None]]) -> None:
     async def start() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await scenario(Callers())
 
     asyncio.run(start())

@@ -132,6 +132,7 @@ def test_a_listing_ends_with_the_time() -> None:
 
 def test_a_budget_covers_what_will_be_done_in_it_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
+    monkeypatch.setattr(deadlines, "PACE_SAMPLE_SECONDS", 2.0)
     monkeypatch.setattr(deadlines.time, "monotonic", lambda: now[0])
     budget = deadlines.TimeBudget()
     assert budget.covers(0, 1000)

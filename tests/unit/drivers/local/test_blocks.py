@@ -131,7 +131,7 @@ def test_a_client_that_makes_room_gets_more_by_the_same_call(tmp_path: Path, mon
                 parts.append(await handle.send_to(ours.fileno(), sum(parts), 1))
             except BlockingIOError:
                 break
-        monkeypatch.setattr(blocks, "MAX_SEND_SECONDS", 10.0)
+        monkeypatch.setattr(blocks, "MAX_SEND_SECONDS", 120.0)
         taking = asyncio.create_task(asyncio.to_thread(take))
         await asyncio.to_thread(select.select, (), [ours], ())
         parts.append(await handle.send_to(ours.fileno(), sum(parts), len(content)))
@@ -182,7 +182,7 @@ def test_a_blocking_function_ends_before_its_cancelled_caller_does() -> None:
     asyncio.run(go())
 
 
-def test_blocks_are_small_until_a_reader_is_known_to_be_fast(tmp_path: Path) -> None:
+def test_blocks_are_small_until_a_reader_is_known_to_be_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_bytes(bytes(SWALLOWED + 3 * BLOCK))
 
     async def read() -> list[int]:
@@ -190,7 +190,9 @@ def test_blocks_are_small_until_a_reader_is_known_to_be_fast(tmp_path: Path) -> 
         handle = FileHandle(os.open(tmp_path / "f", os.O_RDONLY), threads)
         return [len(block) async for block in read_blocks(threads, handle, 0, None)]
 
-    sizes = asyncio.run(read())
+    with monkeypatch.context() as patient:
+        patient.setattr(blocks, "SLOW_BLOCK_SECONDS", 60.0)
+        sizes = asyncio.run(read())
     small = sizes[: SWALLOWED // SMALL_BLOCK]
     assert set(small) == {SMALL_BLOCK}
     assert BLOCK in sizes

@@ -66,7 +66,7 @@ def test_no_more_thumbnails_are_made_at_once_than_the_storage_says(tmp_path: Pat
         async def make_thumbnail(self, file: BinaryIO) -> bytes:
             self.running += 1
             self.most = max(self.most, self.running)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await (full.wait() if self.most < at_once else asyncio.sleep(0.02))  # so that others could come
             full.set()
             self.running -= 1
@@ -101,7 +101,7 @@ def test_a_process_that_computes_or_waits_for_too_long_is_ended(tmp_path: Path) 
 
 
 def test_one_that_has_ended_meanwhile_is_replaced(tmp_path: Path) -> None:
-    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
+    before, path, pool = list_children(), write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 60, MAX_PIXELS)
     for _ in range(2):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))
@@ -115,7 +115,7 @@ def test_one_that_has_ended_meanwhile_is_replaced(tmp_path: Path) -> None:
 
 def test_one_that_is_about_to_end_is_replaced(tmp_path: Path) -> None:
     """As after a while without work: it has closed its socket and still runs for some milliseconds."""
-    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 5, MAX_PIXELS)
+    path, pool = write(tmp_path / "a.png", (600, 450)), DecoderPool(1, 160, 60, MAX_PIXELS)
     for _ in range(10):
         with path.open("rb") as file:
             outcome = asyncio.run(pool.decode(file))

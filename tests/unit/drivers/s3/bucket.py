@@ -101,7 +101,7 @@ def odd_server(
             self.wfile.write(content)
             if announced:
                 self.wfile.flush()
-                over.wait(20)
+                over.wait(120)
 
         def log_message(self, format: str, *args: Any) -> None: ...
 

@@ -95,7 +95,7 @@ def test_leaving_a_stalled_body_holds_nobody_up() -> None:
         return time.monotonic() - began
 
     with odd_server(200, bytes(base.BLOCK + 1), announced=9 * MIB) as options:
-        assert run_on_driver(options, work) < 10
+        assert run_on_driver(options, work) < 60
 
 
 def test_an_empty_folder_goes_and_one_whose_names_cannot_be_shown_stays(bucket: Bucket) -> None:
@@ -136,7 +136,7 @@ def test_stopping_storage_lets_calls_finish_then_ends_threads(bucket: Bucket, mo
     gc.collect()
     assert threads - others
     for thread in threads - others:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 

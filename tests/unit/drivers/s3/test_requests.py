@@ -170,7 +170,7 @@ def test_request_that_fails_once_is_repeated_once(proxy: Proxy, bucket_behind: B
     began = time.monotonic()
     run_on_driver(bucket_behind.options(), work)
     assert proxy.count("head_object") == 2
-    assert time.monotonic() - began < MAX_PAUSE_SECONDS + 10
+    assert time.monotonic() - began < MAX_PAUSE_SECONDS + 60
 
 
 def test_request_that_is_refused_is_not_repeated(proxy: Proxy, bucket_behind: Bucket) -> None:

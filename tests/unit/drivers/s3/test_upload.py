@@ -72,7 +72,7 @@ def test_a_cancelled_write_leaves_no_upload_behind(bucket_behind: Bucket, proxy:
 
     def hold(exchange: Exchange) -> None:
         arrived.set()
-        released.wait(20)
+        released.wait(120)
 
     def note(exchange: Exchange) -> None:
         answered.append(exchange.operation)
@@ -81,13 +81,13 @@ def test_a_cancelled_write_leaves_no_upload_behind(bucket_behind: Bucket, proxy:
 
     async def work(driver: S3) -> None:
         writing = asyncio.create_task(driver.write(P("/f"), endless(), Upload(None, 1.7e9)))
-        assert await asyncio.to_thread(arrived.wait, 20)
+        assert await asyncio.to_thread(arrived.wait, 120)
         writing.cancel()
         await asyncio.wait([writing], timeout=0.1)
         released.set()
         await asyncio.wait([writing])
         assert writing.cancelled()
-        assert await asyncio.to_thread(aborted.wait, 20)
+        assert await asyncio.to_thread(aborted.wait, 120)
 
     proxy.once(operation, hold)
     proxy.after.append(note)
@@ -104,7 +104,7 @@ def test_cancelled_put_ends_after_its_answer(bucket_behind: Bucket, proxy: Proxy
 
     def hold(exchange: Exchange) -> None:
         arrived.set()
-        released.wait(20)
+        released.wait(120)
 
     def note(exchange: Exchange) -> None:
         if exchange.operation == "put_object":
@@ -113,13 +113,13 @@ def test_cancelled_put_ends_after_its_answer(bucket_behind: Bucket, proxy: Proxy
 
     async def work(driver: S3) -> None:
         writing = asyncio.create_task(driver.write(P("/f"), actions.body(b"late"), Upload(4, 1.7e9)))
-        await asyncio.to_thread(arrived.wait, 20)
+        await asyncio.to_thread(arrived.wait, 120)
         writing.add_done_callback(lambda _: order.append("cancelled"))
         writing.cancel()
         await asyncio.wait([writing], timeout=0.2)
         released.set()
         await asyncio.wait([writing])
-        await asyncio.to_thread(answered.wait, 20)
+        await asyncio.to_thread(answered.wait, 120)
 
     proxy.once("put_object", hold)
     proxy.after.append(note)

@@ -57,7 +57,7 @@ def test_closing_wakes_who_receives() -> None:
         waiting = threading.Thread(target=lambda: received.append(ours.recv(60)))
         waiting.start()
         ours.close()
-        waiting.join(10)
+        waiting.join(60)
         assert received == [b""]
 
 

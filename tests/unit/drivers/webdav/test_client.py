@@ -171,6 +171,7 @@ async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dav, "PROBE_DELAY_SECONDS", 0.1)
+    monkeypatch.setattr(dav, "PROBE_TIMEOUT_SECONDS", 60.0)
     lists, probed, answers = asyncio.Event(), asyncio.Event(), True
 
     async def answer(request: Request) -> bytes | None:
@@ -188,17 +189,19 @@ async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
         assert server.list_methods().count("OPTIONS") < 40  # one asks for all who wait at that time
         lists.clear()
         answers = False
-        monkeypatch.setattr(dav, "PROBE_TIMEOUT_SECONDS", 2.0)  # enough for the two checks below on a loaded computer
+        monkeypatch.setattr(dav, "PROBE_TIMEOUT_SECONDS", 0.5)
         listing = [asyncio.create_task(names(driver, "/")) for _ in range(40)]
         for failed in await asyncio.gather(*listing, return_exceptions=True):
             assert isinstance(failed, Unreachable)
             assert failed.message == "the WebDAV server does not answer"
         before = len(server.requests)
-        await fails(names(driver, "/"), Unreachable)
+        with monkeypatch.context() as soon:  # however much later it is on a loaded computer
+            soon.setattr(asyncio.get_running_loop(), "time", lambda: driver._server._silent_until - 0.1)
+            await fails(names(driver, "/"), Unreachable)
         assert len(server.requests) == before
         lists.set()
         answers = True
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     assert await names(driver, "/") == ["f"]
@@ -223,14 +226,15 @@ async def test_what_can_be_asked_again_is_when_an_idle_connection_was_closed() -
 @in_loop
 async def test_slow_downloads_keep_nobody_from_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dav, "MAX_BODY_CONNECTIONS", 2)
-    monkeypatch.setattr(dav, "CONNECTION_WAIT_SECONDS", 0.2)
     endless = reply(200, b"x" * 100_000, 1 << 40)
     async with canned(lambda request: endless if request.method == "GET" else LISTING) as server:
         async with storage(server.address) as driver:
             streams = [await driver.read(P("/f")) for _ in range(2)]
             assert await names(driver, "/") == ["f"]
-            with pytest.raises(Unreachable, match="all connections are in use"):
-                await driver.read(P("/f"))
+            with monkeypatch.context() as short:
+                short.setattr(dav, "CONNECTION_WAIT_SECONDS", 0.2)
+                with pytest.raises(Unreachable, match="all connections are in use"):
+                    await driver.read(P("/f"))
             for stream in streams:
                 await stream.aclose()  # type: ignore[attr-defined]
             await (await driver.read(P("/f"))).aclose()  # type: ignore[attr-defined]
