@@ -17,7 +17,8 @@ from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageF
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.options import Options
-from mangrove.drivers.urltree.driver import SAMPLE, UrlTree, UrlTreeOptions
+from mangrove.drivers.urltree.driver import UrlTree
+from mangrove.drivers.urltree.options import SAMPLE, UrlTreeOptions
 from mangrove.drivers.urltree.tree import Node, format, parse
 
 P = TreePath

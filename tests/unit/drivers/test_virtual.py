@@ -15,7 +15,8 @@ from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.context import LocalState
 from mangrove.drivers.virtual import driver as virtual
-from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual, VirtualOptions
+from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual
+from mangrove.drivers.virtual.options import VirtualOptions
 
 P = TreePath
 

@@ -12,7 +12,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NameConflict, Problem
 from mangrove.drivers.base import Driver, DriverContext, Upload
-from mangrove.drivers.virtual.driver import Virtual, VirtualOptions
+from mangrove.drivers.virtual.driver import Virtual
+from mangrove.drivers.virtual.options import VirtualOptions
 from mangrove.identity.rights import Right
 from mangrove.tree.operations import transfers, uploads
 from mangrove.tree.operations.plans import TransferRequest

@@ -25,19 +25,14 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Link
 from mangrove.drivers.capabilities import NO_TRASH
-from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_root_removal
+from mangrove.drivers.urltree.options import UrlTreeOptions
 from mangrove.drivers.urltree.tree import ADDRESS, Node, format, format_checked, parse
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
 from mangrove.net.client import make_client, open_response, translate_errors
 
 HEADS = 8  # sizes requested concurrently
 SIZE_TIMEOUT_SECONDS = 15.0  # for the size of one file
-SAMPLE = """https://www.rfc-editor.org/rfc/rfc9110.txt
-https://www.rfc-editor.org/rfc/rfc9112.txt
-standards:
-  http-semantics.txt:https://www.rfc-editor.org/rfc/rfc9110.txt
-  http-caching.txt:https://www.rfc-editor.org/rfc/rfc9111.txt"""
 
 
 @contextmanager
@@ -50,19 +45,6 @@ def explain_refusal() -> Iterator[None]:
             "this address leads outside the public internet: an administrator can name its host in the option "
             "allowed_hosts of the storage"
         ) from None
-
-
-class UrlTreeOptions(Options):
-    url_structure: str = option(
-        SAMPLE, required=True, type="text", help="structure:FolderName:\n  [FileName:][FileSize:][Modified:]Url"
-    )
-    head_size: bool = option(False, help="Request the size of files with HEAD. Some servers do not answer it.")
-    writable: bool = option(False)
-    allowed_hosts: str = option(
-        "",
-        help="Host names, addresses and networks outside the public internet that may be reached, "
-        "separated by commas or spaces.",
-    )
 
 
 class UrlTree(Driver):

@@ -23,8 +23,8 @@ from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFol
 from mangrove.core.runtime import BoundedCache
 from mangrove.drivers.base import BLOCK, Capabilities, Driver, DriverContext, DriverProperties, Entry, Upload
 from mangrove.drivers.capabilities import NO_TRASH
-from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size, refuse_root_removal
+from mangrove.drivers.virtual.options import VirtualOptions
 
 MAX_CACHED_FOLDERS = 256  # whose generated content is cached
 MAX_ENTRIES = 10_000  # files, and as many folders, per folder
@@ -36,14 +36,6 @@ MAX_STATE_BYTES = 128 << 10  # of all changes of one storage as JSON, about 3,00
 # False for a removed entry
 Node = tuple[int, float] | tuple[str, float]
 Stored = Node | Literal[False]
-
-
-class VirtualOptions(Options):
-    root_folder_path: str = option("")
-    num_file: int = option(30, required=True)
-    num_folder: int = option(30, required=True)
-    max_file_size: int = option(1073741824, required=True)
-    min_file_size: int = option(1048576, required=True)
 
 
 class Virtual(Driver):
