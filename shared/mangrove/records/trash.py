@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from secrets import token_hex
 from typing import Any
 
@@ -29,6 +30,9 @@ from mangrove.records.store.raw_rows import MAX_ATTEMPTS, Row, pause, query_rows
 OWNER_INDEX = "owner"
 INTENTS = "intents"
 MAX_KEYS_PER_CALL = 100  # the same for reads
+MAX_ROWS_PER_QUERY = 1000  # of the versions of several files
+AFTER_KEY = "!"  # appended to a sort key, is less than the next one
+AFTER_IDS = "~"  # sorts after all ids
 
 
 class TrashKind(StrEnum):
@@ -207,6 +211,53 @@ def list_versions(storage_id: int, path: str, limit: int) -> list[TrashEntry]:
     """Return the versions of a file, the newest first."""
     rows = _query(_make_versions_place(storage_id), "", limit, is_newest_first=True, prefix=_make_versions_prefix(path))
     return [entry for entry in map(_load, map(_read_content, rows)) if entry.path == path]
+
+
+def list_excess_versions(entries: Sequence[TrashEntry], count: int) -> list[TrashEntry]:
+    """Return the versions of the files of entries beyond the newest `count` of each. The entries are of one storage.
+
+    Files that stand next to each other share a query. After a query that reads mostly other files, the next is smaller.
+    """
+    prefixes = sorted({_make_versions_prefix(entry.path) for entry in entries})
+    versions: dict[str, list[Row]] = {prefix: [] for prefix in prefixes}  # the oldest first
+    limit = min(len(prefixes) * (count + 1) + 1, MAX_ROWS_PER_QUERY)
+    start, position = "", 0
+    while position < len(prefixes):
+        rows = _query_versions(entries[0].storage_id, max(start, prefixes[position]), prefixes[-1], limit)
+        is_requested = [_find_versions_prefix(row) in versions for row in rows]
+        for row in compress(rows, is_requested):
+            versions[_find_versions_prefix(row)].append(row)
+        if len(rows) < limit:
+            break
+        start = rows[-1]["id"]["S"] + AFTER_KEY
+        position = bisect_left(prefixes, _find_versions_prefix(rows[-1]))
+        is_dense = 2 * sum(is_requested) >= limit
+        limit = min(2 * limit, MAX_ROWS_PER_QUERY) if is_dense else max(limit // 8, count + 2)
+    return [_load(_read_content(row)) for rows in versions.values() for row in rows[: max(len(rows) - count, 0)]]
+
+
+def _query_versions(storage_id: int, start: str, last_prefix: str, limit: int) -> list[Row]:
+    """Return at most `limit` versions from the sort key `start` to the last one with a prefix."""
+    return query_rows(
+        TrashRecord,
+        limit,
+        {
+            "KeyConditionExpression": "#place = :place AND #id BETWEEN :start AND :end",
+            "ExpressionAttributeNames": {"#place": "place", "#id": "id"},
+            "ExpressionAttributeValues": {
+                ":place": {"S": _make_versions_place(storage_id)},
+                ":start": {"S": start},
+                ":end": {"S": last_prefix + AFTER_IDS},
+            },
+            "ConsistentRead": True,
+        },
+    )
+
+
+def _find_versions_prefix(row: Row) -> str:
+    """Return the prefix of all versions of the file of a version."""
+    key: str = row["id"]["S"]
+    return key[: key.rindex("//") + 2]
 
 
 def list_all_versions(storage_id: int, limit: int, *, start: str = "") -> tuple[list[TrashEntry], str]:

@@ -99,7 +99,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("stat", "stat_many", "makedirs", "set_aside", "set_many_aside", "copy_from", "write_whole", "remove"):
         count(Local, name)
-    for name in ("transact_write_items", "batch_write_item"):
+    for name in ("transact_write_items", "batch_write_item", "query"):
         count(get_connection(TrashRecord).client, name)
     return counts
 
@@ -148,7 +148,7 @@ def test_batch_keeps_versions_and_deletes_those_that_are_too_many(
     calls.clear()
     assert copy(tree, source, target, requests) == [None] * 60
     # also 60 removals of the former version: 60 intents and 60 rows, then for each one row and one intent
-    assert (calls["remove"], calls["transact_write_items"]) == (60, 1 + 2 + 2 + 2)
+    assert (calls["remove"], calls["transact_write_items"], calls["query"]) == (60, 1 + 2 + 2 + 2, 1)
     for name in NAMES:
         (row,) = tree.run(asyncio.to_thread(trash.list_versions, target.context.storage_id, f"/{name}", MAX_ROWS))
         assert (row.kind, read_kept(old, row)) == (TrashKind.VERSION, f"new {name}")

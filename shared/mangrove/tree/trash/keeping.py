@@ -205,14 +205,7 @@ class TrashDriver(WrappingDriver):
         """Record that files were replaced, and delete the versions that are too many."""
         await asyncio.to_thread(trash.finish, *records)
         if self._versions > 0:
-            await delete(self.driver, await asyncio.to_thread(self._list_excess_versions, records))
-
-    def _list_excess_versions(self, records: Sequence[TrashEntry]) -> list[TrashEntry]:
-        return [
-            row
-            for record in records
-            for row in trash.list_versions(record.storage_id, record.path, MAX_VERSIONS_PER_FILE + 1)[self._versions :]
-        ]
+            await delete(self.driver, await asyncio.to_thread(trash.list_excess_versions, records, self._versions))
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         if not upload.overwrite:
