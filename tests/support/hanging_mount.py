@@ -83,7 +83,7 @@ def hanging_mount(folder: Path) -> Iterator[HangingMount]:
 
 
 def _wait_until_mounted(path: Path, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not path.is_mount():
         assert server.poll() is None and time.monotonic() < end, (path.parent / "rclone.log").read_text()
         time.sleep(0.02)

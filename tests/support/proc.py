@@ -38,6 +38,11 @@ def read_links(pid: int) -> Iterator[str]:
             yield os.readlink(path)
 
 
+def list_open(folder: Path) -> list[str]:
+    """The open files of this process that are in a folder. Those that other tests have left may be closed meanwhile."""
+    return sorted(link for link in read_links(os.getpid()) if Path(link).is_relative_to(folder))
+
+
 def read_stat(pid: int) -> list[str]:
     """Return the fields of a process after its name, from its state on; nothing if it has ended."""
     return read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()

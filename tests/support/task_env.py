@@ -23,7 +23,7 @@ from tests import servers
 from tests.support.platforms import use_dispatcher
 
 ALL_RIGHTS = 0xFFFF
-WAIT_SECONDS = 120.0  # that a test waits for anything
+WAIT_SECONDS = 300.0  # that a test waits for anything
 PART = ".mangrove-"  # what names of unfinished files begin with
 Before = Callable[[str, int], None]
 Result = TypeVar("Result")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core import deadlines
+from mangrove.records import index_changes
 from mangrove.search import find, query
 from mangrove.search.database import Database
 from mangrove.tree import lock_leases, mounts
@@ -16,6 +17,7 @@ MOMENTS = (
     (deadlines, "PACE_SAMPLE_SECONDS"),
     (effects, "MAX_LISTING_SECONDS"),
     (find, "START_SECONDS"),
+    (index_changes, "MAX_WRITE_DELAY_SECONDS"),
     (lock_leases, "LEASE_SECONDS"),
     (mounts, "SPACE_SECONDS"),
 )

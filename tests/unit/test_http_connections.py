@@ -218,7 +218,7 @@ def test_headers_of_one_name_are_joined() -> None:
 def test_request_has_its_headers_and_its_body(size: int) -> None:
     server = Server([[[OK]]])
     connect = partial(socket.create_connection, ("127.0.0.1", server.port))
-    with closing(server), closing(HttpConnections(connect, 5)) as client:
+    with closing(server), closing(HttpConnections(connect, TIMEOUT_SECONDS)) as client:
         client.send("PUT", "/a?b", {"host": "server", "x": "ü"}, bytearray(size)).close()
     head = f"PUT /a?b HTTP/1.1\r\nhost: server\r\nx: ü\r\ncontent-length: {size}\r\n\r\n"
     assert server.requests == [head.encode("latin-1") + bytes(size)]

@@ -121,7 +121,7 @@ def test_a_file_that_comes_there_meanwhile_stays(
 def test_a_name_that_somebody_holds_keeps_back_one_file_of_its_group(
     task_env: TaskEnv, proxy: Proxy, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 8.0)
     disk = task_env.disk()
     for name in ("1", "2", "3"):
         disk.put(f"d/{name}", name.encode())

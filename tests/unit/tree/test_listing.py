@@ -202,6 +202,7 @@ def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest
     import time
 
     monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.listing.RACY_NANOSECONDS", 600 * 10**9)  # of which the reading may take
 
     async def go() -> None:
         cache, at, driver = Listings(), mount(), WithToken()

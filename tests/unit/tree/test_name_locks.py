@@ -43,6 +43,7 @@ asyncio.run(main())
 COUNTER = """
 import asyncio, sys
 from pathlib import Path
+from mangrove.tree import lock_leases
 from mangrove.tree.operations.name_locks import lock_name
 from tests.unit.tree.test_name_locks import locate
 
@@ -56,6 +57,8 @@ async def main():
     for _ in range(5):
         await asyncio.gather(*(count(Path(sys.argv[1])) for _ in range(3)))
 
+lock_leases.WAIT_SECONDS = lock_leases.TAKEOVER_SECONDS = 240.0  # however slow the computer is
+lock_leases.LEASE_SECONDS = 120.0
 asyncio.run(main())
 """
 
@@ -115,7 +118,7 @@ def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPath
     file = tmp_path_factory.mktemp("count") / "count"
     file.write_text("0")
     with start_process(COUNTER, str(file)) as first, start_process(COUNTER, str(file)) as other:
-        assert (first.wait(120), other.wait(120)) == (0, 0)
+        assert (first.wait(300), other.wait(300)) == (0, 0)
     assert file.read_text() == "30"
 
 
@@ -135,12 +138,12 @@ def test_a_name_is_kept_while_its_holder_lives_and_free_when_it_is_killed(monkey
 
 
 def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 0.2)
-
     async def work() -> None:
         async with lock_name(locate("/x")):
-            with pytest.raises(InUse, match="in use by another request"):
-                await try_to_hold(locate("/x"))
+            with monkeypatch.context() as short:
+                short.setattr(lock_leases, "WAIT_SECONDS", 0.2)
+                with pytest.raises(InUse, match="in use by another request"):
+                    await try_to_hold(locate("/x"))
             await try_to_hold(locate("/y"))
         await try_to_hold(locate("/x"))
 
@@ -249,8 +252,9 @@ async def send(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-async def hold_both(first: StoragePath, other: StoragePath) -> None:
+async def hold_both(first: StoragePath, other: StoragePath, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     async with lock_name(first):
+        monkeypatch.setattr(lock_leases, "WAIT_SECONDS", seconds)
         await try_to_hold(other)
 
 
@@ -278,12 +282,12 @@ def test_a_file_that_is_reached_through_two_storages_has_one_name(
 
 
 def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePath) -> None:
-    monkeypatch.setattr(lock_leases, "WAIT_SECONDS", 0.2 if same else 60)
+    first, other = places
     if same:
         with pytest.raises(InUse):
-            asyncio.run(hold_both(*places))
+            asyncio.run(hold_both(first, other, monkeypatch, 0.2))
     else:
-        asyncio.run(hold_both(*places))
+        asyncio.run(hold_both(first, other, monkeypatch, 60))
 
 
 def test_opposite_renames_do_not_deadlock() -> None:

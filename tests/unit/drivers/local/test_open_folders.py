@@ -18,6 +18,7 @@ from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import OpenFolders, Root
 from tests.support.platforms import use_cloud
+from tests.support.proc import list_open
 
 P = TreePath
 
@@ -89,15 +90,15 @@ def test_a_target_that_is_removed_during_the_lookup_is_free(root: Root, monkeypa
         assert (os.fstat(target.handle).st_ino, name) == (os.stat(root.real + "/a").st_ino, "f")
 
 
-def test_no_handle_is_left(root: Root) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+def test_no_handle_is_left(root: Root, tmp_path: Path) -> None:
+    before = list_open(tmp_path)
     with OpenFolders(root) as folder:
         for path in ("/a/f", "/a/inner", "/b/f"):
             read(folder, path)
             folder.open_target(P(path), True)
         with pytest.raises(EntryNotFound):
             folder.open_file(P("/a/out"))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert list_open(tmp_path) == before
 
 
 PER_FILE = {"open": 2, "fstat": 2, "access": 0, "copy_file_range": 1, "utime": 1, "link": 1, "close": 2}

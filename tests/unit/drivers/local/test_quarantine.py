@@ -157,7 +157,10 @@ def test_what_a_killed_process_put_aside_is_found_by_its_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_what_a_killed_process_put_aside_is_listed_again(tmp_path: Path, hidden: bool) -> None:
+def test_what_a_killed_process_put_aside_is_listed_again(
+    tmp_path: Path, hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "ABANDONED_AFTER_SECONDS", 600.0)
     make(tmp_path / "f", b"content")
     place = put_aside(tmp_path / "f").parent
     storage = Storage(tmp_path, show_hidden=not hidden)  # type: ignore[arg-type]

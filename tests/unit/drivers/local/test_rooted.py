@@ -26,6 +26,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, translate_errors
+from tests.support.proc import list_open
 
 P = TreePath
 
@@ -95,14 +96,14 @@ def test_a_target_is_where_a_link_leads_and_a_parent_where_it_is_named(root: Roo
         assert name == "."
 
 
-def test_the_longest_names_and_paths_leave_no_handle(root: Root) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+def test_the_longest_names_and_paths_leave_no_handle(root: Root, tmp_path: Path) -> None:
+    before = list_open(tmp_path)
     for path in (P("/d/" + "n" * 255), P(f"/{'n' * 250}" * 16)):
         with suppress(StorageProblem), root.open_target(path):
             pass
         with pytest.raises(StorageProblem):
             root.stat(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert list_open(tmp_path) == before
 
 
 @pytest.fixture
