@@ -47,6 +47,7 @@ class Machinery:
         self._at_work = 0
         self.most = 0
         self.started: list[str] = []
+        self.settled: list[str] = []
         self.go_on = threading.Event()
         self.go_on.set()
         self._running = task_env.do(self._start(loaded))
@@ -72,7 +73,10 @@ class Machinery:
                 async with asyncio.timeout(WAIT_SECONDS):
                     while not self.go_on.is_set():  # noqa: ASYNC110 - another thread sets it
                         await asyncio.sleep(0.01)
-                return await handler.work(event, context)
+                result = await handler.work(event, context)
+                if state == "Settle":
+                    self.settled.append(event["tid"])
+                return result
             finally:
                 with self._lock:
                     self._at_work -= 1

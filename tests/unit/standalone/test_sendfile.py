@@ -122,6 +122,7 @@ def test_a_client_that_reads_slowly_gets_all_and_stops_nobody(files: Files) -> N
         wait_until(lambda: bool(files.sent))
         ((_, body),) = fetch(server, LAST_REQUEST)
         assert body == CONTENT
+        wait_until(lambda: bool(files.outcomes))
         assert files.outcomes == ["sent"]  # the other one's
         assert read_all(slow).endswith(CONTENT)
 
