@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mangrove.core.chunked import chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
+from mangrove.search.few import fetch_few
 from mangrove.search.hidden_rows import HiddenRows, find_hidable
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
@@ -129,7 +130,7 @@ class _Search:
         stored = [place for place in places if place.segments is not None and place.segments.manifest.count]
         self.parts: list[Part] = [TablesPart(0, tables)]
         self.parts += [SegmentsPart(number, place) for number, place in enumerate(stored, 1)]
-        self._matching = frozenset(range(len(self.parts)))  # numbers of parts with hits, as far as known
+        self._matching = frozenset(range(0 if tables else 1, len(self.parts)))  # numbers of parts that may have hits
 
     def check_time(self) -> float:
         """Return the remaining seconds. Raise SearchTooSlow."""
@@ -152,7 +153,7 @@ class _Search:
         rows = await self.run(SqlCondition(text, ([*chain.from_iterable(files.values())], *where.parameters)))
         matching = {file for (file,) in rows}
         numbers = (number for number, own in files.items() if not matching.isdisjoint(own))
-        self._matching = frozenset({0, *numbers})
+        self._matching &= {0, *numbers}
 
     @property
     def _batches(self) -> list[list[Part]]:
@@ -163,14 +164,13 @@ class _Search:
 
     async def fetch_few(self) -> list[_Row] | None:
         """Return all hits, unordered; None if there are many."""
-        rows: list[tuple[Any, ...]] = []
-        limit = MAX_HITS_FETCHED + 1
+        rows: list[_Row] = []
         for batch in self._batches:
-            hits = unite(part.select_few(self.filters, limit) for part in batch)
-            rows += await self.run(SqlCondition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters))
-            if len(rows) >= limit:
+            hits = await fetch_few(self.run, batch, self.filters, MAX_HITS_FETCHED + 1)
+            rows += [_Row(*hit) for hit in hits or ()]
+            if hits is None or len(rows) > MAX_HITS_FETCHED:
                 return None
-        return [_Row(*row) for row in rows if row[1] is not None]
+        return rows
 
     def _select_hits(
         self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows], bound: SqlCondition = ALL

@@ -130,7 +130,7 @@ class Part(ABC):
         return SqlCondition(f"SELECT count(*) AS hits FROM ({source.text})", source.parameters)
 
     def select_few(self, filters: Filters, limit: int) -> SqlCondition:
-        """Return at most `limit` hits. `parent` is NULL for a row that is hidden."""
+        """Return at most `limit` hits. `parent` is NULL for a row that is no hit."""
         hits = self.select_hits(filters)
         return SqlCondition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
 
@@ -253,7 +253,7 @@ class SegmentsPart(Part):
         )
 
     def select_few(self, filters: Filters, limit: int) -> SqlCondition:
-        """Return hits as in `Part`, without reading the other folders."""
+        """Return hits as in `Part`, without reading the other folders. The tables must not have changes."""
         names = _select_names("read_parquet(?)", filters.condition, ALL)
         folders, counts = self._select_folders(), self._counts
         rows = (
@@ -263,6 +263,26 @@ class SegmentsPart(Part):
         )
         source = SqlCondition(rows, (*counts.parameters, self.name_files, *names.parameters, *folders.parameters))
         return self._rank(filters, source)
+
+    def select_matches(self, filters: Filters, limit: int) -> SqlCondition:
+        """Return at most `limit` names that match, in any folder: as hits, with the id of the folder for `parent`."""
+        names, rank = _select_names("read_parquet(?)", filters.condition, ALL), filters.keywords.rank_expression
+        columns = f"{self.number} AS place, folder, {_SHOWN}, {rank.text} AS rank"
+        text = f"SELECT {columns} FROM ({names.text} LIMIT {limit})"
+        return SqlCondition(text, (*rank.parameters, self.name_files, *names.parameters))
+
+    def select_parents(self, matches: Sequence[tuple[int, int, str]]) -> SqlCondition:
+        """Return `match` and `parent` for those of some names that are hits. A copied folder has several parents.
+
+        `matches`: a number for each name, the id of its folder, and the name.
+        """
+        numbers, ids, names = map(list, zip(*matches, strict=True))
+        folders, counts = self._select_folders(SqlCondition("id BETWEEN ? AND ?", (min(ids), max(ids)))), self._counts
+        text = (
+            "SELECT match, parent FROM (SELECT unnest(?::UINTEGER[]) AS match, unnest(?::UINTEGER[]) AS folder, "
+            f"unnest(?::VARCHAR[]) AS name) AS n JOIN ({folders.text}) AS f ON f.id = n.folder WHERE {counts.text}"
+        )
+        return SqlCondition(text, (numbers, ids, names, *folders.parameters, *counts.parameters))
 
     def count(self, filters: Filters) -> SqlCondition:
         """Return the number of hits as in `Part`, without reading the folders if all of them count."""
@@ -291,9 +311,9 @@ class SegmentsPart(Part):
             conditions.append(SqlCondition(f"NOT EXISTS (FROM {hidden})", (self.place.base,)))
         return join_conditions(conditions)
 
-    def _select_folders(self) -> SqlCondition:
-        """Return `id`, `number`, `path`, `parent` of the folders at and below the root."""
-        parent, inside = self._parent, join_conditions(self._make_folder_conditions())
+    def _select_folders(self, chosen: SqlCondition = ALL) -> SqlCondition:
+        """Return `id`, `number`, `path`, `parent` of the folders at and below the root that satisfy `chosen`."""
+        parent, inside = self._parent, join_conditions((*self._make_folder_conditions(), chosen))
         unhidden = find_unhidden(self.place.base) if self.place.has_delta else ALL
         where = join_conditions((inside, unhidden))
         stored = SqlCondition(
