@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from tests.e2e.processes import END_SECONDS, end_with, find_engine, mount, send_unanswered
+from tests.servers import closed_port
 from tests.support.proc import is_gone
 from tests.support.service import Client, Service, start_service
 from tests.support.waiting import wait_until
@@ -67,9 +68,7 @@ def read_configuration(client: Client) -> dict[str, Any]:
 def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     data = tmp_path_factory.mktemp("life") / "deep" / "data"
     data.parent.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as blocked, socket.create_server(("127.0.0.1", 0)) as probe:
-        closed = probe.getsockname()[1]
-        probe.close()
+    with socket.create_server(("127.0.0.1", 0)) as blocked, closed_port() as closed:
         life = Life(data, blocked)
         try:
             run_first(life, closed)

@@ -99,11 +99,12 @@ def test_the_address_of_its_websocket_will_do(running: servers.Aria2) -> None:
 
 
 def test_an_aria2_that_is_gone_is_worth_asking_again() -> None:
-    gone = Aria2(f"http://127.0.0.1:{servers.free_port()}/jsonrpc", "", LOOPBACK_POLICY)
-    with pytest.raises(Unreachable, match=r"^failed get aria2 version: no connection$"):
-        asyncio.run(gone.get_version())
-    with pytest.raises(Unreachable):
-        asyncio.run(gone.get_status("0123456789abcdef"))
+    with servers.closed_port() as port:
+        gone = Aria2(f"http://127.0.0.1:{port}/jsonrpc", "", LOOPBACK_POLICY)
+        with pytest.raises(Unreachable, match=r"^failed get aria2 version: no connection$"):
+            asyncio.run(gone.get_version())
+        with pytest.raises(Unreachable):
+            asyncio.run(gone.get_status("0123456789abcdef"))
 
 
 def test_a_file_is_saved_whole_into_the_folder_and_forgotten(

@@ -96,11 +96,12 @@ def test_a_wrong_password_is_told_without_it(running: str, wrong: str) -> None:
 
 
 def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
-    gone = QBittorrent(f"http://me:hush@127.0.0.1:{servers.free_port()}/", 0, LOOPBACK_POLICY)
-    with pytest.raises(Unreachable, match=r"^qBittorrent does not answer: no connection$"):
-        asyncio.run(gone.get_version())
-    with pytest.raises(Unreachable):
-        asyncio.run(gone.get_status("mangrove-x"))
+    with servers.closed_port() as port:
+        gone = QBittorrent(f"http://me:hush@127.0.0.1:{port}/", 0, LOOPBACK_POLICY)
+        with pytest.raises(Unreachable, match=r"^qBittorrent does not answer: no connection$"):
+            asyncio.run(gone.get_version())
+        with pytest.raises(Unreachable):
+            asyncio.run(gone.get_status("mangrove-x"))
 
 
 def test_a_session_that_ended_is_renewed(running: str) -> None:

@@ -19,6 +19,7 @@ from mangrove.drivers.s3.driver import S3
 from tests import servers
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.test_suite import NOT_ON_S3, start_driver
+from tests.support.running_clock import RunningClock
 from tests.unit.drivers.s3 import damage
 from tests.unit.drivers.s3.proxy import Proxy, proxied
 
@@ -127,8 +128,8 @@ def test_wrong_keys_are_forbidden(rclone: Rclone) -> None:
 
 
 def test_a_dead_server_is_said_to_be_unreachable() -> None:
-    async def used() -> None:
-        driver = await start_driver("S3", servers.s3_options(f"http://127.0.0.1:{servers.free_port()}", "bucket"))
+    async def used(port: int) -> None:
+        driver = await start_driver("S3", servers.s3_options(f"http://127.0.0.1:{port}", "bucket"))
         with pytest.raises(Unreachable):
             await base.list_all(driver, P("/"))
         with pytest.raises(Unreachable):
@@ -137,9 +138,9 @@ def test_a_dead_server_is_said_to_be_unreachable() -> None:
             await driver.stat(P("/f"))
         await driver.stop()
 
-    began = time.monotonic()
-    asyncio.run(used())
-    assert time.monotonic() - began < 30
+    with servers.closed_port() as port, RunningClock() as clock:
+        asyncio.run(used(port))
+        assert clock.seconds < 30
 
 
 @pytest.mark.parametrize("case", damage.CASES)

@@ -30,7 +30,8 @@ from mangrove.drivers.smb.options import ShareAddress, SMBOptions, parse_share_a
 from mangrove.drivers.threads import StorageThreads
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.contract.drivers.test_suite import start_driver
-from tests.servers import free_port, smb
+from tests.servers import closed_port, smb
+from tests.support.running_clock import RunningClock
 
 P = TreePath
 pytestmark = [pytest.mark.xdist_group("samba"), pytest.mark.skipif(not smb.CAN_RUN, reason=smb.REASON)]
@@ -81,10 +82,11 @@ def test_what_is_wrong_is_said_at_the_start(
     samba: smb.Samba, wrong: dict[str, str], kind: type[StorageProblem], text: str
 ) -> None:
     async def started() -> None:
-        options = {key: value.format(free=free_port()) for key, value in wrong.items()}
-        driver = make_driver(samba.options() | options)
-        with pytest.raises(kind) as raised:
-            await driver.start()
+        with closed_port() as free:
+            options = {key: value.format(free=free) for key, value in wrong.items()}
+            driver = make_driver(samba.options() | options)
+            with pytest.raises(kind) as raised:
+                await driver.start()
         assert text in str(raised.value)
         assert smb.PASSWORD not in str(raised.value)
         await driver.stop()
@@ -194,43 +196,47 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> No
         asyncio.run(used(server))
 
 
-async def measure_stalls(stop: asyncio.Event) -> float:
+async def measure_stalls(clock: RunningClock, stop: asyncio.Event) -> float:
     """The longest time in seconds that the event loop did not run."""
-    longest, last = 0.0, time.monotonic()
+    longest, last = 0.0, clock.seconds
     while not stop.is_set():
         await asyncio.sleep(0.01)
-        now = time.monotonic()
+        now = clock.seconds
         longest, last = max(longest, now - last - 0.01), now
     return longest
+
+
+async def fail_alone(hung: Any, other: Any, clock: RunningClock) -> None:
+    """Calls of a storage whose server hangs wait and fail; meanwhile the other storage and the event loop go on."""
+    stop = asyncio.Event()
+    watching = asyncio.create_task(measure_stalls(clock, stop))
+    calls = [asyncio.create_task(hung.stat(P("/f"))) for _ in range(20)]
+    for _ in range(20):
+        await other.stat(P("/"))
+    assert not any(call.done() for call in calls)
+    with pytest.MonkeyPatch.context() as impatient:
+        for name, seconds in {"PROBE_AFTER": 0.6, "PROBE_TIMEOUT": 1.2, "STILL_TIMEOUT": 2.5}.items():
+            impatient.setattr(threads, f"{name}_SECONDS", seconds)
+        assert {type(result) for result in await asyncio.gather(*calls, return_exceptions=True)} == {Unreachable}
+        assert clock.seconds < 30
+        again = clock.seconds
+        await fails(hung.stat(P("/f")), Unreachable)
+        assert clock.seconds - again < 5
+    stop.set()
+    assert await watching < 2
 
 
 def test_a_hung_server_fails_its_own_storage_only_and_is_used_again(
     samba: smb.Samba, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in {"CHECK_INTERVAL": 0.2, "PROBE_AFTER": 0.6, "PROBE_TIMEOUT": 1.2}.items():
-        monkeypatch.setattr(threads, f"{name}_SECONDS", seconds)
-    monkeypatch.setattr(threads, "STILL_TIMEOUT_SECONDS", 2.5)
-
     async def used(server: smb.Samba) -> None:
         hung = await start_driver("SMB", server.options())
         other = await start_driver("SMB", samba.options())
         await put(hung, "/f")
         server.freeze()
         try:
-            stop = asyncio.Event()
-            watching = asyncio.create_task(measure_stalls(stop))
-            began = time.monotonic()
-            calls = [asyncio.create_task(hung.stat(P("/f"))) for _ in range(20)]
-            for _ in range(20):
-                await other.stat(P("/"))
-            assert not any(call.done() for call in calls)
-            assert {type(result) for result in await asyncio.gather(*calls, return_exceptions=True)} == {Unreachable}
-            assert time.monotonic() - began < 30
-            again = time.monotonic()
-            await fails(hung.stat(P("/f")), Unreachable)
-            assert time.monotonic() - again < 5
-            stop.set()
-            assert await watching < 2
+            with RunningClock() as clock:
+                await fail_alone(hung, other, clock)
         finally:
             server.signal(signal.SIGCONT)
         await until_it_works(lambda: hung.stat(P("/f")))

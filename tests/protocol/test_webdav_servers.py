@@ -90,8 +90,6 @@ def test_a_server_that_is_down_is_said_to_be_and_serves_when_it_is_back(apache: 
 
 
 def test_a_server_that_hangs_is_unreachable_in_time(apache: DavServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER", "LISTING", "CHANGE", "STORE"):
-        monkeypatch.setattr(client, f"{name}_TIMEOUT_SECONDS", 0.3)
     folder = apache.make_folder()
 
     async def used() -> None:
@@ -99,7 +97,10 @@ def test_a_server_that_hangs_is_unreachable_in_time(apache: DavServer, monkeypat
         await put(driver, "/f", b"kept")
         apache.child.freeze()
         try:
-            await refuse_all(driver, Unreachable)
+            with monkeypatch.context() as impatient:
+                for name in ("ANSWER", "LISTING", "CHANGE", "STORE"):
+                    impatient.setattr(client, f"{name}_TIMEOUT_SECONDS", 0.3)
+                await refuse_all(driver, Unreachable)
         finally:
             apache.child.signal(signal.SIGCONT)
         assert await content(driver, "/f") == b"kept"

@@ -40,6 +40,14 @@ def free_port(host: str = "127.0.0.1") -> int:
             continue  # in use
 
 
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port that refuses connections. It is taken, so that no server of another test gets it meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
 def wait_for(port: int, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while True:

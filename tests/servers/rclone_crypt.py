@@ -25,14 +25,14 @@ class RcloneCrypt:
     def run(self, *arguments: str) -> str:
         """Return the output of a command; CalledProcessError if it fails."""
         environment = os.environ | {"RCLONE_CONFIG": str(self.config)}
-        done = subprocess.run([BINARY, *arguments], env=environment, capture_output=True, check=True, timeout=60)
+        done = subprocess.run([BINARY, *arguments], env=environment, capture_output=True, check=True, timeout=300)
         return done.stdout.decode()
 
     def read(self, path: str) -> bytes:
         """The bytes of a file."""
         environment = os.environ | {"RCLONE_CONFIG": str(self.config)}
         command = [BINARY, "cat", f"c:{path}"]
-        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout
+        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=300).stdout
 
 
 def configure(folder: Path, config: Path, **settings: str) -> RcloneCrypt:

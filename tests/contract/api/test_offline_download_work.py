@@ -38,11 +38,11 @@ def unlucky(web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
     with (
         run_forked(folder / "data") as service,
         task_client(service, service.client(), folder / "other") as client,
+        servers.closed_port() as port,
     ):
         fixtures.save(service.client(), {"offline_download_allowed_hosts": "127.0.0.1"})
         short = web.at("/short", origin.file(b"x" * 100, cut=50))
-        closed = f"http://127.0.0.1:{servers.free_port()}/closed"
-        client.download(short, closed)
+        client.download(short, f"http://127.0.0.1:{port}/closed")
         yield client
 
 
@@ -374,6 +374,6 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
 def test_what_cannot_be_had_fails_in_the_end_and_says_why(unlucky: TaskClient) -> None:
     short, closed = sorted(unlucky.wait_for_all(KIND, 300), key=lambda row: row["name"].endswith("closed"))
     assert (short["state"], closed["state"]) == (7, 7)
-    # the last try decides: a busy machine may be too late for it, and another server may have the closed port by then
+    # the last try decides: a busy machine may be too late for it
     assert {short["error"], closed["error"]} <= {"127.0.0.1: the connection broke off", "127.0.0.1: no connection"}
     assert unlucky.wait_for_all(TRANSFER) == [] and read_files(unlucky.disk) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -9,15 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from tests.support.service import Service
+from tests.support.proc import read_stat
+from tests.support.service import HttpClient, Service
 
 
 @dataclass(slots=True)
 class Load:
     """`memory`: maximum growth in bytes of the processes that answer, together; `wait`: the longest duration of
-    another client's requests, in seconds.
+    another client's requests, in seconds of work of these processes: what else the computer does is not counted.
     """
 
     memory: int = 0
@@ -31,7 +31,7 @@ def measure_load(service: Service) -> Iterator[Load]:
     before = sum(_read_size(pid, "VmRSS") for pid in pids)
     for pid in pids:
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak starts again
-    pinging = threading.Thread(target=_ping, args=(service.address, load, is_over))
+    pinging = threading.Thread(target=_ping, args=(service.address, pids, load, is_over))
     pinging.start()
     try:
         yield load
@@ -46,10 +46,16 @@ def _read_size(pid: int, name: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
 
 
-def _ping(address: str, load: Load, is_over: threading.Event) -> None:
-    with httpx.Client(base_url=address, timeout=60) as client:
+def _ping(address: str, pids: list[int], load: Load, is_over: threading.Event) -> None:
+    with HttpClient(base_url=address, timeout=60) as client:
         while not is_over.is_set():
-            began = time.monotonic()
+            began = _read_work_seconds(pids)
             assert client.get("/ping").text == "pong"
-            load.wait = max(load.wait, time.monotonic() - began)
+            load.wait = max(load.wait, _read_work_seconds(pids) - began)
             time.sleep(0.005)
+
+
+def _read_work_seconds(pids: list[int]) -> float:
+    """Return the CPU time of the processes."""
+    ticks = sum(sum(map(int, read_stat(pid)[11:13])) for pid in pids)
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -13,7 +13,7 @@ from tests.support.disks import mount_small
 from tests.support.service import Client, Service
 
 MAX_GROWTH_BYTES = 64 << 20
-MAX_WAIT_SECONDS = 2.0  # on a machine that does other things as well; the attack took twice as long
+MAX_WAIT_SECONDS = 2.0  # the attack took twice as long
 LONG_NAMESPACE = "u" * 20_000
 PROPERTY_ELEMENTS = "".join(f"<b:n{number}/>" for number in range(3000))
 ATTACKS = {
