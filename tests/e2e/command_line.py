@@ -18,7 +18,7 @@ from mangrove.standalone.local_client import open_local_client
 from mangrove.standalone.parser import make_parser
 from tests.support.service import command
 
-COMMAND_SECONDS = 120
+COMMAND_SECONDS = 300
 
 
 @dataclass

@@ -24,7 +24,7 @@ from tests.support.service import Client, Service, command, run_service
 
 def run_command(*arguments: str) -> str:
     """Return the output of a command that succeeds."""
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300)
     assert (done.returncode, drop_warning(done.stderr)) == (0, ""), done
     return done.stdout
 

@@ -241,6 +241,7 @@ def test_share_link_and_token_are_created_and_deleted(shell: CommandLine, folder
 def test_names_are_found_after_the_index_is_built(shell: CommandLine, folder: str, admin: Client) -> None:
     name = uuid4().hex
     admin.put(f"{folder}/{name}.txt", b"content")
+    wait_until(lambda: shell.json("index", "status")["is_done"])  # of what other tests have changed
     shell.ok("index", "build", "--quiet")
     wait_until(lambda: shell.json("index", "status")["is_done"])
     assert [row["path"] for row in shell.json("search", name, "--folder", folder)] == [f"{folder}/{name}.txt"]

@@ -3,7 +3,8 @@
 The blocks of a page run in their order in one shell, from the root of the checkout. `M` and `TOKEN` are set, as the
 quickstart sets them, and `MANGROVE_DATA` names the data directory. A line whose answer is a failure on purpose ends
 with a comment such as `# answers 403`. `make` is run with `-n`: it proves that the target and its files exist. A
-`mangrove serve` runs for a few seconds on a data directory of its own.
+`mangrove serve` runs for a few seconds on a data directory of its own. A `sleep` lasts until the service has done what
+it was told.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.tasks.core.registry import KINDS
 from tests import servers
 from tests.support.service import ADMIN_PASSWORD, run_service
 
@@ -27,6 +29,16 @@ QUICKSTART = ROOT / "docs" / "quickstart.md"
 PAGES = sorted(page for page in DOCUMENTS if "```bash" in page.read_text() and page != QUICKSTART)
 END_OF_LINE = "--- end of line"
 SERVE_SECONDS = 4
+SETTLE = f"""
+is_idle() {{
+  for kind in {" ".join(kind for kind in KINDS if kind != "index")}; do
+    curl -s $M/api/task/$kind/undone -H "Authorization: $TOKEN" | grep -qE '"data":(null|\\[\\])' || return 1
+  done
+  curl -s $M/api/admin/index/progress -H "Authorization: $TOKEN" | grep -q '"is_done":true'
+}}
+settle() {{ until is_idle; do sleep 0.1; done; }}
+"""
+WAIT_FOR_PORT = "; until (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
 SFTP_PORT = "5222"  # in the pages
 EXPECTED_FAILURE = re.compile(r"# answers (\d+)$")
 
@@ -59,12 +71,16 @@ def list_lines(page: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def fill_in(line: str, values: dict[str, str], home: Path, sftp_port: str) -> str:
+def fill_in(line: str, values: dict[str, str], home: Path, sftp_port: str, opens_port: bool) -> str:
     """Put in what a reader would: addresses, passwords, folders."""
     for name, value in values.items():
         line = re.sub(rf"(?<![\w\\])\b{name}=('[^']*'|\S+)", f"{name}='{value}'", line)
     line = re.sub(r"/tmp\b", str(home), line).replace(SFTP_PORT, sftp_port)
     line = re.sub(r"^make\b", "make -n", line)
+    if line.startswith("sleep "):
+        line += "; settle"
+    if line.startswith("sleep ") and opens_port:
+        line += WAIT_FOR_PORT.format(port=sftp_port)
     if "mangrove serve" in line:
         line = f"timeout {SERVE_SECONDS} env {line} --port 0 --data {home}/other; test $? = 124"
     return line
@@ -85,8 +101,9 @@ def run_page(page: Path, home: Path) -> list[Result]:
                 "S3_SECRET": servers.KEYS["secret_access_key"],
             }
         sftp_port = str(servers.free_port())
-        commands = [fill_in(line, values, home, sftp_port) for line in lines]
-        script = "".join(f"{command}\nprintf '\\n{END_OF_LINE} %s\\n' $?\n" for command in commands)
+        opens_port = any(SFTP_PORT in line for line in lines)
+        commands = [fill_in(line, values, home, sftp_port, opens_port) for line in lines]
+        script = SETTLE + "".join(f"{command}\nprintf '\\n{END_OF_LINE} %s\\n' $?\n" for command in commands)
         token = service.client().token
         environment = os.environ | values | {"TOKEN": token, "HOME": str(home), "MANGROVE_DATA": str(home / "data")}
         environment["PATH"] = f"{ROOT / '.venv' / 'bin'}:{environment['PATH']}"

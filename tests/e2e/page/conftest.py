@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.standalone.docs import BUILT
+from tests.e2e.page.steps import KEEP_MESSAGES
 from tests.support.service import Client, Service, run_forked
 
 CHROMIUM = shutil.which("chromium")
@@ -77,6 +78,7 @@ def page(request: pytest.FixtureRequest, browser: Any, service: Service, errors:
         base_url=service.address, viewport={"width": width, "height": height}, has_touch=request.param == "phone"
     )
     context.set_default_timeout(60_000)
+    context.add_init_script(KEEP_MESSAGES)
     page = context.new_page()
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))

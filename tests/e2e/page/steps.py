@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.support.service import ADMIN_PASSWORD, Client
+
+WAIT_SECONDS = 120.0
+HAS_SHOWN = "text => window.shownMessages.some(message => message.includes(text))"
+MAX_TYPING_ATTEMPTS = 10
+TYPING_MILLISECONDS = 3000
+# Keeps the text of each short message of the page: it goes by itself after four seconds.
+KEEP_MESSAGES = """
+window.shownMessages = []
+new MutationObserver(() => {
+  for (const message of document.querySelectorAll('.toasts .toast')) {
+    if (!window.shownMessages.includes(message.textContent)) window.shownMessages.push(message.textContent)
+  }
+}).observe(document, { subtree: true, childList: true, characterData: true })
+"""
 
 
 def sign_in(page: Any, path: str = "/", password: str = ADMIN_PASSWORD) -> None:
@@ -24,10 +39,31 @@ def fill_sign_in(page: Any, username: str = "admin", password: str = ADMIN_PASSW
 
 
 def select_row(page: Any, name: str) -> None:
-    """Go to an entry by typing its name."""
-    page.get_by_role("grid").focus()
-    page.keyboard.type(name)
-    page.locator("[role=row][aria-selected=true]", has_text=name).wait_for()
+    """Go to an entry by typing its name, again when there was a pause between two letters: it begins another word."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+    for _ in range(MAX_TYPING_ATTEMPTS):
+        page.get_by_role("grid").focus()
+        page.keyboard.type(name)
+        try:
+            page.locator("[role=row][aria-selected=true]", has_text=name).wait_for(timeout=TYPING_MILLISECONDS)
+            return
+        except PlaywrightTimeoutError:
+            continue  # which was longer than that pause
+    raise AssertionError(f"{name} was not selected")
+
+
+def wait_until(holds: Callable[[], bool], page: Any) -> None:
+    """Wait while the page goes on and its events arrive."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
+
+
+def wait_for_message(page: Any, text: str) -> None:
+    """Wait until the page has shown a short message with this text. It may be gone by now."""
+    wait_until(lambda: bool(page.evaluate(HAS_SHOWN, text)), page)
 
 
 def open_folder(page: Any, folder: str) -> None:
@@ -51,7 +87,7 @@ def choose(page: Any, item: str) -> None:
     page.get_by_role("dialog").wait_for()
 
 
-def wait_for_names(client: Client, folder: str, names: list[str], seconds: float = 120) -> None:
+def wait_for_names(client: Client, folder: str, names: list[str], seconds: float = WAIT_SECONDS) -> None:
     """Wait until a task has put these names into a folder."""
     end = time.monotonic() + seconds
     while client.post("/api/fs/list", path=folder)["code"] != 200 or client.names(folder) != names:

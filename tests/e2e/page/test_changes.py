@@ -16,6 +16,7 @@ from tests.e2e.page.steps import (
     open_folder,
     select_row,
     select_several,
+    wait_for_message,
 )
 from tests.support.service import Client
 
@@ -97,7 +98,7 @@ def test_move_with_the_picker(page: Any, client: Client, folder: str, shots: Pat
     page.keyboard.press("Enter")
     dialog.get_by_role("button", name="Move to “fresh”").wait_for()
     field.press("Enter")  # nothing is looked for: the dialog's own
-    page.get_by_text("Moved to “fresh”").wait_for()
+    wait_for_message(page, "Moved to “fresh”")
     page.get_by_role("row", name="alpha.txt").wait_for(state="detached")
     assert client.names(f"{folder}/other/fresh") == ["alpha.txt"]
 
@@ -141,7 +142,7 @@ def test_names_that_are_taken_are_named_and_asked_about(page: Any, client: Clien
     assert client.names(f"{folder}/other") == ["alpha.txt", "gamma.png", "two.txt"]
     dialog.get_by_role("radio", name="Skip").check()
     dialog.get_by_role("button", name="Move to “other”").click()
-    page.get_by_text("existing items were kept").wait_for()
+    wait_for_message(page, "existing items were kept")
     assert read(client, f"{folder}/other/alpha.txt") == b"old"
     assert "beta.txt" in client.names(f"{folder}/other")
 
@@ -168,7 +169,7 @@ def test_a_copy_that_becomes_a_task_says_so(
     choose(page, "Copy to…")
     go_to(page, mount.strip("/"))
     page.get_by_role("button", name="Copy to “elsewhere").click()
-    page.get_by_text("in the background").wait_for()
+    wait_for_message(page, "in the background")
     page.screenshot(path=shots / "copy-begun.png")
     page.get_by_role("button", name="Show tasks").click()
     panel = page.get_by_role("dialog", name="Tasks")
@@ -197,7 +198,7 @@ def test_many_are_renamed_as_the_preview_shows(page: Any, client: Client, folder
     assert dialog.get_by_role("button", name="Rename").is_disabled()
     dialog.get_by_label("Replace with").fill("A")
     dialog.get_by_role("button", name="Rename").click()
-    page.get_by_text("Renamed: 3").wait_for()
+    wait_for_message(page, "Renamed: 3")
     assert client.names(folder) == ["AlphA.txt", "betA.txt", "gAmmA.png", "inner", "other"]
 
 
@@ -259,7 +260,7 @@ def test_files_are_gathered_and_empty_folders_removed(page: Any, client: Client,
     page.get_by_role("menuitem", name="Delete empty folders").press("Enter")
     dialog.get_by_role("button", name="Delete").click()
     dialog.wait_for(state="detached")
-    page.get_by_text("Empty folders deleted").wait_for()
+    wait_for_message(page, "Empty folders deleted")
     left = client.names(folder)
     assert {"alpha.txt", "one.txt", "two.txt"} <= set(left)
     assert len({"inner", "other"} & set(left)) == 1  # the one where the second file of the name stayed

@@ -16,7 +16,9 @@ from tests.e2e.page.steps import (
     open_folder,
     select_row,
     select_several,
+    wait_for_message,
     wait_for_names,
+    wait_until,
 )
 from tests.support.service import Client, quote_path
 
@@ -49,6 +51,7 @@ def test_several_are_downloaded_one_by_one(page: Any, folder: str) -> None:
     dialog.get_by_role("radio", name="One file at a time").check()
     dialog.get_by_role("button", name="Download").click()
     dialog.wait_for(state="detached")
+    wait_until(lambda: len(got) == 2, page)
     assert [download.suggested_filename for download in got] == ["alpha.txt", "beta.txt"]
 
 
@@ -63,7 +66,7 @@ def test_links_are_copied(page: Any, client: Client, folder: str) -> None:
     dialog = page.get_by_role("dialog")
     assert dialog.get_by_role("radio", name="Direct link").count() == 0
     dialog.get_by_role("button", name="Copy link").click()
-    page.get_by_text("opens for people who sign in").wait_for()
+    wait_for_message(page, "opens for people who sign in")
     links = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert [link.partition("/@")[2] for link in links] == [
         f"{quote_path(folder)}/{name}" for name in ("inner", "alpha.txt")
@@ -79,7 +82,7 @@ def test_a_direct_link_to_a_file_says_that_anyone_can_use_it(page: Any, client: 
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("radio", name="Direct link").check()
     dialog.get_by_role("button", name="Copy link").click()
-    page.get_by_text("Anyone with this link can download the file, with no expiry").wait_for()
+    wait_for_message(page, "Anyone with this link can download the file, with no expiry")
     link = page.evaluate("navigator.clipboard.readText()")
     assert client.http.get(link, headers={"authorization": ""}).content == b"alpha.txt"
 
@@ -97,7 +100,7 @@ def test_an_archive_is_unpacked(page: Any, client: Client, folder: str, shots: P
     page.screenshot(path=shots / f"unpack-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     dialog.get_by_role("button", name="Unpack to").click()
-    page.get_by_text("in the background").wait_for()
+    wait_for_message(page, "in the background")
     page.get_by_role("link", name="mail", exact=True).wait_for()  # the folder is listed again when a task has ended
     wait_for_names(client, f"{folder}/mail/letters", ["a.txt"])
     assert client.bytes(f"{folder}/mail/letters/a.txt").content == b"a letter"
@@ -117,7 +120,7 @@ def test_addresses_are_fetched_by_the_service(page: Any, client: Client, folder:
     assert find_violations(page, AXE) == []
     with page.expect_request("**/api/fs/add_offline_download") as sent:
         dialog.get_by_role("button", name="Download").click()
-    page.get_by_text("Downloading 2 to").wait_for()
+    wait_for_message(page, "Downloading 2 to")
     body = sent.value.post_data_json
     assert (body["path"], body["delete_policy"], len(body["urls"])) == (folder, "delete_never", 2)
     assert page.get_by_role("button", name="Show tasks").is_visible()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.page.conftest import AXE
-from tests.e2e.page.steps import find_violations, select_row, sign_in
+from tests.e2e.page.steps import find_violations, select_row, sign_in, wait_for_message, wait_until
 from tests.support.service import Service
 
 
@@ -41,7 +41,7 @@ def test_sign_in_open_select_rename_and_remove(page: Any, service: Service, fold
     page.get_by_role("grid").focus()
     page.keyboard.press("Home")
     page.keyboard.press("Shift+End")
-    assert page.locator("[role=row][aria-selected=true]").count() == 4
+    wait_until(lambda: page.locator("[role=row][aria-selected=true]").count() == 4, page)
     page.screenshot(path=shots / f"selected-{width}.png")
     assert find_violations(page, AXE) == []
 
@@ -61,5 +61,5 @@ def test_sign_in_open_select_rename_and_remove(page: Any, service: Service, fold
     page.keyboard.press("Escape")
     page.keyboard.press("Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    page.get_by_text("Deleted").wait_for()
+    wait_for_message(page, "Deleted")
     assert service.client().names(folder) == ["alpha.txt", "gamma 10.png", "nested"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.page.conftest import AXE
-from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
+from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in, wait_until
 from tests.support.service import Client, Service
 
 WIDE = pytest.mark.parametrize("page", ["wide"], indirect=True)
@@ -158,7 +157,7 @@ def test_the_queue_is_paused_continued_and_given_up(
     choose(page, "Upload files", *make_files(tmp_path, *(f"{number}.txt" for number in range(8))))
     row = page.get_by_role("listitem")
     row.filter(has_text="Waiting").first.wait_for()
-    assert row.filter(has_text="0 B / 3 B").count() == 6 == len(held)  # at most six concurrently
+    wait_until(lambda: row.filter(has_text="0 B / 3 B").count() == 6 == len(held), page)  # at most six concurrently
     row.filter(has_text="7.txt").get_by_role("button", name="Cancel").click()
     row.filter(has_text="7.txt").get_by_text("Cancelled").wait_for()
     page.get_by_role("button", name="Pause").click()
@@ -215,15 +214,6 @@ def _count_bytes(client: Client, query: dict[str, Any]) -> int:
     """Bytes that the service has of an upload in parts."""
     data = client.get("/api/fs/multipart/status", **query)["data"]
     return data["received_bytes"] if data else 0
-
-
-def wait_until(holds: Callable[[], bool], page: Any) -> None:
-    """While the page continues."""
-    for _ in range(200):
-        if holds():
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError("it did not happen")
 
 
 @WIDE
@@ -283,6 +273,7 @@ def test_who_is_signed_out_signs_in_and_the_queue_goes_on(
     users = admin.get("/api/admin/user/list")["data"]["content"]
     id = next(user["id"] for user in users if user["username"] == name)
     admin.ok("/api/admin/user/update", id=id, password=f"{PASSWORD} 2", **user)
+    wait_until(lambda: len(held) == 5, page)
     for route in held:
         route.continue_()
     page.get_by_text("Sign in again to continue").wait_for()
