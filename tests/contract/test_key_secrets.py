@@ -84,7 +84,7 @@ def run_as_before(cloud: lambdas.Cloud, folder: Path, code: str, *arguments: str
         "MANGROVE_KEY_FILE": str(master), "AWS_ENDPOINT_URL_DYNAMODB": cloud.aws[0], "PATH": os.environ["PATH"],
     }  # fmt: skip
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -26,9 +26,9 @@ from tests.support import origin
 from tests.support.origin import Origin
 from tests.support.service import Client, Service, fork_service
 
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 180.0
 POLL_SECONDS = 0.1
-INDEX_SECONDS = 60.0  # for the build of an index after a restart
+INDEX_SECONDS = 180.0  # for the build of an index after a restart
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ def run(world: World, seeds: Sequence[int]) -> Report:
     return report
 
 
-def stop_at(world: World, job: Job, name: str, seconds: float = 20.0) -> None:
+def stop_at(world: World, job: Job, name: str, seconds: float = 120.0) -> None:
     """Begin a job and see that the service kills itself at the checkpoint `name`; then restart it."""
     world.die_at(name)
     with suppress(httpx.TransportError):  # it may die before it can answer

@@ -20,8 +20,9 @@ from tests.support.proc import find_server, is_gone
 from tests.support.service import Service
 
 PROCESSES = 3
-RECOVERY_SECONDS = 30.0  # until one that died is there again
-MAX_CONNECTIONS = 60  # until each process has accepted one; one address may not have many more
+RECOVERY_SECONDS = 120.0  # until one that died is there again
+MAX_CONNECTIONS = 60  # that are open until each process has accepted one; one address may not have many more
+IDLE_SECONDS = 4.0  # after which the service may close a connection
 TROUBLES = (OSError, http.client.HTTPException)
 
 
@@ -74,18 +75,18 @@ class Family:
     def connect_each(self) -> Iterator[dict[int, Caller]]:
         """A connection to each process that answers now; fewer where some are killed meanwhile."""
         expected, callers, rest = set(self.list_servers()), dict[int, Caller](), list[Caller]()
+        end = time.monotonic() + RECOVERY_SECONDS
         try:
-            for _ in range(MAX_CONNECTIONS):
-                if expected <= callers.keys() | self.killed:
-                    break
+            while not expected <= callers.keys() | self.killed and time.monotonic() < end:
+                if len(rest) > MAX_CONNECTIONS:  # a process stands still
+                    close_all(rest)
                 caller = self.connect()
-                rest.append(caller)
-                if caller.pid in expected:
-                    callers.setdefault(caller.pid, caller)
+                if caller.pid not in expected or callers.setdefault(caller.pid, caller) is not caller:
+                    rest.append(caller)
             yield callers
         finally:
-            for caller in rest:
-                caller.close()
+            close_all(rest)
+            close_all(list(callers.values()))
 
 
 class Caller:
@@ -143,29 +144,42 @@ class Caller:
     def _reopen(self) -> None:
         """Replace the connection by another one to the same process. A service closes those that are idle."""
         others: list[Caller] = []
+        end = time.monotonic() + RECOVERY_SECONDS
         try:
             while self.pid not in self._family.killed:
-                assert len(others) < MAX_CONNECTIONS, f"{self.pid} accepts no connection"
+                assert time.monotonic() < end, f"{self.pid} accepts no connection"
+                if len(others) > MAX_CONNECTIONS:  # it stands still
+                    close_all(others)
                 others.append(self._family.connect())
                 if others[-1].pid == self.pid:
                     self._connection, others[-1]._connection = others[-1]._connection, self._connection
                     return
         finally:
-            for other in others:
-                other.close()
+            close_all(others)
         raise Lost
 
     def _send(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Any:
+        looked_at = time.monotonic()
         if select.select([self._connection.sock], [], [], 0)[0]:  # closed: no answer is due
             self._reopen()
         try:
             self._connection.request(method, path, content, headers | {"authorization": self._family.token})
             answer = json.loads(self._connection.getresponse().read())
         except TROUBLES as trouble:
+            if self.pid not in self._family.killed and time.monotonic() - looked_at > IDLE_SECONDS:
+                self._reopen()  # it was closed after that look
+                return self._send(method, path, content, headers)
             assert self.pid in self._family.killed, f"{path} at {self.pid}, which nobody killed: {trouble!r}"
             raise Lost from trouble
         assert answer["code"] == 200, (path, answer)
         return answer["data"]
+
+
+def close_all(callers: list[Caller]) -> None:
+    """Close the connections, and empty the list."""
+    for caller in callers:
+        caller.close()
+    callers.clear()
 
 
 class Work(threading.Thread):

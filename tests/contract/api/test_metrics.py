@@ -12,8 +12,10 @@ from tests.contract.api import fixtures
 from tests.contract.api.event_client import follow
 from tests.contract.api.transfer_client import send
 from tests.support.service import Client, Service, run_forked
+from tests.support.waiting import wait_until
 
 TOKEN = "m" * 32
+REQUESTS = "mangrove_requests_total"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -77,6 +79,12 @@ def test_metrics_count_what_happens(service: Service, admin: Client, visitor: Cl
         admin.get("/api/fs/list", path="/none at all")
         visitor.http.get("/none")
         send(admin, "put", f"{folder}/b.bin", b"x")
+
+        def is_counted() -> bool:
+            uploads = {"group": "uploads", "status": "200"}
+            return get(scrape(visitor), REQUESTS, **uploads) >= get(before, REQUESTS, **uploads) + 2
+
+        wait_until(is_counted)  # a request is counted when its answer was sent
         after = scrape(visitor)
 
         def grow(name: str, **labels: str) -> float:
@@ -107,11 +115,12 @@ def test_metrics_are_those_of_all_processes(tmp_path: Path) -> None:
         client = service.client()
         fixtures.save(client, {"metrics_enabled": "true"})
         count = 40
-        before = get(scrape(client), "mangrove_requests_total", group="users", status="200")
+        before = get(scrape(client), REQUESTS, group="users", status="200")
         for _ in range(count):  # each on a new connection, which either process accepts
             httpx.get(f"{service.address}/api/admin/user/list", headers={"authorization": client.token}, timeout=60)
+        wait_until(lambda: get(scrape(client), REQUESTS, group="users", status="200") - before >= count)
         after = scrape(client)
-        assert get(after, "mangrove_requests_total", group="users", status="200") - before == count
+        assert get(after, REQUESTS, group="users", status="200") - before == count
         names = {dict(labels)["process"] for name, labels in after if name == "mangrove_memory_bytes"}
         assert names >= {"server-0", "server-1", "parent", "engine"}
 

@@ -144,7 +144,7 @@ def test_an_alias_of_itself_or_of_the_root_around_it_is_bounded(scene: Scene, ad
         began = time.monotonic()
         check_answer(send(admin, "POST /api/fs/list", {"path": deep}))
         check_answer(send(admin, "POST /api/fs/get", {"path": f"{deep}/x"}))
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 60
 
 
 def test_an_alias_in_a_base_path_shows_its_target_and_no_neighbour(scene: Scene, admin: Client) -> None:

@@ -20,7 +20,7 @@ def test_an_expansion_stops_at_the_longest_name(fresh: Scene, template: str) -> 
         began = time.monotonic()
         answer = fresh.user.post("/api/fs/regex_rename", src_dir="/", src_name_regex=pattern, new_name_regex=template)
         assert answer["code"] != 200, (pattern, answer)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
     assert fresh.scan_own() == before
 
 

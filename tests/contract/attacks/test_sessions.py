@@ -111,7 +111,7 @@ def test_stolen_admin_session_cannot_remove_own_second_factor(tmp_path: Path) ->
         admin = service.client()
         own = {"id": get_data(admin.get("/api/me"))["id"]}
         secret = pyotp.random_base32(32)
-        get_data(verify(admin, secret, make_code(secret, -1)))
+        get_data(verify(admin, secret, make_code(secret, -1, 12)))
         assert get_refusal(admin.post("/api/admin/user/cancel_2fa", params=own)) == CODE_REQUIRED
         assert get_data(admin.get("/api/me"))["otp"] is True
         code = {"code": make_code(secret)}

@@ -16,7 +16,7 @@ from tests.contract.drivers.actions import SENT_AT, body, content, cut, exists, 
 from tests.contract.drivers.cases import Server, needs
 
 P = TreePath
-MAX_POLLS = 600  # within thirty seconds, which a server may take to clear away
+MAX_POLLS = 2400  # within two minutes, which a server may take to clear away
 PART = 5 << 20  # bytes; the least that S3 takes for a part that is not the last
 SIZES = (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 1)
 

@@ -82,7 +82,7 @@ class Place:
 
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
 
 
 def read_tree(root: Path) -> dict[str, tuple[float, bytes]]:

@@ -20,6 +20,7 @@ NAMES = (
     "plum.txt", "plum pie.TXT", "sour plum.md", "applum.jpg", "plum/stone.txt", "plum/deep/PLUM", "李子 plum.txt",
     "straße.txt", "100% plum_juice.pdf",
 )  # fmt: skip
+MAX_BUILDS = 5  # of which one is still under way when it is asked for
 ORDER = [
     "plum", "PLUM", "plum pie.TXT", "plum.txt", "100% plum_juice.pdf", "sour plum.md", "李子 plum.txt", "applum.jpg"
 ]  # fmt: skip
@@ -171,10 +172,11 @@ def test_first_build_is_told_in_our_own_dialect(admin: Client, tmp_path: Path) -
     for number in range(2000):
         (tmp_path / f"folder {number}").mkdir()
         (tmp_path / f"folder {number}" / "damask").touch()
-    body = {"keywords": "damask", "page": 1, "per_page": 1}
-    with fixtures.local(admin, tmp_path) as mounted:
-        page = admin.ok("/api/fs/search", parent=mounted, **body)
-        legacy = admin.ok("/openlist/api/fs/search", parent=mounted, **body)
-        assert page["indexing"] is True and "indexing" not in legacy
-        wait_until(lambda: admin.ok("/api/fs/search", parent=mounted, **body).get("indexing") is None)
-        assert admin.ok("/api/fs/search", parent=mounted, **body)["total"] == 2000
+    body, told = {"keywords": "damask", "page": 1, "per_page": 1}, []
+    while True not in told and len(told) < MAX_BUILDS:
+        with fixtures.local(admin, tmp_path) as mounted:
+            told.append(admin.ok("/api/fs/search", parent=mounted, **body).get("indexing"))
+            assert "indexing" not in admin.ok("/openlist/api/fs/search", parent=mounted, **body)
+            wait_until(lambda: admin.ok("/api/fs/search", parent=mounted, **body).get("indexing") is None)
+            assert admin.ok("/api/fs/search", parent=mounted, **body)["total"] == 2000
+    assert told[-1] is True

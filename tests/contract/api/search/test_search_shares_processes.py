@@ -55,7 +55,7 @@ class Searches:
 
     def find(self) -> set[tuple[int, frozenset[str]]]:
         """Return the distinct answers of both processes: the code and the names."""
-        envelopes = [json.loads(text) for _, text, _ in self._visitors.race(self._search, SEARCHES)]
+        envelopes = [json.loads(text) for _, text, _ in self._visitors.race(lambda: self._search, SEARCHES)]
         return {
             (envelope["code"], frozenset(row["name"] for row in (envelope["data"] or {}).get("content", ())))
             for envelope in envelopes
