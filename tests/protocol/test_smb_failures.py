@@ -196,20 +196,10 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> No
         asyncio.run(used(server))
 
 
-async def measure_stalls(clock: RunningClock, stop: asyncio.Event) -> float:
-    """The longest time in seconds that the event loop did not run."""
-    longest, last = 0.0, clock.seconds
-    while not stop.is_set():
-        await asyncio.sleep(0.01)
-        now = clock.seconds
-        longest, last = max(longest, now - last - 0.01), now
-    return longest
-
-
 async def fail_alone(hung: Any, other: Any, clock: RunningClock) -> None:
     """Calls of a storage whose server hangs wait and fail; meanwhile the other storage and the event loop go on."""
     stop = asyncio.Event()
-    watching = asyncio.create_task(measure_stalls(clock, stop))
+    watching = asyncio.create_task(clock.measure_stalls(stop))
     calls = [asyncio.create_task(hung.stat(P("/f"))) for _ in range(20)]
     for _ in range(20):
         await other.stat(P("/"))

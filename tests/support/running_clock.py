@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Self
@@ -21,6 +22,15 @@ class RunningClock:
         while not self._is_over.is_set():
             time.sleep(TICK_SECONDS)
             self.seconds += TICK_SECONDS
+
+    async def measure_stalls(self, stop: asyncio.Event) -> float:
+        """Return the longest time in seconds that the event loop did not run until `stop` is set."""
+        longest, last = 0.0, self.seconds
+        while not stop.is_set():
+            await asyncio.sleep(TICK_SECONDS)
+            now = self.seconds
+            longest, last = max(longest, now - last - TICK_SECONDS), now
+        return longest
 
     def __enter__(self) -> Self:
         self._thread.start()
