@@ -28,7 +28,7 @@ async def search(
         result = await find.find(folder, filters, start, body.per_page)
     await indexing.request_build(result.missing)
     await indexing.request_update(result.behind)
-    return ok(search_models.make_page(result, folder.settings, flavour))
+    return ok(search_models.make_page(result, folder.tree.settings, flavour))
 
 
 @api.post("/api/fs/changer", data_model=search_models.Changer)

@@ -191,7 +191,7 @@ async def init_multipart(who: ShareWriter, incoming: Init) -> Reply:
     """Begin an upload in chunks, or resume the upload of the same file."""
     with _hide_paths(is_shared(TreePath(incoming.path))):
         target = await shared_uploads.open_target(who, incoming.path, incoming.password)
-        multipart.require_enabled(target.settings)
+        multipart.require_enabled(target.tree.settings)
         progress, is_resumed = await multipart.begin(target, incoming.new)
     return ok(wire.format_progress(progress) | {"resumed": is_resumed})
 

@@ -130,7 +130,7 @@ def _find_mounts(root: PathAccess) -> Iterator[tuple[PathAccess, Mount]]:
     """Yield the folders of a user's tree, each with its single storage: the storage of the base path, or all that
     are mounted below.
     """
-    table = root.table
+    table = root.tree.table
     around = table.find_mounts(root.path)
     if len(around) == 1:
         yield root, around[0]
@@ -142,7 +142,7 @@ def _find_mounts(root: PathAccess) -> Iterator[tuple[PathAccess, Mount]]:
 
 def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
     """Return the view of a mount, or of a folder in it; None if it cannot be shown."""
-    table = access.table
+    table = access.tree.table
     if any(other != mount.path and TreePath(other).within(access.path) for other in table.by_path):
         return None
     if not access.may_read() or access.find_hide_rules() or access.is_restricted_below(changes=False):

@@ -44,12 +44,12 @@ async def find_changer(access: PathAccess) -> str:
 
     Raise NotReadable, EntryNotFound, the problems of a storage, SearchUnavailable or SearchTooSlow.
     """
-    require_search(access.settings)
+    require_search(access.tree.settings)
     storage_path = await access.require_read().locate("")
     entry = await find_entry(storage_path)
     if entry is None:
         raise EntryNotFound
-    if entry.is_dir or storage_path.path == "/" or not is_indexed(storage_path.mount.storage, access.settings):
+    if entry.is_dir or storage_path.path == "/" or not is_indexed(storage_path.mount.storage, access.tree.settings):
         return ""
     try:
         id = await _find_id(storage_path.mount, storage_path.path, entry)

@@ -57,7 +57,7 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
 
     Raise the problems of its listing, SearchUnavailable or SearchTooSlow.
     """
-    require_search(access.settings)
+    require_search(access.tree.settings)
     area = await find_area(access)
     searched = await _find_storages([*area.folders.values()])
     for _ in range(ATTEMPTS - 1):
@@ -89,7 +89,7 @@ async def _find_storages(folders: Sequence[PathAccess]) -> list[SearchedStorage]
     """Return the storages that hold the folders or are mounted below one, if they have an index and run."""
     if not folders:
         return []
-    table, settings = folders[0].table, folders[0].settings
+    table, settings = folders[0].tree.table, folders[0].tree.settings
     roots: dict[TreePath, list[TreePath]] = {}
     for top in (folder.path for folder in folders):
         if holding := table.find_mounts(top):
@@ -163,7 +163,7 @@ async def _find_virtual_folders(access: PathAccess, places: Sequence[SearchSourc
 
     A folder that leads to a mount and that a storage has is in the index of that storage.
     """
-    table, scope, tables = access.table, IndexScope.make(access.settings), search_index().tables
+    table, scope, tables = access.tree.table, IndexScope.make(access.tree.settings), search_index().tables
     by_mount = {place.mount: place for place in places}
     inside: defaultdict[TreePath, list[tuple[TreePath, str]]] = defaultdict(list)
     for folder, name, _ in table.virtual_folders:

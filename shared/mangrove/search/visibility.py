@@ -51,7 +51,7 @@ class FolderVisibility:
     @property
     def hidable(self) -> HidableRows:
         """Return the hits that rules may hide: by name, and folders if there are lists of readers."""
-        return HidableRows(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
+        return HidableRows(self.access.tree.rules.hide_lines, self.access.tree.rules.has_reader_lists)
 
     def evaluate(self, parent: TreePath) -> Visibility:
         """Return the visibility of the hits in this folder."""
@@ -114,7 +114,7 @@ def _make_folder(access: PathAccess) -> _Folder | None:
     if not access.may_read():
         return None
     shows = access.make_visibility_filter().test
-    leads_elsewhere = any(decision.path in access.table.redirects for decision in access.decisions)
+    leads_elsewhere = any(decision.path in access.tree.table.redirects for decision in access.decisions)
     return _Folder(access, EVERYTHING if shows is None else HitTest(shows), shows, leads_elsewhere)
 
 
@@ -130,9 +130,9 @@ class HitTest:
 
 def _is_restricted(access: PathAccess) -> bool:
     """True if a rule could hide from the caller any hit below."""
-    if access.rules.is_empty:
+    if access.tree.rules.is_empty:
         return False
-    redirects = map(TreePath, access.table.redirects)
+    redirects = map(TreePath, access.tree.table.redirects)
     if any(path.within(decision.path) for path in redirects for decision in access.decisions):
         access = access.with_path(ROOT)  # entries that an alias shows have the rules of their own location
     return bool(access.find_hide_rules()) or access.is_restricted_below(False)
@@ -142,7 +142,7 @@ def _find_special_paths(access: PathAccess) -> Iterator[str]:
     """Yield the paths of rules, mounts and folders of groups, and all folders above them."""
     groups = access.caller.groups
     group_folders = () if groups is None else groups.folders
-    for path in (*access.rules.paths, *map(TreePath, access.table.by_path), *group_folders):
+    for path in (*access.tree.rules.paths, *map(TreePath, access.tree.table.by_path), *group_folders):
         yield from path.ancestors()
 
 
@@ -153,7 +153,11 @@ async def find_visibility(access: PathAccess) -> FolderVisibility:
     """
     key = access.caller.rights_key, access.password, access.path
     evaluator = VISIBILITIES.open().get(key)
-    if evaluator is None or evaluator.access.rules is not access.rules or evaluator.access.table is not access.table:
+    if (
+        evaluator is None
+        or evaluator.access.tree.rules is not access.tree.rules
+        or evaluator.access.tree.table is not access.tree.table
+    ):
         evaluator = await asyncio.to_thread(FolderVisibility, access)
         VISIBILITIES.open().put(key, evaluator)
     return evaluator

@@ -282,8 +282,8 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
         await _store_urls(target, checked_urls)
         return []
     if tool != registry.SIMPLE_HTTP:
-        await registry.connect_tool(tool, target.settings)
-    tools = {url: registry.choose_tool(tool, url, target.settings) for url in checked_urls}
+        await registry.connect_tool(tool, target.tree.settings)
+    tools = {url: registry.choose_tool(tool, url, target.tree.settings) for url in checked_urls}
     listed_urls = [url for url in checked_urls if tools[url] == registry.SIMPLE_HTTP]
     tasks = []
     if len(listed_urls) > MAX_SINGLE_TASKS:

@@ -7,7 +7,7 @@ mount table, and returns a `PathAccess` whose methods read. Changes are made by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mangrove import configuration
@@ -24,7 +24,6 @@ from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import Mount, StoragePath, select_mount
-from mangrove.tree.operations import links
 from mangrove.tree.rules import Rule, RuleDecision, Rules, get_rules
 from mangrove.tree.sharing.shared_path import SharedPath, is_shared
 
@@ -45,6 +44,45 @@ class VisibilityFilter:
         return entries if self.test is None else [entry for entry in entries if self.test(entry)]
 
 
+@dataclass(frozen=True, slots=True)
+class TreeState:
+    """The data that decides about all paths of a request."""
+
+    settings: Settings
+    rules: Rules
+    table: MountTable
+
+    @classmethod
+    async def read(cls) -> TreeState:
+        """Return the present data. No storage is called."""
+        table = await mounts.ready()
+        now = configuration.cached()
+        return cls(now.settings, await get_rules(now), table)
+
+    def evaluate(self, caller: Caller, path: TreePath) -> Sequence[RuleDecision]:
+        """Return the decisions about a path and each path to which it leads through an alias."""
+        return tuple(self.rules.evaluate(caller, aliased) for aliased in self.table.find_aliased_paths(path))
+
+    def needs_signature(self, path: TreePath) -> bool:
+        """True if a link to a file needs a signature: all links do, or a rule locks, reserves or hides the file.
+
+        The rules and mounts of each path to which it leads through an alias apply, too.
+        """
+        return any(
+            self.settings.sign_all or mount.storage.enable_sign or self.rules.is_guarded(aliased)
+            for mount, aliased in self._find_mounts(path)
+        )
+
+    def signs_folder(self, path: TreePath) -> bool:
+        """True if the links in a listing of a folder are signed: all of them, if one may need it."""
+        return self.needs_signature(path) or any(self.rules.hides_in(aliased) for _, aliased in self._find_mounts(path))
+
+    def _find_mounts(self, path: TreePath) -> Iterator[tuple[Mount, TreePath]]:
+        for aliased in self.table.find_aliased_paths(path):
+            for mount in self.table.find_mounts(aliased):
+                yield mount, aliased
+
+
 @dataclass(slots=True)
 class PathAccess:
     """An absolute path with all data that decides about it."""
@@ -52,9 +90,7 @@ class PathAccess:
     caller: Caller
     path: TreePath
     password: str  # the folder password that the caller sent
-    settings: Settings
-    rules: Rules
-    table: MountTable
+    tree: TreeState
     # about the path, then about each path to which it leads through an alias. A prohibition in any of them applies;
     # only the one about the path itself can allow writing or has texts to show.
     decisions: Sequence[RuleDecision]
@@ -64,18 +100,10 @@ class PathAccess:
 
     @classmethod
     def make(
-        cls,
-        caller: Caller,
-        path: TreePath,
-        password: str,
-        settings: Settings,
-        rules: Rules,
-        table: MountTable,
-        share: SharedPath | None = None,
+        cls, caller: Caller, path: TreePath, password: str, tree: TreeState, share: SharedPath | None = None
     ) -> PathAccess:
         """Return the access to a path, evaluated in one pass over the folders on the way to it."""
-        decisions = tuple(rules.evaluate(caller, aliased) for aliased in table.find_aliased_paths(path))
-        return cls(caller, path, password, settings, rules, table, decisions, share)
+        return cls(caller, path, password, tree, tree.evaluate(caller, path), share)
 
     @property
     def decision(self) -> RuleDecision:
@@ -102,17 +130,14 @@ class PathAccess:
             return self.share.roots[name]
         if not self._is_child_of_all(name):
             return self.with_path(self.path / name)
-        decisions = tuple(self.rules.evaluate_child(decision, name) for decision in self.decisions)
-        path = decisions[0].path
-        return PathAccess(
-            self.caller, path, self.password, self.settings, self.rules, self.table, decisions, self.share
-        )
+        decisions = tuple(self.tree.rules.evaluate_child(decision, name) for decision in self.decisions)
+        return PathAccess(self.caller, decisions[0].path, self.password, self.tree, decisions, self.share)
 
     def _is_child_of_all(self, name: str) -> bool:
         """True if the paths behind the entry `name` are children of the paths behind this folder."""
         if "/" in name or "\\" in name or name in ("", ".", ".."):
             return False
-        redirects = self.table.redirects
+        redirects = self.tree.table.redirects
         return not redirects or not any(
             decision.path in redirects or decision.path / name in redirects for decision in self.decisions
         )
@@ -121,7 +146,7 @@ class PathAccess:
         """Return the access of the same caller to another absolute path. EntryNotFound for one outside of the share."""
         if self.share is not None:
             self.share.find_inner(path)
-        return self.make(self.caller, path, self.password, self.settings, self.rules, self.table, self.share)
+        return self.make(self.caller, path, self.password, self.tree, self.share)
 
     def has(self, right: Right) -> bool:
         """True if the caller has a right at this path."""
@@ -172,7 +197,7 @@ class PathAccess:
             await count_guess(path, self.caller.source, self.password, bool(matching_paths))
         if not passwords:
             for decision in self.decisions:
-                if self.rules.has_password_below(decision.path):
+                if self.tree.rules.has_password_below(decision.path):
                     await count_guess(f"{decision.path} below", self.caller.source, self.password, False)
 
     def require_export(self, changes: bool = True) -> None:
@@ -198,7 +223,7 @@ class PathAccess:
 
     def is_restricted_below(self, changes: bool) -> bool:
         """True if a rule at or below the path hides anything from the caller, or with `changes` denies changes."""
-        return any(self.rules.is_restricted_below(decision, self.password, changes) for decision in self.decisions)
+        return any(self.tree.rules.is_restricted_below(decision, self.password, changes) for decision in self.decisions)
 
     def require(self, right: Right) -> None:
         """Raise AccessDenied unless the route declared `right`, the caller has it, and may write in this folder.
@@ -219,7 +244,7 @@ class PathAccess:
         """
         if self._selection is None:
             try:
-                self._selection = select_mount(self.table, self.path)
+                self._selection = select_mount(self.tree.table, self.path)
             except StorageProblem as problem:
                 if role is None:
                     raise
@@ -251,7 +276,7 @@ class PathAccess:
 
     def find_virtual_folders(self) -> dict[str, Mount]:
         """Return the mounts right below that the caller may see."""
-        folders = self.table.find_virtual_folders(self.path)
+        folders = self.tree.table.find_virtual_folders(self.path)
         hide_rules = self.find_hide_rules()
         return {
             name: mount
@@ -262,15 +287,15 @@ class PathAccess:
     def make_visibility_filter(self) -> VisibilityFilter:
         """Return the filter for the entries of this folder that the caller may see."""
         hide_rules = self.find_hide_rules()
-        has_readers = self.rules.has_reader_lists
+        has_readers = self.tree.rules.has_reader_lists
         if not hide_rules and not has_readers:
             return VisibilityFilter(None, None)
         shows_files = self.is_reader()
         shows_folders = all(decision.is_reader_below for decision in self.decisions)
         paths = [decision.path for decision in self.decisions]
-        is_root = any(path in self.table.redirects for path in paths)  # each name leads to another location
-        ruled_names = {name for path in paths for name in self.rules.find_names_below(path)}
-        ruled_names |= {path.name for path in self.table.redirects if path.parent in paths}
+        is_root = any(path in self.tree.table.redirects for path in paths)  # each name leads to another location
+        ruled_names = {name for path in paths for name in self.tree.rules.find_names_below(path)}
+        ruled_names |= {path.name for path in self.tree.table.redirects if path.parent in paths}
 
         def test(entry: Entry) -> bool:
             if any(rule.hides_name(entry.name) for rule in hide_rules):
@@ -284,7 +309,7 @@ class PathAccess:
 
     def is_mount_or_ancestor(self) -> bool:
         """True for the folder of a mount or one that leads to mounts. It is never renamed, moved or removed."""
-        table = self.table
+        table = self.tree.table
         return any(decision.path in table.by_path or decision.path in table.ancestors for decision in self.decisions)
 
     def can_write(self) -> bool:
@@ -294,14 +319,12 @@ class PathAccess:
         return (self.has(Right.WRITE) or self.decision.is_open_for_writing) and self.may_write()
 
     def requires_signature(self) -> bool:
-        """True if links to this file carry a signature; see `needs_signature`."""
-        return self.share is None and needs_signature(self.settings, self.rules, self.table, self.path)
+        """True if links to this file carry a signature."""
+        return self.share is None and self.tree.needs_signature(self.path)
 
     def signs_folder(self) -> bool:
         """True if links to the files in this folder carry a signature."""
-        return self.share is None and _is_any_mount(
-            links.signs_folder, self.settings, self.rules, self.table, self.path
-        )
+        return self.share is None and self.tree.signs_folder(self.path)
 
 
 async def at(caller: Caller, path: str, password: str = "", *, confined: bool = True) -> PathAccess:
@@ -316,27 +339,10 @@ async def at(caller: Caller, path: str, password: str = "", *, confined: bool = 
     if is_shared(tree_path):
         raise EntryNotFound
     note_caller(caller)
-    table = await mounts.ready()
-    now = configuration.cached()
+    tree = await TreeState.read()
     if confined:
         tree_path = caller.base / tree_path
-    access = PathAccess.make(caller, tree_path, password, now.settings, await get_rules(now), table)
-    if password and caller.source and access.rules.has_passwords and not access.has(Right.SKIP_PASSWORD):
+    access = PathAccess.make(caller, tree_path, password, tree)
+    if password and caller.source and tree.rules.has_passwords and not access.has(Right.SKIP_PASSWORD):
         await access.count_password_guess()
     return access
-
-
-def needs_signature(settings: Settings, rules: Rules, table: MountTable, path: TreePath) -> bool:
-    """True if links to a file carry a signature: for itself, or for a path to which it leads through an alias."""
-    return _is_any_mount(links.requires_signature, settings, rules, table, path)
-
-
-def _is_any_mount(
-    test: Callable[[Settings, Rules, Mount, TreePath], bool],
-    settings: Settings,
-    rules: Rules,
-    table: MountTable,
-    path: TreePath,
-) -> bool:
-    paths = table.find_aliased_paths(path)
-    return any(test(settings, rules, mount, aliased) for aliased in paths for mount in table.find_mounts(aliased))

@@ -75,8 +75,8 @@ class FolderView:
     def __init__(self, folder: PathAccess) -> None:
         keys = {
             key
-            for mount in folder.table.find_mounts(folder.path)
-            for key in folder.table.follow_redirects(mount.storage.id, folder.path.below(mount.path))
+            for mount in folder.tree.table.find_mounts(folder.path)
+            for key in folder.tree.table.follow_redirects(mount.storage.id, folder.path.below(mount.path))
         }
         self._stamps = [Stamp(key) for key in keys]
         self._shown = keys, folder.find_virtual_folders().keys()

@@ -162,7 +162,7 @@ def format_versions(access: PathAccess, versions: Iterable[StoredVersion]) -> di
         for version in versions
     ]
     is_signed = access.requires_signature()
-    sign = links.make_signer(access.settings, access.caller.user.id).sign(access.path) if is_signed else ""
+    sign = links.make_signer(access.tree.settings, access.caller.user.id).sign(access.path) if is_signed else ""
     return {"content": rows, "sign": sign}
 
 

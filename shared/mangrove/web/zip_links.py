@@ -103,6 +103,6 @@ async def _enqueue(folder: PathAccess, names: Sequence[str], selection: FolderSe
 
 
 def _format_link(folder: PathAccess, id: str, base_url: str, seconds: int) -> str:
-    signature = links.sign_selection(folder.settings, folder.caller.user.id, id, folder.path, seconds)
+    signature = links.sign_selection(folder.tree.settings, folder.caller.user.id, id, folder.path, seconds)
     query = f"id={id}&sign={signature}" if id else f"sign={signature}"
     return links.make_file_url(base_url, ROUTE, folder.path, query)

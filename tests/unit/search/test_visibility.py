@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.search.query import EVERYTHING, NOTHING, Hit
 from mangrove.search.visibility import VISIBILITIES, FolderVisibility, find_visibility
-from mangrove.tree import mounts
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, TreeState
 from mangrove.tree.rules import Rules
 from tests.unit.search.walker import Shown, walk
 from tests.unit.tree.builders import meta
@@ -81,27 +79,27 @@ def judge_all(access: PathAccess, rows: set[Shown]) -> set[Shown]:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_found_is_what_listings_show(env: TreeEnv, seed: int) -> None:
     luck = random.Random(seed)
-    table, settings = env.run(mounts.ready()), configuration.cached().settings
+    tree = env.run(TreeState.read())
     everything = env.run(walk(env.access("/")))
     for _ in range(12):
         rules = make_rules(luck, env.user.id)
-        table.version += 1  # what listings keep is told apart by it
+        tree.table.version += 1  # what listings keep is told apart by it
         seen = replace(env.user, permission=luck.choice([ALL_RIGHTS, ALL_RIGHTS, ALL_RIGHTS | Right.SEE_HIDDEN]))
         password = luck.choice(["", PASSWORD])
         for top in ("/", luck.choice(["/both", "/alias", "/disk/a", "/far"]), luck.choice(PLACES)):
-            access = PathAccess.make(Caller(seen, Right.READ), TreePath(top), password, settings, rules, table)
+            access = PathAccess.make(Caller(seen, Right.READ), TreePath(top), password, replace(tree, rules=rules))
             if access.may_read():
                 assert judge_all(access, everything) == env.run(walk(access)), (seed, top)
 
 
 def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
     rule = meta("/disk/a", hide="secret", h_sub=True, password=PASSWORD, p_sub=True)
-    table, settings = env.run(mounts.ready()), configuration.cached().settings
+    tree = env.run(TreeState.read())
 
     def is_needed(top: str, permission: int, *rules: PathRule) -> bool:
         who = Caller(replace(env.user, permission=permission), Right.READ)
         compiled = Rules({meta.path: meta for meta in rules})
-        return FolderVisibility(PathAccess.make(who, TreePath(top), PASSWORD, settings, compiled, table)).is_needed
+        return FolderVisibility(PathAccess.make(who, TreePath(top), PASSWORD, replace(tree, rules=compiled))).is_needed
 
     assert not is_needed("/", ALL_RIGHTS)
     assert is_needed("/", ALL_RIGHTS, rule) and is_needed("/disk/a/b", ALL_RIGHTS, rule)
@@ -124,9 +122,9 @@ def test_a_judge_is_kept_for_its_caller_password_folder_and_rules(env: TreeEnv) 
 
 def test_very_many_folders_are_judged_quickly_and_few_are_remembered(env: TreeEnv) -> None:
     rules = Rules({"/disk": meta("/disk", password=PASSWORD), "/disk/a": meta("/disk/a", hide="^secret", h_sub=True)})
-    table, settings = env.run(mounts.ready()), configuration.cached().settings
+    tree = env.run(TreeState.read())
     who = Caller(replace(env.user, permission=ALL_RIGHTS), Right.READ)
-    evaluator = FolderVisibility(PathAccess.make(who, TreePath("/"), PASSWORD, settings, rules, table))
+    evaluator = FolderVisibility(PathAccess.make(who, TreePath("/"), PASSWORD, replace(tree, rules=rules)))
     for number in range(2000):
         assert evaluator.evaluate(TreePath(f"/disk/b/{number}/x")) is EVERYTHING
     assert len(evaluator._known) < 10

@@ -15,7 +15,7 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import PathRule
 from mangrove.records.storages import Storage
 from mangrove.records.users import User
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, TreeState
 from mangrove.tree.listing.folder import View
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import WORKING, Mount
@@ -47,13 +47,20 @@ def user(permission: int = 0, **fields: Any) -> User:
     return User(**{"id": 7, "username": "u", "password_hash": "", "permission": permission} | fields)
 
 
-def access(driver: Driver, path: str, right: Right, *metas: PathRule, permission: int = 0xFFFF) -> PathAccess:
+def access(
+    driver: Driver,
+    path: str,
+    right: Right,
+    *metas: PathRule,
+    permission: int = 0xFFFF,
+    settings: Settings = Settings({}),  # noqa: B008
+) -> PathAccess:
     """Return the access of a user with all rights at a path, with a running driver mounted at the root."""
     mounted = mount("/")
     mounted.driver, mounted.status = driver, WORKING
     caller = Caller(user(permission), right)
     rules = Rules({meta.path: meta for meta in metas})
-    return PathAccess.make(caller, TreePath(path), "", Settings({}), rules, MountTable(1, [mounted]))
+    return PathAccess.make(caller, TreePath(path), "", TreeState(settings, rules, MountTable(1, [mounted])))
 
 
 async def read_rows(view: View, start: int, stop: int) -> bytes:

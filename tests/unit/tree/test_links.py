@@ -15,6 +15,8 @@ from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
+from mangrove.tree.access import TreeState
+from mangrove.tree.mount_table import MountTable
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import LinkSigner, Purpose
 from mangrove.tree.rules import Rules
@@ -190,14 +192,15 @@ def test_a_link_into_an_archive_ends_with_the_right_to_look_into_archives() -> N
 )
 def test_what_a_rule_guards_is_signed_where_not_all_is(rule: dict[str, object], guarded: list[str]) -> None:
     meta = builders.meta("/m", **rule)
-    rules, mount, settings = Rules({meta.path: meta}), builders.mount("/"), Settings({"sign_all": "false"})
+    table = MountTable(1, [builders.mount("/")])
+    tree = TreeState(Settings({"sign_all": "false"}), Rules({meta.path: meta}), table)
     names = ("f", "g", "d/f")
-    signed_names = [name for name in names if links.requires_signature(settings, rules, mount, TreePath(f"/m/{name}"))]
+    signed_names = [name for name in names if tree.needs_signature(TreePath(f"/m/{name}"))]
     assert signed_names == guarded
-    assert not links.requires_signature(settings, rules, mount, TreePath("/other/f"))
+    assert not tree.needs_signature(TreePath("/other/f"))
     folders = {name.rpartition("/")[0] for name in guarded}
     for folder in folders:
-        assert links.signs_folder(settings, rules, mount, TreePath(f"/m/{folder}"))
+        assert tree.signs_folder(TreePath(f"/m/{folder}"))
 
 
 def test_addresses_are_encoded_as_paths() -> None:

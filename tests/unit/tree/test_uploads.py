@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -152,9 +151,9 @@ def test_stored_or_copied_files_are_durable_by_setting(durability: str, durable:
     settings = Settings({"durability": durability})
 
     async def work() -> None:
-        target = replace(builders.access(driver, "/file", Right.WRITE), settings=settings)
+        target = builders.access(driver, "/file", Right.WRITE, settings=settings)
         await uploads.write(target, stream(CONTENT), Upload(None, 0.0), hashes={})
-        ends = (replace(builders.access(driver, path, Right.COPY), settings=settings) for path in ("/", "/d"))
+        ends = (builders.access(driver, path, Right.COPY, settings=settings) for path in ("/", "/d"))
         await transfers.transfer(TransferRequest(Right.COPY, *ends, ["file"]))
 
     asyncio.run(work())

@@ -354,7 +354,7 @@ class TreeServer(SFTPServer):
     async def statvfs(self, path: bytes) -> SFTPVFSAttrs:
         access = await self._at(path)
         access.require_read()
-        if access.caller.is_guest or access.settings.hide_storage_details:
+        if access.caller.is_guest or access.tree.settings.hide_storage_details:
             raise NotSupported
         space = await mounts.get_capacity(access.find_mount()[0])
         if space is None:

@@ -92,7 +92,7 @@ async def find_file(dav: DavRequest, path: str, method: str) -> File | Answer:
         if method == "HEAD":
             return Answer(200, headers={"content-type": FOLDER_TYPE})
         raise DavProblem(405, "a folder cannot be downloaded; list it with PROPFIND")
-    download = Download(access.path, await access.locate(""), access.settings)
+    download = Download(access.path, await access.locate(""), access.tree.settings)
     policy = download.storage_path.mount.storage.webdav_policy
     link = await download.get_link() if policy == "302_redirect" else None
     if link is not None:

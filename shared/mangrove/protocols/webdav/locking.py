@@ -121,7 +121,7 @@ async def is_nothing_locked() -> bool:
 async def _read_covering(access: PathAccess) -> list[PathLock]:
     if await is_nothing_locked():
         return []
-    files = {each.file: each for each in await FileLocator(access.table).find_covering(access.path)}
+    files = {each.file: each for each in await FileLocator(access.tree.table).find_covering(access.path)}
     locks_by_file = await asyncio.to_thread(webdav_locks.read, files)
     covering = [_make_path_lock(lock, files[file]) for file, held in locks_by_file.items() for lock in held]
     return [held for held in covering if held.lock.is_deep or not held.is_above]
@@ -135,7 +135,7 @@ async def _find_below(access: PathAccess) -> list[PathLock]:
     below: list[PathLock] = []
     if await is_nothing_locked():
         return below
-    for folder in await FileLocator(access.table).find_folders(access.path):
+    for folder in await FileLocator(access.tree.table).find_folders(access.path):
         deeper = await asyncio.to_thread(webdav_locks.find_below, folder.file)
         if folder.is_mount:
             deeper += (await asyncio.to_thread(webdav_locks.read, [folder.file])).get(folder.file, [])
@@ -148,7 +148,7 @@ async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
     candidates: list[PathLock] = []
     if await is_nothing_locked():
         return {}
-    for folder in await FileLocator(access.table).find_files(access.path):
+    for folder in await FileLocator(access.tree.table).find_files(access.path):
         for lock in await asyncio.to_thread(webdav_locks.find_entries, folder):
             candidates.append(PathLock(lock, access.path / TreePath(lock.file[1]).name))
     by_name: dict[str, list[PathLock]] = {}
@@ -223,7 +223,7 @@ async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds:
     It is stored before the last check of the others: of two that exclude each other, at least one is noticed.
     """
     require_writer(access)
-    files = [(file.storage, str(file.path)) for file in await FileLocator(access.table).find_files(access.path)]
+    files = [(file.storage, str(file.path)) for file in await FileLocator(access.tree.table).find_files(access.path)]
     if len(files) > MAX_FILES_PER_LOCK:
         raise DavProblem(403, "the path leads to too many folders to be locked")
     lock = Lock(
@@ -324,10 +324,7 @@ class Holders:
             path = TreePath(lock.path) / rest
             if not path.within(TreePath(user.base_path)):
                 return None
-            here = self.access
-            return PathAccess.make(
-                callers.make_caller(user, Right.WRITE), path, "", here.settings, here.rules, here.table
-            )
+            return PathAccess.make(callers.make_caller(user, Right.WRITE), path, "", self.access.tree)
         except Problem:
             return None  # the path leads nowhere now
 

@@ -36,7 +36,7 @@ async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Render
     own = await walk.make_own(entry)
     if depth == "0" or not entry.is_dir:
         return HEAD + own.encode(errors="replace") + TAIL
-    if depth == INFINITY and not access.settings.webdav_infinite_depth:
+    if depth == INFINITY and not access.tree.settings.webdav_infinite_depth:
         raise DavProblem(403, "Depth: infinity is switched off here, ask folder by folder", "propfind-finite-depth")
     below = walk.iterate(access, depth == INFINITY)
     first = await anext(below, "")  # a folder that cannot be listed gets an answer of its own
@@ -198,7 +198,7 @@ async def find_dead(access: PathAccess) -> Values:
 
 async def find_space(access: PathAccess) -> Capacity | None:
     """Return the capacity of the storage, if the caller may see it."""
-    if access.caller.is_guest or access.settings.hide_storage_details:
+    if access.caller.is_guest or access.tree.settings.hide_storage_details:
         return None
     try:
         return await mounts.get_capacity(access.find_mount()[0])

@@ -45,7 +45,7 @@ async def plan(run: CompressRun) -> bool:
     run.view.status = "listing"
     root, names = await _find_selection(run)
     await _check_target(run)
-    bounds, rows = PackLimits(root.settings), list_packed(run.task.id, 0)
+    bounds, rows = PackLimits(root.tree.settings), list_packed(run.task.id, 0)
     async with aclosing(walk(root, names)) as batches:
         async for batch in batches:
             bounds.add(batch)

@@ -123,7 +123,7 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
     else:
         access, storage_path = await _prepare(access, session)
         replaceable = session.facts.overwrite and access.parent.may_replace(access)
-        upload = session.make_upload(overwrite=replaceable, durable=access.settings.is_durable)
+        upload = session.make_upload(overwrite=replaceable, durable=access.tree.settings.is_durable)
         try:
             async with journal.add(storage_path), name_locks.lock_name(storage_path, overwrite=replaceable):
                 await finish_despite_cancel(_finish(session, upload))
@@ -170,7 +170,7 @@ async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
     facts = session.facts
     if not facts.is_opened:
         access, _ = await _prepare(access, session)
-        await finish_despite_cancel(_finish(session, session.make_upload(durable=access.settings.is_durable)))
+        await finish_despite_cancel(_finish(session, session.make_upload(durable=access.tree.settings.is_durable)))
         await _verify_hashes(session)
         await _mark_opened(session)
     replaceable = facts.overwrite and access.parent.may_replace(access)

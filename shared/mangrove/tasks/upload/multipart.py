@@ -147,7 +147,7 @@ async def _make_session(access: PathAccess, target: PathAccess, storage_path: St
         path=staging.get_path(stage, staging.BODY) if stage else storage_path.path,
         key=make_parts_key(),
         length=plan_chunk_size(
-            size, new.chunk_size, access.settings.multipart_chunk_size, is_direct or is_staged_directly
+            size, new.chunk_size, access.tree.settings.multipart_chunk_size, is_direct or is_staged_directly
         ),
         storage="" if stage else partials.remember_storage(storage_path.mount),
     )

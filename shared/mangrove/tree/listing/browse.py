@@ -162,7 +162,7 @@ async def _get_view(access: PathAccess, folder: CachedFolder, order: SortOrder, 
     visibility = access.make_visibility_filter()
     picture_limit = find_limit_at(access)
     thumbs = (base, access.share and access.share.key, picture_limit) if folder.has_thumbs or picture_limit else ""
-    key = (access.table.version, str(access.path), visibility.key)
+    key = (access.tree.table.version, str(access.path), visibility.key)
     entries = await folder.select_entries(order, key, visibility.test)
     return View(entries, rows.make_encoder(access, signer, base), folder.rows, (order, key, signer, thumbs))
 
@@ -204,14 +204,14 @@ async def _list_sent(access: PathAccess, share: SharedPath, page: PageRequest, s
     ]
     start, stop = page.indices(len(sent))
     return {
-        "content": [rows.make_row(access.settings.type_codes, entry) for entry in sent[start:stop]],
+        "content": [rows.make_row(access.tree.settings.type_codes, entry) for entry in sent[start:stop]],
         "total": len(sent),
     }
 
 
 async def _list_roots(access: PathAccess, share: SharedPath, page: PageRequest, base: str) -> dict[str, Any]:
     """List the shared files and folders, without those that do not exist."""
-    settings = access.settings
+    settings = access.tree.settings
 
     def make_thumb_url(entry: Entry) -> str:
         has_thumb = entry.thumb and not entry.is_dir and settings.share_preview
@@ -237,7 +237,7 @@ async def list_archive(
 ) -> dict[str, Any]:
     """Return the answer of `fs/archive/list`: a page of one folder of the archive."""
     entries, storage = await archives.read_folder(access, password, inside, caller)
-    codes = access.settings.type_codes
+    codes = access.tree.settings.type_codes
 
     def encode(entries: Sequence[Entry]) -> bytes:
         return rows.encode_rows(rows.make_row(codes, entry) for entry in entries)

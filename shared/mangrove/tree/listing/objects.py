@@ -45,7 +45,7 @@ async def _get_object(access: PathAccess, base: str) -> dict[str, Any]:
     virtual = find_virtual_entry(access)
     if virtual is not None:
         entry, provider = virtual
-        mounts_here = access.table.by_path.get(access.path)
+        mounts_here = access.tree.table.by_path.get(access.path)
         details = await rows.get_mount_details(access, mounts_here[0]) if mounts_here else {}
         return rows.make_row({}, entry) | tail | {"provider": provider} | details
     storage_path = await access.locate("")
@@ -59,7 +59,7 @@ async def _get_object(access: PathAccess, base: str) -> dict[str, Any]:
     must_sign = not entry.is_dir and access.requires_signature()
     sign = rows.make_signer(access).sign(access.path) if must_sign else ""
     thumb = rows.make_thumb_url(access, access.path, entry, sign, base)
-    row = rows.make_row(access.settings.type_codes, entry._replace(name=access.path.name or "root"), sign, thumb)
+    row = rows.make_row(access.tree.settings.type_codes, entry._replace(name=access.path.name or "root"), sign, thumb)
     row |= tail | {"provider": entry.provider or storage_path.driver.name}
     if not entry.is_dir:
         row["raw_url"] = await _get_raw_url(access, storage_path, entry, base, sign)
@@ -79,7 +79,7 @@ async def _get_shared_object(access: PathAccess, share: SharedPath, base: str) -
     if not share.roots:
         entry = entry._replace(name=inner.name or share.name)
     thumb = rows.make_thumb_url(access, access.path, entry, "", base)
-    return rows.make_row(access.settings.type_codes, entry, "", thumb) | {
+    return rows.make_row(access.tree.settings.type_codes, entry, "", thumb) | {
         "readme": share.link.readme,
         "header": share.link.header,
         "provider": "unknown",
@@ -122,15 +122,15 @@ async def _look_up(access: PathAccess) -> Entry:
 
 def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
     """Return the entry and provider of the root, of a mount's own folder, or of a folder that only leads to mounts."""
-    mounts_here = access.table.by_path.get(access.path)
+    mounts_here = access.tree.table.by_path.get(access.path)
     if mounts_here:
         mount = mounts_here[0]
         return rows.make_mount_entry(access.path.name or "root", mount), mount.storage.driver
-    if access.path == "/" and not access.table.find_mounts(access.path):
+    if access.path == "/" and not access.tree.table.find_mounts(access.path):
         return Entry("root", 0, 0.0, True), "unknown"
-    if access.path in access.table.ancestors:
+    if access.path in access.tree.table.ancestors:
         name = access.path.name
-        return rows.make_mount_entry(name, access.table.find_virtual_folders(access.path.parent)[name]), "unknown"
+        return rows.make_mount_entry(name, access.tree.table.find_virtual_folders(access.path.parent)[name]), "unknown"
     return None
 
 

@@ -23,8 +23,8 @@ async def use_storage(
 
     A failure has the words of a listing.
     """
-    has_virtual = has_virtual or access.path in access.table.ancestors
-    if has_virtual and not access.table.find_mounts(access.path):
+    has_virtual = has_virtual or access.path in access.tree.table.ancestors
+    if has_virtual and not access.tree.table.find_mounts(access.path):
         return None
     mount, inner = access.find_mount("")
     direct_lookup = False

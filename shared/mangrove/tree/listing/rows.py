@@ -40,7 +40,7 @@ def find_picture_limit(settings: Settings, driver: Driver | None) -> int:
 def find_limit_at(access: PathAccess) -> int:
     """Return this size for the storage of a path; 0 for a path that only leads to storages."""
     try:
-        return find_picture_limit(access.settings, access.find_mount()[0].driver)
+        return find_picture_limit(access.tree.settings, access.find_mount()[0].driver)
     except StorageProblem:
         return 0
 
@@ -100,7 +100,7 @@ def encode_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 def make_signer(access: PathAccess) -> LinkSigner:
     """Return the signer of links for this caller."""
-    return links.make_signer(access.settings, access.caller.user.id)
+    return links.make_signer(access.tree.settings, access.caller.user.id)
 
 
 def make_folder_signer(access: PathAccess) -> LinkSigner | None:
@@ -113,7 +113,7 @@ def make_encoder(access: PathAccess, signer: LinkSigner | None, base: str | None
 
     It signs them if there is a signer, and adds thumbnails if `base`, the service's address, is not None.
     """
-    codes = access.settings.type_codes
+    codes = access.tree.settings.type_codes
     prefix = "" if access.path == "/" else str(access.path)
     limit = 0 if base is None else find_limit_at(access)
 
@@ -131,7 +131,7 @@ def make_thumb_url(access: PathAccess, path: str, entry: Entry, sign: str, base:
     if base is None or not entry.thumb or entry.is_dir:
         return ""
     if access.share is not None:
-        is_shown = access.settings.share_preview
+        is_shown = access.tree.settings.share_preview
         return access.share.make_url(base, "/sd", TreePath(path), "type=thumb") if is_shown else ""
     return links.make_file_url(base, "/d", path, f"type=thumb&sign={sign}")
 
@@ -143,7 +143,7 @@ def make_mount_entry(name: str, mount: Mount) -> Entry:
 
 async def get_mount_details(access: PathAccess, mount: Mount) -> dict[str, Any]:
     """Return the capacity of a mount, if the caller may know it and the storage reports it."""
-    if access.share is not None or access.caller.is_guest or access.settings.hide_storage_details:
+    if access.share is not None or access.caller.is_guest or access.tree.settings.hide_storage_details:
         return {}
     space = await mounts.get_capacity(mount)
     return {"mount_details": make_capacity_row(space)} if space else {}

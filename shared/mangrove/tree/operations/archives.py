@@ -78,7 +78,7 @@ def make_limits(settings: Settings) -> ArchiveLimits:
 async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
     """Return the answer of `fs/archive/meta`. `base`: the address of the service; `caller`: its limits apply."""
     storage_path = await _locate(access)
-    signer = links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE)
+    signer = links.make_signer(access.tree.settings, access.caller.user.id, Purpose.ARCHIVE)
     share, path = access.share, access.path
     raw_url = links.make_file_url(base, "/ae", path) if share is None else share.make_url(base, "/sad", path)
     answer = {
@@ -96,7 +96,7 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
         raise _explain(problem, f"failed to get {storage_path.path} archive met: {problem.message}") from None
     if tree is not None:
         storage = storage_path.mount.storage
-        answer["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
+        answer["content"] = await _make_tree_rows(tree, access.tree.settings.type_codes, storage)
         answer["sort"] = {
             "order_by": storage.order_by,
             "order_direction": storage.order_direction,
@@ -187,7 +187,7 @@ def require_archive_rights(access: PathAccess) -> None:
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not access.has(Right.READ_ARCHIVES):
         raise AccessDenied
-    if access.share is not None and not (access.settings.share_archive_preview and access.share.shows_content):
+    if access.share is not None and not (access.tree.settings.share_archive_preview and access.share.shows_content):
         raise AccessDenied("sharing archives previewing is not allowed")
     access.require_read()
 
@@ -234,7 +234,7 @@ async def _look_into(
     async with (
         limits().archive_lookups.hold(caller),
         _limit_time(),
-        _open(storage_path, entry, access.settings, password) as archive,
+        _open(storage_path, entry, access.tree.settings, password) as archive,
     ):
         yield archive, entry.modified
 

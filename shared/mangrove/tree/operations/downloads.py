@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry, Link
-from mangrove.tree import mounts
-from mangrove.tree.access import needs_signature
+from mangrove.tree.access import TreeState
 from mangrove.tree.listing import objects
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import Purpose
-from mangrove.tree.rules import Rules, get_rules
 from mangrove.tree.trash.versions import find_version
 
 
@@ -85,29 +81,25 @@ class Download:
 async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE, version: str = "") -> Download:
     """Return the file at an absolute path, or a version of it. Its signature is checked before any lookup."""
     path = TreePath(raw)
-    table = await mounts.ready()
-    now = configuration.cached()
-    rules = await get_rules(now)
+    tree = await TreeState.read()
     try:
-        mount, inner = select_mount(table, path)
+        mount, inner = select_mount(tree.table, path)
     except StorageProblem:
-        if now.settings.sign_all:
-            await _check_signature(now.settings, rules, table, path, signature, purpose)
+        if tree.settings.sign_all:
+            await _check_signature(tree, path, signature, purpose)
         raise
-    must_sign = needs_signature(now.settings, rules, table, path)
+    must_sign = tree.needs_signature(path)
     if must_sign:
-        await _check_signature(now.settings, rules, table, path, signature, purpose)
+        await _check_signature(tree, path, signature, purpose)
     storage_path = StoragePath(await mount.get_driver(), inner, mount)
     if version:
         storage_path = await find_version(storage_path, version)
-    return Download(path, storage_path, now.settings, signature if must_sign else "")
+    return Download(path, storage_path, tree.settings, signature if must_sign else "")
 
 
-async def _check_signature(
-    settings: Settings, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
-) -> None:
+async def _check_signature(tree: TreeState, path: TreePath, signature: str, purpose: Purpose) -> None:
     """Raise Unauthorized unless the signature is valid, and the user for whom it was made may still read."""
-    owner = links.verify(settings, path, signature, purpose)
-    if owner is not None and settings.link_follows_user:
+    owner = links.verify(tree.settings, path, signature, purpose)
+    if owner is not None and tree.settings.link_follows_user:
         user = await users.find_by_id(owner)
-        links.require_reader(user, rules, path, table.find_aliased_paths(path), purpose)
+        links.require_reader(user, tree.rules, path, tree.table.find_aliased_paths(path), purpose)

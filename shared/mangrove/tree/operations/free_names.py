@@ -33,7 +33,7 @@ async def choose_path(
     access: PathAccess, storage_path: StoragePath, *, is_folder: bool
 ) -> tuple[PathAccess, StoragePath]:
     """Return the path of a new entry: the requested path, or another name if an invisible entry has it."""
-    if access.rules.is_empty or access.path == access.base or access.share is not None:
+    if access.tree.rules.is_empty or access.path == access.base or access.share is not None:
         return access, storage_path
     folder, storage_folder = access.with_path(storage_path.mount.path), storage_path.with_path(TreePath("/"))
     names = storage_path.path[1:].split("/") if storage_path.path != "/" else []

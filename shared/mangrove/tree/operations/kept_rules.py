@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied
 from mangrove.identity.rights import Caller
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, TreeState
 from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.rules import Rules
 
 
 class RuleLeftBehind(AccessDenied):
@@ -29,13 +28,12 @@ class KeptRules:
     """The rules that protect entries which get another path."""
 
     caller: Caller
-    rules: Rules
-    table: MountTable
+    tree: TreeState
 
     @classmethod
     def of(cls, access: PathAccess) -> KeptRules:
         """Return the rules that a request sees."""
-        return cls(access.caller, access.rules, access.table)
+        return cls(access.caller, access.tree)
 
     async def require(
         self, path: TreePath, storage_path: StoragePath, new_path: TreePath, new_storage_path: StoragePath
@@ -44,15 +42,15 @@ class KeptRules:
 
         Rules of all storages that show the entry count. Only an administrator learns their paths.
         """
-        if not self.rules.has_protected_paths:
+        if not self.tree.rules.has_protected_paths:
             return
         new_paths: dict[TreePath, TreePath | None] = {path: new_path}
-        if self.table.showing or self.table.redirects:
-            new_paths |= await _find_shown_paths(self.table, storage_path, new_storage_path)
+        if self.tree.table.showing or self.tree.table.redirects:
+            new_paths |= await _find_shown_paths(self.tree.table, storage_path, new_storage_path)
         for old, new in new_paths.items():
-            for protected in self.rules.iterate_protected_paths(old):
+            for protected in self.tree.rules.iterate_protected_paths(old):
                 prepared = None if new is None else new / protected.below(old)
-                if prepared is None or not self.rules.protects(prepared):
+                if prepared is None or not self.tree.rules.protects(prepared):
                     raise RuleLeftBehind(_explain(protected, prepared) if self.caller.is_admin else None)
 
 

@@ -168,18 +168,6 @@ def require_reader(
         raise Unauthorized("sign revoked")
 
 
-def requires_signature(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
-    """True if a link to the file at `path` needs a signature: all links do, or a rule locks, reserves or hides the
-    file.
-    """
-    return settings.sign_all or mount.storage.enable_sign or rules.is_guarded(path)
-
-
-def signs_folder(settings: Settings, rules: Rules, mount: Mount, folder: TreePath) -> bool:
-    """True if the links in a listing of `folder` are signed: all of them, if one may need it."""
-    return requires_signature(settings, rules, mount, folder) or rules.hides_in(folder)
-
-
 def encode_path(path: str) -> str:
     """Percent-encode `path` for a URL, without its slashes."""
     return quote(path, safe="/~!$&'()*+,;=:@-._")

@@ -153,7 +153,7 @@ async def _walk_folder(root: PathAccess, start: str) -> AsyncGenerator[Batch, No
 async def _list_folder(root: PathAccess, folder: str) -> AsyncIterator[Batch]:
     access = find_access(root, folder)
     prefix = f"{folder}/" if folder else ""
-    is_free = access.rules.is_empty
+    is_free = access.tree.rules.is_empty
     async for batch in entries.iterate_batches(access):
         yield [
             _make_entry(prefix + entry.name, entry)
@@ -170,7 +170,7 @@ class ListedTooSlowly(TooLarge):
 
 async def list_selection(root: PathAccess, names: Sequence[str], *, strict: bool = False) -> list[PackedEntry]:
     """Return what `walk` yields. Raise TooLarge above the bounds of an archive, ListedTooSlowly after PLAN_SECONDS."""
-    bounds, rows = PackLimits(root.settings), list[PackedEntry]()
+    bounds, rows = PackLimits(root.tree.settings), list[PackedEntry]()
     try:
         async with asyncio.timeout(PLAN_SECONDS), aclosing(walk(root, names, strict=strict)) as batches:
             async for batch in batches:
@@ -197,7 +197,7 @@ class _FileLocator:
         if folder is None:
             return await find_access(self._root, packed.path).require_read().locate()
         access, storage_path = folder
-        if not access.rules.is_empty:
+        if not access.tree.rules.is_empty:
             access.child(name).require_read()
         return storage_path.child(name)
 
@@ -206,9 +206,9 @@ class _FileLocator:
         if not parent and self._root.share is not None and self._root.share.roots:
             return None
         access = find_access(self._root, parent)
-        if access.path in access.table.ancestors:
+        if access.path in access.tree.table.ancestors:
             return None
-        if access.rules.is_empty:
+        if access.tree.rules.is_empty:
             access.require_read()
         return access, await access.locate()
 

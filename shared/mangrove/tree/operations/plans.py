@@ -138,7 +138,7 @@ async def plan_transfer(request: TransferRequest, budget: TimeBudget | None = No
     items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
     await check_target_folder(target)
     needs_task = source.driver is not target.driver or not _has_operation(source, request.right)
-    plan = Plan(request.right, source, items, request.conflict, request.source_dir.settings.is_durable, needs_task)
+    plan = Plan(request.right, source, items, request.conflict, request.source_dir.tree.settings.is_durable, needs_task)
     return plan if needs_task or not request.is_merging_copy else await _plan_missing(request, plan, budget)
 
 

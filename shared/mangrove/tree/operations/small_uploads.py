@@ -44,7 +44,7 @@ class _Allowed:
     overwrite: bool
 
     def describe(self) -> NewFile:
-        upload = replace(self.small.upload, overwrite=self.overwrite, durable=self.access.settings.is_durable)
+        upload = replace(self.small.upload, overwrite=self.overwrite, durable=self.access.tree.settings.is_durable)
         return NewFile(self.storage_path.path, self.small.content, upload)
 
 

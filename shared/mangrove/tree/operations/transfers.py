@@ -112,7 +112,7 @@ async def rename(
     """
     check_name(new_name)
     access.parent.require(Right.RENAME)
-    if access.path == access.base or access.path in access.table.by_path:
+    if access.path == access.base or access.path in access.tree.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
     return await rename_all(access.parent, {access.path.name: new_name}, overwrite, budget)
 
@@ -231,7 +231,7 @@ async def _resolve_conflicts(
 ) -> list[TransferItem]:
     """Return the items to move. Raise NameConflict for a taken name that the policy does not allow."""
     items: list[TransferItem] = []
-    names = taken_names | set(target_dir.table.find_virtual_folders(target_dir.path))
+    names = taken_names | set(target_dir.tree.table.find_virtual_folders(target_dir.path))
     async for item in iterate_chunked(files):
         if item.path == item.target:
             continue
@@ -264,7 +264,7 @@ async def _walk_files(access: PathAccess, folder: StoragePath, target: TreePath)
     if not access.may_write():
         return
     subfolders: list[str] = []
-    ruled_names = {name for decision in access.decisions for name in access.rules.find_names_below(decision.path)}
+    ruled_names = {name for decision in access.decisions for name in access.tree.rules.find_names_below(decision.path)}
     async for batch in folder.driver.list(folder.path):
         deadlines.check()
         async for entry in iterate_chunked(batch):

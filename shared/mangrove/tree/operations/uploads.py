@@ -46,7 +46,7 @@ async def write(
     access, storage_path = await allow(access)
     await _make_way(access, storage_path, overwrite, None if is_new else await find_recent(storage_path))
     may_replace = overwrite and access.parent.may_replace(access)
-    upload = replace(upload, overwrite=may_replace, durable=access.settings.is_durable)
+    upload = replace(upload, overwrite=may_replace, durable=access.tree.settings.is_durable)
     try:
         return await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
     except StorageProblem as problem:
@@ -98,7 +98,9 @@ async def allow(access: PathAccess) -> tuple[PathAccess, StoragePath]:
         raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
     access.find_mount("")
     check_name(access.path.name)
-    if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
+    if access.tree.settings.ignore_system_files and (
+        access.path.name in SYSTEM_FILES or access.path.name.startswith("._")
+    ):
         raise AccessDenied("system file upload ignored")
     storage_path = await access.locate()
     if not storage_path.driver.capabilities.write:

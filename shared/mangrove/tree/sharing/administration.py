@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from secrets import choice
 from typing import Any
 
-from mangrove import configuration
 from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, BadRequest, Problem, RecordNotFound, ResourceNotFound
@@ -19,10 +18,10 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareFields, ShareLink
 from mangrove.records.users import User
-from mangrove.tree import audit, mounts
+from mangrove.tree import audit
+from mangrove.tree.access import TreeState
 from mangrove.tree.audit import AuditAction
 from mangrove.tree.callers import make_caller
-from mangrove.tree.rules import get_rules
 from mangrove.tree.sharing.shared_path import MODES, takes_uploads
 
 ID_LETTERS = string.ascii_letters + string.digits
@@ -220,10 +219,9 @@ async def _check_owner(caller: Caller, owner: User, record: dict[str, Any]) -> N
     sharer = make_caller(owner, scope=caller.scope if owner.id == caller.user.id else None)
     if sharer.is_guest:
         raise AccessDenied
-    table = await mounts.ready()
-    rules = await get_rules(configuration.cached())
+    tree = await TreeState.read()
     for path in map(TreePath, record["files"]):
-        decisions = (rules.evaluate(sharer, aliased) for aliased in table.find_aliased_paths(path))
+        decisions = tree.evaluate(sharer, path)
         if not sharer.has(Right.SHARE, path) or (takes_uploads(record["mode"]) and not sharer.has(Right.WRITE, path)):
             raise AccessDenied
         is_reachable = path.within(sharer.base) and sharer.may_read

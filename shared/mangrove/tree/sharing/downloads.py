@@ -52,7 +52,7 @@ async def authorize(raw: str, password: str, source: str, right: Right = Right.R
     share = access.share
     assert share is not None
     name = share.find_inner(access.path).name or share.name
-    return SharedDownload(Download(TreePath("/") / name, await access.locate(), access.settings), access)
+    return SharedDownload(Download(TreePath("/") / name, await access.locate(), access.tree.settings), access)
 
 
 async def open_shared(raw: str, password: str, source: str, right: Right = Right.READ) -> PathAccess:

@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from mangrove import configuration
 from mangrove.configuration import users
-from mangrove.configuration.values import Settings
 from mangrove.core.http import find_client
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
@@ -38,11 +36,9 @@ from mangrove.records.share_links import ShareLink
 from mangrove.records.store import counters
 from mangrove.records.users import User
 from mangrove.tree import access as tree_access
-from mangrove.tree import mounts
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, TreeState
 from mangrove.tree.callers import make_caller, note_visitor
 from mangrove.tree.mount_table import MountTable
-from mangrove.tree.rules import Rules, get_rules
 from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.tree.sharing.shared_path import SharedPath, is_shared, name_roots, shows_content, split, takes_uploads
 
@@ -70,21 +66,18 @@ class _OpenedShare:
     """The owner without any right."""
     roots: Mapping[str, _Root]
     """The shared files and folders that the owner may read, by their names."""
-    rules: Rules
-    table: MountTable
-    settings: Settings
+    tree: TreeState
 
     def make_access(self, name: str, prefix: TreePath, below: TreePath) -> PathAccess:
         """Return the access to a path below a shared folder, or to the shared file or folder itself."""
         root = self.roots[name]
         share = SharedPath(self.link, root.path, prefix, self.owner.username)
-        path = root.path / below
-        return PathAccess.make(root.visitor, path, root.password, self.settings, self.rules, self.table, share)
+        return PathAccess.make(root.visitor, root.path / below, root.password, self.tree, share)
 
     def make_root(self, path: TreePath, accesses: Mapping[str, PathAccess]) -> PathAccess:
         """Return the access to the root of a share of several files, which is not in the tree and has no storage."""
         share = SharedPath(self.link, path, TreePath("/"), self.owner.username, accesses)
-        return PathAccess(self.visitor, path, "", self.settings, self.rules, MountTable(0, []), (), share)
+        return PathAccess(self.visitor, path, "", replace(self.tree, table=MountTable(0, [])), (), share)
 
 
 @asynccontextmanager
@@ -146,19 +139,17 @@ async def find_upload(id: str, target: TreePath, source: str) -> PathAccess:
 async def _open(id: str, right: Right, source: str) -> _OpenedShare:
     """Open a share link. Its password is not checked yet, and the visit is not counted."""
     note_visitor()
-    table = await mounts.ready()
     link = await asyncio.to_thread(_load, id, find_client(source) if source else "")
-    now = configuration.cached()
-    rules = await get_rules(now)
+    tree = await TreeState.read()
     owner = await users.find_by_id(link.owner)
     if owner is None or not is_open(link, owner, time.time()):
         raise ShareEnded
     sharer = make_caller(owner)
     visitor = _make_visitor(sharer, right, source)
-    roots = dict(_find_roots(link, sharer, visitor, rules, table))
+    roots = dict(_find_roots(link, sharer, visitor, tree))
     if not roots:
         raise ShareEnded
-    return _OpenedShare(link, owner, visitor, roots, rules, table, now.settings)
+    return _OpenedShare(link, owner, visitor, roots, tree)
 
 
 def is_open(link: ShareLink, owner: User, now: float) -> bool:
@@ -189,21 +180,18 @@ def _make_visitor(sharer: Caller, right: Right, source: str) -> Caller:
     return Caller(replace(sharer.user, role=NORMAL, permission=0), right, source, groups=groups)
 
 
-def _find_roots(
-    link: ShareLink, sharer: Caller, visitor: Caller, rules: Rules, table: MountTable
-) -> Iterator[tuple[str, _Root]]:
+def _find_roots(link: ShareLink, sharer: Caller, visitor: Caller, tree: TreeState) -> Iterator[tuple[str, _Root]]:
     """Yield the shared files and folders that the owner may read and share.
 
     A visitor needs no password of a rule there if the owner needs none. Folders below with a password, and names that
     rules hide, stay closed to visitors.
     """
     for name, path in name_roots(map(TreePath, link.files)).items():
-        aliased_paths = table.find_aliased_paths(path)
         if not (path.within(sharer.base) and sharer.has(Right.SHARE, path)):
             continue
-        if not all(rules.evaluate(sharer, aliased).may_read("") for aliased in aliased_paths):
+        if not all(decision.may_read("") for decision in tree.evaluate(sharer, path)):
             continue
-        decisions = [rules.evaluate(visitor, aliased) for aliased in aliased_paths]
+        decisions = tree.evaluate(visitor, path)
         password = next((decision.password for decision in decisions if decision.password), "")
         if all(decision.may_read(password) for decision in decisions):
             yield name, _Root(path, password, _add_rights(visitor, sharer, path, link))
