@@ -12,7 +12,7 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, compress, islice
 from secrets import token_hex
@@ -22,7 +22,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection
 
 from mangrove.core.problems import RecordsUnavailable
-from mangrove.records.path_keys import make_key
+from mangrove.records.path_keys import make_key as make_path_key
 from mangrove.records.store.attributes import make_index
 from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.raw_rows import MAX_ATTEMPTS, Row, pause, query_rows, write_rows
@@ -122,7 +122,7 @@ def make_first_id(seconds: float) -> str:
     return f"{int(seconds * 1000):012x}"
 
 
-def _make_key(entry: TrashEntry) -> tuple[str, str]:
+def make_key(entry: TrashEntry) -> tuple[str, str]:
     """Return the place and the sort key of an entry. The versions of a file stand together."""
     if entry.kind is not TrashKind.VERSION:
         return str(entry.storage_id), entry.id
@@ -134,14 +134,14 @@ def _make_versions_place(storage_id: int) -> str:
 
 
 def _make_versions_prefix(path: str) -> str:
-    return f"{make_key(path)}//"  # no path has an empty segment
+    return f"{make_path_key(path)}//"  # no path has an empty segment
 
 
 def add_intents(entries: Sequence[TrashEntry], action: Action) -> None:
     """Write that something happens to entries. An entry that is to be deleted is not listed any more."""
     now = time.time()
     puts = [_put_intent(Intent(entry, action, now)) for entry in entries]
-    _write([*puts, *(_delete(*_make_key(entry)) for entry in entries if action is Action.DELETE)])
+    _write([*puts, *(_delete(*make_key(entry)) for entry in entries if action is Action.DELETE)])
 
 
 def finish(*entries: TrashEntry) -> None:
@@ -176,16 +176,9 @@ def forget(entries: Iterable[TrashEntry]) -> None:
         request
         for entry in entries
         for request in (
-            _delete(*_make_key(entry)), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)
+            _delete(*make_key(entry)), _delete(INTENTS, _make_intent_key(entry)), *_delete_moves(entry)
         )
     ])  # fmt: skip
-
-
-def set_size(entry: TrashEntry, size: int) -> TrashEntry:
-    """Store the bytes of an entry that was measured."""
-    measured = replace(entry, size=size)
-    _write([_put(measured)])
-    return measured
 
 
 def list_intents(limit: int, *, start: str = "") -> list[Intent]:
@@ -338,7 +331,7 @@ def _make_moves_place(storage_id: int) -> str:
 
 
 def _make_removal_key(path: str) -> str:
-    return f"remove {make_key(path)}"
+    return f"remove {make_path_key(path)}"
 
 
 def _make_restore_key(entry: TrashEntry) -> str:
@@ -350,14 +343,22 @@ def _make_intent_key(entry: TrashEntry) -> str:
 
 
 def _put_intent(intent: Intent) -> dict[str, Any]:
+    return {"PutRequest": {"Item": make_intent_row(intent)}}
+
+
+def make_intent_row(intent: Intent) -> Row:
+    """Return the row of an intent. An entry has at most one."""
     content = {"entry": _dump(intent.entry), "action": intent.action.value, "began": intent.began}
-    key = _make_intent_key(intent.entry)
-    row = {"place": {"S": INTENTS}, "id": {"S": key}, "content": {"S": json.dumps(content)}}
-    return {"PutRequest": {"Item": row}}
+    return {"place": {"S": INTENTS}, "id": {"S": intent.key}, "content": {"S": json.dumps(content)}}
 
 
 def _put(entry: TrashEntry) -> dict[str, Any]:
-    place, key = _make_key(entry)
+    return {"PutRequest": {"Item": make_row(entry)}}
+
+
+def make_row(entry: TrashEntry) -> Row:
+    """Return the row of an entry."""
+    place, key = make_key(entry)
     row: Row = {
         "place": {"S": place},
         "id": {"S": key},
@@ -365,7 +366,7 @@ def _put(entry: TrashEntry) -> dict[str, Any]:
     }
     if entry.kind is not TrashKind.VERSION:
         row["owner"] = {"N": str(entry.owner)}
-    return {"PutRequest": {"Item": row}}
+    return row
 
 
 def _delete(place: str, id: str) -> dict[str, Any]:

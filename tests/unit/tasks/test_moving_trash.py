@@ -26,6 +26,7 @@ from mangrove.tasks.core.model import State
 from mangrove.tree import access
 from mangrove.tree.operations import uploads
 from mangrove.tree.trash import entries, moving, repair, restoring
+from mangrove.tree.trash.claims import GONE
 from mangrove.tree.trash.entries import TrashItem, TrashQuery, TrashResult
 from mangrove.tree.trash.moving import MoveInterrupted
 from tests.support.task_env import Bucket, TaskEnv
@@ -270,7 +271,7 @@ def test_restore_of_content_that_is_gone_forgets_the_entry(task_env: TaskEnv, bu
     remove(task_env, bucket)
     (item,) = find_items(task_env)
     bucket.clear()
-    assert [str(problem) for _, problem in restore(task_env, item)[0].failed] == [restoring.GONE]
+    assert [str(problem) for _, problem in restore(task_env, item)[0].failed] == [GONE]
     assert (find_items(task_env), trash.list_intents(10)) == ([], [])
 
 

@@ -19,7 +19,7 @@ from mangrove.drivers.local import removal
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.part_names import TRASH
-from mangrove.records import trash
+from mangrove.records import trash, trash_claims
 from mangrove.records.store.base import get_connection
 from mangrove.records.trash import TrashEntry, TrashKind, TrashRecord
 from mangrove.tree.trash import repair, replaced_files
@@ -101,6 +101,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         count(Local, name)
     for name in ("transact_write_items", "batch_write_item", "query"):
         count(get_connection(TrashRecord).client, name)
+    transact = trash_claims.transact
+
+    def count_claim(**writes: Any) -> None:
+        counts["transact_write_items"] += 1
+        transact(**writes)
+
+    monkeypatch.setattr(trash_claims, "transact", count_claim)
     return counts
 
 

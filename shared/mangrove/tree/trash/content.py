@@ -12,7 +12,8 @@ from mangrove.core.problems import EntryNotFound, Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.part_names import TRASH_FOLDER
 from mangrove.records import trash
-from mangrove.records.trash import Action, TrashEntry
+from mangrove.records.trash import TrashEntry
+from mangrove.tree.trash.claims import claim_deletions
 
 
 def get_folder(entry: TrashEntry) -> TreePath:
@@ -103,14 +104,14 @@ def have_same_content(first: Entry, second: Entry) -> bool:
 
 
 async def delete(driver: Driver, records: Sequence[TrashEntry]) -> None:
-    """Delete kept entries permanently."""
+    """Delete kept entries permanently, but for those that are being restored."""
     if not records:
         return
-    await asyncio.to_thread(trash.add_intents, records, Action.DELETE)
+    problems = await claim_deletions(records)
     pass_checkpoint("trash.deleting")
     deleted: list[TrashEntry] = []
     try:
-        for record in records:
+        for record in [record for record, problem in zip(records, problems, strict=True) if problem is None]:
             await delete_content(driver, record)
             deleted.append(record)
     finally:

@@ -27,7 +27,7 @@ from mangrove.core.problems import (
 from mangrove.drivers import registry
 from mangrove.identity.rights import Caller, Right
 from mangrove.records import trash
-from mangrove.records.trash import Action, TrashEntry
+from mangrove.records.trash import TrashEntry
 from mangrove.tree import access as tree_access
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
@@ -35,6 +35,7 @@ from mangrove.tree.mounts import Mount
 from mangrove.tree.operations import changes
 from mangrove.tree.operations.plans import check_count
 from mangrove.tree.trash import repair
+from mangrove.tree.trash.claims import claim_deletions
 from mangrove.tree.trash.content import delete_content, read_option
 
 MAX_IDS_PER_REQUEST = 1000
@@ -278,12 +279,22 @@ async def _delete_items(items: Sequence[TrashItem], outcome: TrashResult) -> Non
             allowed.append(item)
         except Problem as problem:
             outcome.failed.append((item.id, problem))
-    await asyncio.to_thread(trash.add_intents, [item.entry for item in allowed], Action.DELETE)
-    pass_checkpoint("trash.deleting")
-    outcome.done += [(item.id, item.access.path) for item in allowed]
+    claimed: list[TrashItem] = []
     budget = TimeBudget()
-    for position, item in enumerate(allowed):
-        if not budget.covers(position, len(allowed)):
+    problems = await claim_deletions([item.entry for item in allowed], budget)
+    for item, refusal in zip(allowed, problems, strict=True):
+        if refusal is None:
+            claimed.append(item)
+        else:
+            outcome.failed.append((item.id, refusal))
+    pass_checkpoint("trash.deleting")
+    outcome.done += [(item.id, item.access.path) for item in claimed]
+    await _delete_claimed(claimed, budget)
+
+
+async def _delete_claimed(items: Sequence[TrashItem], budget: TimeBudget) -> None:
+    for position, item in enumerate(items):
+        if not budget.covers(position, len(items)):
             return
         try:
             await delete_content(await item.mount.get_driver(), item.entry)

@@ -145,9 +145,7 @@ class TrashDriver(WrappingDriver):
         async with open_lock() as lock:
 
             async def keep() -> None:
-                if records or not await self._lock_replaced(path, lock):
-                    return
-                record = await self.find_replaced(path)
+                record = None if records else await self._find_and_lock(path, lock)
                 if record is not None:
                     with suppress(EntryNotFound):
                         records.append((record, await self.set_replaced_aside(path, record)))
@@ -163,15 +161,17 @@ class TrashDriver(WrappingDriver):
                 pass_checkpoint("trash.replaced")
                 await finish_despite_cancel(self.finish_replacements([record]))
 
-    async def _lock_replaced(self, path: TreePath, lock: NameLock) -> bool:
-        """Lock the path of a file that will be replaced, so that no other replacement takes the place of the file that
-        is kept. Return False if there is no file to keep. A storage that cannot refuse a taken name is locked already.
+    async def _find_and_lock(self, path: TreePath, lock: NameLock) -> TrashEntry | None:
+        """Return the record of the file that will be replaced, None if there is no file to keep. Lock its path, so that
+        no other replacement takes the place of the file that is kept.
+
+        A storage that cannot refuse a taken name is locked already, so its file is looked up once.
         """
-        if await self.find_replaced(path) is None:
-            return False
-        if await self.driver.can_refuse_existing():
-            await lock.take([self.name_lock(path)])
-        return True
+        record = await self.find_replaced(path)
+        if record is None or not await self.driver.can_refuse_existing():
+            return record
+        await lock.take([self.name_lock(path)])
+        return await self.find_replaced(path)
 
     def name_lock(self, path: TreePath) -> str:
         """Return the name of the lock under which a file is replaced."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
@@ -25,6 +26,7 @@ from mangrove.drivers.base import Capabilities, CopyRequest, Driver, Entry
 from mangrove.drivers.refusals import refuse_root_removal
 from mangrove.records import trash
 from mangrove.records.trash import Action, TrashEntry, TrashKind
+from mangrove.tree.lock_leases import open_lock
 from mangrove.tree.trash.content import get_folder, get_path, is_gone, read_option, settle
 from mangrove.tree.trash.keeping import CopyResults, TrashDriver
 
@@ -115,25 +117,54 @@ class MovingTrashDriver(TrashDriver):
     async def discard(self, path: TreePath) -> None:
         """Move an entry into the trash. Raise OutOfTime in the middle; the next call continues.
 
-        If nothing is left at the path, the record of a removal that broke off becomes final.
+        Of several calls at the same time, one moves a file, and all move the content of a folder into one entry.
         """
         refuse_root_removal(path)
+        async with self.locking_removal(path):
+            record = await self._begin_removal(path)
+            if record is None:
+                return
+            if not record.is_dir:
+                await self._finish_removal(path, record)
+                return
+        await self._finish_removal(path, record)
+
+    @asynccontextmanager
+    async def locking_removal(self, path: TreePath) -> AsyncIterator[None]:
+        """Lock a path, so that one of several removals at the same time makes a record."""
+        name = sha256(f"removed:{self.context.storage_id}:{path}".encode()).hexdigest()
+        async with open_lock() as lock:
+            await lock.take([name])
+            yield
+
+    async def _begin_removal(self, path: TreePath) -> TrashEntry | None:
+        """Return the record of a removal that begins or broke off.
+
+        If nothing is left at the path, the record of a removal that broke off becomes final, and None is returned.
+        """
         begun = await asyncio.to_thread(trash.find_removal, self.context.storage_id, str(path))
         try:
             entry = await self.driver.stat(path)
-            if begun is not None and begun.is_dir is not entry.is_dir:
-                await settle(self.driver, begun)
-                begun = None
-            begun = begun or self.describe(path, entry, TrashKind.REMOVED)
-            await asyncio.to_thread(trash.begin_move, begun)
-            pass_checkpoint("trash.intended")
-            await move_content(self.driver, path, get_path(begun))
         except EntryNotFound:
             if begun is not None:
                 await settle(self.driver, begun)
+            return None
+        if begun is not None and begun.is_dir is not entry.is_dir:
+            await settle(self.driver, begun)
+            begun = None
+        record = begun or self.describe(path, entry, TrashKind.REMOVED)
+        await asyncio.to_thread(trash.begin_move, record)
+        pass_checkpoint("trash.intended")
+        return record
+
+    async def _finish_removal(self, path: TreePath, record: TrashEntry) -> None:
+        try:
+            await move_content(self.driver, path, get_path(record))
+        except EntryNotFound:  # another request has moved the rest
+            await settle(self.driver, record)
             return
         pass_checkpoint("trash.moved")
-        await asyncio.to_thread(trash.finish, begun)
+        await asyncio.to_thread(trash.finish, record)
 
     async def set_replaced_aside(self, path: TreePath, record: TrashEntry) -> bool:
         """Copy a file that will be replaced into the trash. A file that is too large for one copy is not kept."""
@@ -169,6 +200,10 @@ class BucketTrashDriver(MovingTrashDriver):
             await super().discard(path)
             return
         refuse_root_removal(path)
+        async with self.locking_removal(path):
+            await self._discard_versioned(path)
+
+    async def _discard_versioned(self, path: TreePath) -> None:
         with suppress(EntryNotFound):
             record = replace(self.describe(path, await self.driver.stat(path), TrashKind.REMOVED), is_moved=False)
             await asyncio.to_thread(trash.add_intents, [record], Action.MOVE)

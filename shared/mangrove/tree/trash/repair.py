@@ -7,17 +7,18 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import Driver
-from mangrove.records import trash
+from mangrove.records import trash, trash_claims
 from mangrove.records.trash import Action, Intent, TrashEntry
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
+from mangrove.tree.trash.claims import lock_entry
 from mangrove.tree.trash.content import (
     delete,
     delete_content,
@@ -56,7 +57,7 @@ async def finish_removals() -> None:
                 continue  # the removal may still be running
             await driver.stat(get_path(intent.entry))
             if not await has_both_paths(driver, intent.entry):
-                await asyncio.to_thread(trash.finish, intent.entry)
+                await asyncio.to_thread(trash_claims.finish_removal, intent.entry)
 
 
 async def sweep() -> None:
@@ -98,7 +99,8 @@ async def _try_to_settle(intent: Intent, mount: Mount) -> None:
 
 async def _settle(intent: Intent, driver: Driver) -> None:
     if intent.action is Action.MOVE:
-        await settle(driver, intent.entry)
+        async with lock_entry(intent.entry):
+            await settle(driver, intent.entry)
         return
     await delete_content(driver, intent.entry)
     await asyncio.to_thread(trash.forget, [intent.entry])
@@ -175,7 +177,7 @@ async def _measure(entry: TrashEntry, driver: Driver) -> int:
                 size += sum(item.size or 0 for item in batch if not item.is_dir)
                 folders += [folder / item.name for item in batch if item.is_dir and not item.is_link]
     if size:
-        await asyncio.to_thread(trash.set_size, entry, size)
+        await asyncio.to_thread(trash_claims.store_again, replace(entry, size=size))
     return size
 
 

@@ -13,22 +13,22 @@ from mangrove.core.chunked import iterate_chunked
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryExists, EntryNotFound, OutOfTime, Problem, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, OutOfTime, Problem
 from mangrove.drivers.base import Driver
 from mangrove.identity.rights import Caller, Right
 from mangrove.records import trash
-from mangrove.records.trash import Action, TrashEntry
+from mangrove.records.trash import TrashEntry
 from mangrove.tree import access as tree_access
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.lookups import find_entry
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes, journal
 from mangrove.tree.operations.free_names import list_free_names
 from mangrove.tree.operations.name_locks import lock_name, makedirs
-from mangrove.tree.trash.content import get_folder, get_path, is_content_gone, keeps_versions
+from mangrove.tree.trash.claims import GONE, claim_restore
+from mangrove.tree.trash.content import get_folder, get_path, is_content_gone, keeps_versions, try_to_settle
 from mangrove.tree.trash.entries import TrashItem, TrashResult, check_rights, find_items
 from mangrove.tree.trash.moving import MoveInterrupted, move_content
-
-GONE = "the entry is not in the trash any more"
 
 
 async def restore(
@@ -64,6 +64,16 @@ async def _restore(caller: Caller, item: TrashItem, overwrite: bool, password: s
     folder = await tree_access.at(writer, item.access.path.parent, password, confined=False)
     folder.require(Right.WRITE)
     storage_path = StoragePath(await item.mount.get_driver(), TreePath(item.entry.path), item.mount)
+    async with claim_restore(item.entry):
+        try:
+            return await _restore_claimed(item, folder, storage_path, overwrite)
+        except Problem:
+            if not item.entry.is_moved:  # otherwise the next request continues
+                await try_to_settle(storage_path.driver, item.entry)
+            raise
+
+
+async def _restore_claimed(item: TrashItem, folder: PathAccess, storage_path: StoragePath, overwrite: bool) -> TreePath:
     if storage_path.path.parent != "/":
         await changes.check_missing_folders(folder, storage_path.parent)
         await makedirs(storage_path.parent)
@@ -111,7 +121,6 @@ async def _move_back(entry: TrashEntry, target: StoragePath, *, overwrite: bool)
         if entry.is_moved:
             await _move_file_by_file(entry, target, overwrite)
             return
-        await asyncio.to_thread(trash.add_intents, [entry], Action.MOVE)
         pass_checkpoint("trash.restoring")
         await finish_despite_cancel(_move(entry, target, overwrite))
 
@@ -138,9 +147,6 @@ async def _move(entry: TrashEntry, target: StoragePath, overwrite: bool) -> None
             await driver.move(get_path(entry), target.path, overwrite=overwrite)
     except EntryNotFound:
         await _forget_gone(entry, driver)
-    except StorageProblem:
-        await asyncio.to_thread(trash.finish, entry)
-        raise
     await _forget_restored(entry, driver)
 
 
@@ -149,8 +155,6 @@ async def _forget_gone(entry: TrashEntry, driver: Driver) -> NoReturn:
     if await is_content_gone(driver, entry):
         await asyncio.to_thread(trash.forget, [entry])
         raise EntryNotFound(GONE)
-    if not entry.is_moved:
-        await asyncio.to_thread(trash.finish, entry)
     raise MoveInterrupted
 
 
