@@ -208,7 +208,7 @@ def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bul
 
 def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> StorageChange:
     """Return the change of an entry that gets another path; `replaces`: an entry that may exist."""
-    change = _make_change([source, target], is_folder)
+    change = _make_change([source, target], is_folder, target)
     if is_folder:
         change.effects = [Effect(target, source=source, is_move=True, replaces=replaces)]
     else:
@@ -219,7 +219,7 @@ def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
 
 def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> StorageChange:
     """Return the change of an entry that is copied to another path; `replaces`: an entry that may exist."""
-    change = _make_change([target], is_folder)
+    change = _make_change([target], is_folder, target)
     if is_folder:
         change.effects = [Effect(target, source=source, replaces=replaces)]
     else:
@@ -243,15 +243,21 @@ def remove(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
 
 def restore(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
     """Return the change of an entry that comes back, a folder with all it holds."""
-    change = _make_change([storage_path], is_folder)
+    change = _make_change([storage_path], is_folder, storage_path)
     change.put(storage_path)
     if is_folder:
         change.effects.append(Effect(storage_path, is_unknown=True, is_deep=True, is_restored=True))
     return change
 
 
-def _make_change(entries: Sequence[StoragePath], are_folders: bool) -> StorageChange:
+def _make_change(entries: Sequence[StoragePath], are_folders: bool, added: StoragePath | None = None) -> StorageChange:
+    """Return a change of entries. `added`: the one that is new at its path. If its folder is removed meanwhile, some
+    storages make the folder again, so that the listings of all folders above it are dropped.
+    """
+
     def forget() -> None:
+        if added is not None:
+            _forget_ancestors(added)
         for entry in entries:
             listings().forget(entry.mount.storage.id, entry.path.parent)
             listings().forget_below(entry.mount.storage.id, entry.path)
