@@ -174,7 +174,7 @@ DIRECT = _describe_headers(*(header for header in HEADERS if header[0] == "Overw
 
 @api.post("/api/fs/get_direct_upload_info", data_model=wire.DirectInfo, openapi_extra=DIRECT)
 async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Request) -> Reply:
-    """Return the address at the storage to which the client sends a whole file; `not implement` if there is none."""
+    """Return the address at the storage to which the client sends a whole file. Other storages refuse it."""
     try:
         path = unquote(body.path, errors="strict")
     except UnicodeDecodeError:

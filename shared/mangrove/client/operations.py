@@ -472,7 +472,7 @@ class Operations:
     def fs_get_direct_upload_info(
         self, *, overwrite: bool | None = None, **body: Unpack[models.DirectReq]
     ) -> models.DirectInfo:
-        """Return the address at the storage to which the client sends a whole file; `not implement` if there is none."""
+        """Return the address at the storage to which the client sends a whole file. Other storages refuse it."""
         return self._call("POST", "/api/fs/get_direct_upload_info", headers={"Overwrite": overwrite}, json=body)
 
     def fs_link(self, **body: Unpack[models.LinkReq]) -> models.DirectLink:

@@ -24,7 +24,10 @@ class Problem(Exception):
     retry_after: int = 0
     """In seconds, for the Retry-After of the answer; 0 if unknown."""
     plain_message: str = ""
-    """The message in the native flavour, if it differs from the one that existing clients expect."""
+    """The message in the native flavour, if it differs from the one that existing clients expect.
+
+    That of a class belongs to its `text`.
+    """
 
     def __init_subclass__(cls) -> None:
         if cls.__module__ == __name__ and "word" not in vars(cls):
@@ -32,6 +35,8 @@ class Problem(Exception):
 
     def __init__(self, message: str | None = None, *, data: Any = None) -> None:
         self.message = self.text if message is None else message
+        if self.message != self.text:
+            self.plain_message = ""
         self.data = data
         super().__init__(self.message)
 
@@ -287,11 +292,12 @@ class NotSupported(StorageProblem):
     """The storage cannot do this."""
 
     text = "not implement"
+    plain_message = "the storage cannot do this"
 
 
 class NotAFolder(NotSupported):
-    text = "not a folder"
+    text = plain_message = "not a folder"
 
 
 class NotAFile(NotSupported):
-    text = "not a file"
+    text = plain_message = "not a file"

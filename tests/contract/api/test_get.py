@@ -108,7 +108,9 @@ def test_force_root_is_for_administrators(service: Service, admin: Client, folde
 
 def test_other_is_not_offered_by_any_driver(admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    check_failure(admin.post("/api/fs/other", path=f"{folder}/a", method="video_preview"), 500, "not implement")
+    request = {"path": f"{folder}/a", "method": "video_preview"}
+    check_failure(admin.post("/api/fs/other", **request), 500, "the storage cannot do this")
+    check_failure(admin.post("/openlist/api/fs/other", **request), 500, "not implement")
     missing = fixtures.NOT_MOUNTED
     check_failure(admin.post("/api/fs/other", path="/no-such-mount/x"), 500, missing)
 

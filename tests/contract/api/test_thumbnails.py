@@ -42,7 +42,7 @@ def test_what_is_no_picture_has_no_thumbnail(admin: Client, visitor: Client, fol
     (tmp_path / "f.txt").write_text("text")
     (tmp_path / "active.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
     with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
-        for name, message in (("fake.png", "not a picture"), ("f.txt", "not implement")):
+        for name, message in (("fake.png", "not a picture"), ("f.txt", "the storage cannot do this")):
             path = f"{mounted}/{name}"
             check_page(visitor.http.get(make_url("d", path, make_signature(key, path)) + "&type=thumb"), 500, message)
         path = f"{mounted}/active.svg"
@@ -52,7 +52,7 @@ def test_what_is_no_picture_has_no_thumbnail(admin: Client, visitor: Client, fol
     admin.put(f"{folder}/p.png", make_picture(10, 10))
     assert admin.ok("/api/fs/list", path=folder)["content"][0]["thumb"] == ""
     address = make_url("d", f"{folder}/p.png", make_signature(key, f"{folder}/p.png")) + "&type=thumb"
-    check_page(visitor.http.get(address), 500, "not implement")
+    check_page(visitor.http.get(address), 500, "the storage cannot do this")
 
 
 def test_a_picture_of_too_many_pixels_is_not_opened(admin: Client, visitor: Client, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_thumbnails_of_another_storage_are_bounded_by_a_setting(admin: Client, v
             address = make_url("d", path, make_signature(read_key(admin), path)) + "&type=thumb"
             with fixtures.settings(admin, remote_thumbnail_max_mb="0"):
                 assert admin.ok("/api/fs/get", path=path)["thumb"] == ""
-                check_page(visitor.http.get(address), 500, "not implement")
+                check_page(visitor.http.get(address), 500, "the storage cannot do this")
 
 
 def test_a_false_picture_on_another_storage_has_no_thumbnail(admin: Client, visitor: Client) -> None:

@@ -57,7 +57,7 @@ def test_the_request_that_carries_an_attack_is_a_good_one(fresh: Scene, name: st
     fresh.reset("/archive/" in name)
     answer = check_answer(send(fresh.user, name, FILES[name][1]))
     if name in ABSENT:
-        assert (answer["code"], answer["message"]) == (500, "not implement")
+        assert (answer["code"], answer["message"]) == (500, "the storage cannot do this")
     else:
         assert answer["code"] in {200, NOTHING_KEPT.get(name, 200)}, answer
 

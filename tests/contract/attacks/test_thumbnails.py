@@ -52,7 +52,8 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MESSAGES = {
-    "icon.ico": "not implement", "icon.png": "not a picture", "eps.png": "not a picture", "giant.png": TOO_LARGE,
+    "icon.ico": "the storage cannot do this", "icon.png": "not a picture",
+    "eps.png": "not a picture", "giant.png": TOO_LARGE,
     "canvas.webp": TOO_LARGE, "frame.gif": TOO_LARGE,
 }  # fmt: skip
 

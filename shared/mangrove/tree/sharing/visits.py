@@ -249,6 +249,6 @@ def hide_paths(verb: str) -> Iterator[None]:
         reason = "the storage does not return it" if text == Problem.text else text
         explained = type(problem)(f"failed {verb} sharing: {reason}")
         explained.retry_after = problem.retry_after
-        if isinstance(problem, BrokenArchive):
-            explained.plain_message = problem.plain_message  # says what is wrong with the archive, without paths
+        is_plain = isinstance(problem, BrokenArchive)  # it says what is wrong with the archive, without paths
+        explained.plain_message = problem.plain_message if is_plain else type(problem).plain_message
         raise explained from None
