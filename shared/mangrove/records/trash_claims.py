@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from itertools import batched
 from secrets import token_hex
 from typing import Any
 
@@ -48,7 +47,9 @@ def claim_restore(entry: TrashEntry) -> bool:
 def claim_deletions(entries: Sequence[TrashEntry], *, is_locked: bool = False) -> list[ClaimResult]:
     """Write the intents to delete entries, and remove their rows. `is_locked`: the caller holds the locks of all
     entries, so that an intent is that of a process that died."""
-    return [claim for batch in batched(entries, MAX_ENTRIES_PER_TRANSACTION) for claim in _claim(batch, is_locked)]
+    starts = range(0, len(entries), MAX_ENTRIES_PER_TRANSACTION)
+    batches = (entries[start : start + MAX_ENTRIES_PER_TRANSACTION] for start in starts)
+    return [claim for batch in batches for claim in _claim(batch, is_locked)]
 
 
 def _claim(entries: Sequence[TrashEntry], is_locked: bool) -> Iterator[ClaimResult]:
