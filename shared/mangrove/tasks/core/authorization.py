@@ -72,6 +72,10 @@ class TargetAccess:
             return None
         return StorageForbidden("permission denied")
 
+    def find_path(self, path: str) -> TreePath:
+        """Return the path in the tree of an entry below the target ("" for the target itself)."""
+        return self.folder.path / self.name / path
+
     def may_replace(self) -> bool:
         """True if an existing entry at the target may be replaced."""
         if self.name:
@@ -85,7 +89,7 @@ class TargetAccess:
         """
         if parent is None:
             return self.folder.may_write(), ()
-        access = self.folder.with_path(TreePath(f"{self.folder.path}/{self.name}/{parent}"))
+        access = self.folder.with_path(self.find_path(parent))
         is_allowed = access.may_write() and access.may_read()
         mount, _ = access.find_mount()  # an entry below another mount would be invisible everywhere
         return is_allowed and mount.path == self.storage_path.mount.path, access.find_hide_rules()

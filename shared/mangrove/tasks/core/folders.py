@@ -71,7 +71,7 @@ async def remove_folders(
     source: FilePath,
     *,
     is_listed: bool,
-    may_remove: Callable[[str], bool] = lambda _: True,
+    may_remove: Callable[[str], Awaitable[bool]],
 ) -> bool:
     """Remove the empty folders in the run's list, the deepest first. Return True if there is more to do.
 
@@ -85,7 +85,7 @@ async def remove_folders(
         rows = (await folders.read_rows(start))[: left - start]
         async with journal.change_folders(*_find_changes(source, rows, is_listed)) as change:
             for name in reversed(rows):
-                if may_remove(name):
+                if await may_remove(name):
                     folder = source.child(name)
                     await _remove_empty(folder.driver, folder.path)
                     if isinstance(folder, StoragePath):

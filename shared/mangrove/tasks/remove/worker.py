@@ -60,7 +60,7 @@ async def remove(run: RemoveRun) -> bool:
         return True
     run.cursor.planned = True
 
-    def may_remove(name: str) -> bool:
+    async def may_remove(name: str) -> bool:
         return bool(name) and changes.may_prune(folder.with_path(folder.path / name))
 
     return await remove_folders(run, storage_path, is_listed=True, may_remove=may_remove)

@@ -34,6 +34,7 @@ from mangrove.tasks.transfer.step import TransferStep, open_entries
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import StorageChange, Touched
+from mangrove.tree.operations.kept_rules import RuleLeftBehind
 
 MAX_SMALL_BYTES = 4 << 20  # of a file that is copied together with others
 LOOKUP_CONCURRENCY = 16  # files per batch
@@ -54,6 +55,8 @@ async def copy_entries(step: TransferStep) -> bool:
     while rows := await entries.read_rows(cursor.position):
         for batch in split_batches(rows, get_batch_size(step)):
             run.begin_item(batch[0].path or run.spec.name)
+            if not step.route.is_listed:
+                await step.route.require_kept_rules("")
             try:
                 async with _begin_change(step, batch) as change:
                     with run.meter():
@@ -227,7 +230,7 @@ async def _copy_directly(step: TransferStep, batch: list[ManifestEntry]) -> list
     if not step.is_direct or step.run.cursor.round or not driver.capabilities.copy_from or not _is_small(batch[0]):
         return None
     undecided = EntryExists()
-    results: list[Problem | None] = [route.find_refusal(row.path) or undecided for row in batch]
+    results: list[Problem | None] = [await route.find_refusal(row.path) or undecided for row in batch]
     present = await _find_versions(step, batch) if step.is_move else []
     versions: Sequence[Entry | ManifestEntry | None] = present or batch
     chosen = [index for index, result in enumerate(results) if result is undecided and versions[index]]
@@ -271,12 +274,12 @@ async def _finish(step: TransferStep, path: str, copied: Copied) -> Problem | No
     try:
         await check_copy(step.run, source, copied.version, target, copied.stored, verify=step.mode.verify)
         if step.is_move:
-            await _remove_source(step, source, target, copied)
+            await _remove_source(step, path, copied)
     except Unreachable:
         raise
     except EntryChanged:
         return EntryChanged(SOURCE_CHANGED if step.is_move else file_copy.CHANGED)
-    except StorageProblem as problem:
+    except (StorageProblem, RuleLeftBehind) as problem:
         return problem
     return None
 
@@ -316,7 +319,7 @@ async def _remove_copied(step: TransferStep, path: str, version: Entry | None) -
 async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:
     """Copy an entry and, for a move, remove it at the source."""
     run = step.run
-    refusal = step.route.find_refusal(row.path)
+    refusal = await step.route.find_refusal(row.path)
     if refusal is not None:
         raise refusal
     source, target = step.route.source.child(row.path), step.route.find_target(row.path)
@@ -336,7 +339,7 @@ async def _copy_entry(step: TransferStep, row: ManifestEntry) -> None:
         await partials.drop_partial(run, target.path)
         return
     if step.is_move:
-        await _remove_source(step, source, target, copied)
+        await _remove_source(step, row.path, copied)
 
 
 async def _was_moved(source: FilePath, target: FilePath, row: ManifestEntry) -> bool:
@@ -345,17 +348,24 @@ async def _was_moved(source: FilePath, target: FilePath, row: ManifestEntry) -> 
     return entry is not None and row.size is not None and entry.size == row.size and await files.find(source) is None
 
 
-async def _remove_source(step: TransferStep, source: FilePath, target: FilePath, copied: Copied) -> None:
-    """Remove a file that was copied. A source that has changed since stays.
+async def _remove_source(step: TransferStep, path: str, copied: Copied) -> None:
+    """Remove a file that was copied. The source stays if it has changed since, or if its rule would stay behind.
 
-    Then a copy that replaced nothing is removed, so that a retry finds its name free.
+    If it has changed, a copy that replaced nothing is removed, so that a retry finds its name free. A copy without its
+    rule is always removed.
     """
+    source, target = step.route.source.child(path), step.route.find_target(path)
     if await are_same_entry(source, target):
         raise StorageProblem(ENTRY_ONTO_ITSELF)
     if copied.compared or await have_same_bytes(source, target):
         pass_checkpoint("move.verified")
         try:
+            await step.route.require_kept_rules(path)
             await files.remove_unchanged(source, copied.version)
+        except RuleLeftBehind:
+            if copied.stored is not None:
+                await withdraw(target, copied.stored)
+            raise
         except EntryChanged:
             if copied.stored is not None and not step.mode.overwrite:
                 await withdraw(target, copied.stored)

@@ -211,7 +211,7 @@ async def _make_folders(run: TransferPartRun, route: TransferRoute) -> None:
     """
     rows = await open_entries(run, run.cursor.round, run.cursor.entry_count).read_rows(run.cursor.position)
     for folder in sorted({row.path.rpartition("/")[0] for row in rows if not row.is_dir}):
-        if route.find_refusal(folder) is None:
+        if await route.find_refusal(folder) is None:
             try:
                 await files.makedirs(route.find_target(folder))
             except Unreachable:

@@ -111,7 +111,7 @@ async def _read(
     source = step.route.source
     allowed: list[int] = []
     for index, row in rows.items():
-        refusal = step.route.find_refusal(row.path)
+        refusal = await step.route.find_refusal(row.path)
         if refusal is None:
             allowed.append(index)
         else:

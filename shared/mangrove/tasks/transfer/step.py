@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from mangrove import configuration
@@ -22,6 +23,7 @@ from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.core.staging import StagedList, StagedPath
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
+from mangrove.tasks.transfer.rule_check import RuleCheck
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 
@@ -48,6 +50,8 @@ class TransferRoute:
     """The paths below the target by the paths below the source, of the entries where they differ."""
     is_flat: bool = False
     """Each entry goes right into the target."""
+    rule_check: RuleCheck = field(default_factory=RuleCheck)
+    """Of the items of a move."""
 
     def find_target(self, path: str) -> StoragePath:
         """Return the target of an entry below the source."""
@@ -76,19 +80,38 @@ class TransferRoute:
             tail = f"/{name}{tail}"
         return self.target_paths[head] + tail if head else path
 
-    def find_refusal(self, path: str) -> Problem | None:
+    async def find_refusal(self, path: str) -> Problem | None:
         """Return the reason why an entry must not be transferred, None if it may.
 
         Each entry of a list has rules of its own.
         """
         refusal = self.target.find_refusal(self._map(path))
-        if refusal is not None or not self.is_listed or self.access is None:
+        if refusal is not None or self.access is None:
             return refusal
         try:
-            self.access.child(path).require_export(self.is_move)
+            if self.is_listed:
+                self.access.child(path).require_export(self.is_move)
+            await self.require_kept_rules(path)
         except Problem as problem:
             return problem
         return None
+
+    async def require_kept_rules(self, path: str) -> None:
+        """Raise RuleLeftBehind if a rule protects the item of a move to which an entry belongs, and would stay behind.
+
+        The item is the source itself, an entry of a list with everything below it, or a file that is moved up. Rules
+        are those of this moment: a rule that is made during the task keeps the rest of the item at the source.
+        """
+        if not self.is_move or self.access is None:
+            return
+        item = path if self.is_flat else path.partition("/")[0] if self.is_listed else ""
+        await self.rule_check.require(item, self.access, partial(self._find_ends, item))
+
+    def _find_ends(self, item: str) -> tuple[TreePath, StoragePath, TreePath, StoragePath]:
+        """Return the path of an item in the tree and in its storage, and its paths at the target."""
+        assert self.access is not None and isinstance(self.source, StoragePath)
+        new_path = self.target.find_path(self._map(item))
+        return self.access.path / item, self.source.child(item), new_path, self.find_target(item)
 
 
 async def find_route(run: TransferRun) -> TransferRoute:
@@ -114,9 +137,12 @@ async def find_route(run: TransferRun) -> TransferRoute:
         raise NotSupported
     is_renaming = spec.selection == "renamed_list"
     target_paths = await staging.read_target_paths(run.task.id, spec.count) if is_renaming else {}
-    return TransferRoute(
+    route = TransferRoute(
         storage_path, target, source, overwrite, is_move, spec.is_listed, target_paths, spec.selection == "files"
     )
+    if not spec.is_listed:
+        await route.require_kept_rules("")
+    return route
 
 
 class RampUpLimiter:

@@ -211,7 +211,7 @@ async def _move_within(route: TransferRoute, row: ManifestEntry, is_rename: bool
     """Let the storage move an entry. If it fails, the copy that follows succeeds or reports the reason."""
     mover = _find_mover(route, is_rename)
     source, target = route.source.child(row.path), route.find_target(row.path)
-    if mover is None or not isinstance(source, StoragePath) or route.find_refusal(row.path) is not None:
+    if mover is None or not isinstance(source, StoragePath) or await route.find_refusal(row.path) is not None:
         return False
     try:
         async with (
@@ -231,7 +231,7 @@ async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEn
     if not row.is_dir:
         await lists.add(row)
         return
-    refusal = route.find_refusal(row.path)
+    refusal = await route.find_refusal(row.path)
     present = None if refusal is not None else await files.find(route.source.child(row.path))
     if present is None and refusal is None and run.task.kind == "move":
         moved = await files.find(route.find_target(row.path))
@@ -315,7 +315,12 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
     if cursor.folder_count and cursor.folders_left != 0:
         with suppress(EntryNotFound):  # another change has advanced it already
             await files.sync(route.target.storage_path)  # also folders without a file
-    return await remove_folders(run, route.source, is_listed=route.is_listed)
+
+    async def may_remove(name: str) -> bool:
+        await route.require_kept_rules(name)
+        return True
+
+    return await remove_folders(run, route.source, is_listed=route.is_listed, may_remove=may_remove)
 
 
 async def clean(run: TransferRun, state: State) -> None:
