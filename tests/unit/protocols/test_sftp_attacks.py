@@ -125,6 +125,23 @@ def test_what_a_rule_keeps_from_the_user_is_neither_told_nor_changed(
     assert all(path.is_relative_to(scene.home / rule) for path in new)
 
 
+@pytest.mark.parametrize("verb", ["open xb", "mkdir", "rename to", "posix_rename to"])
+def test_hidden_name_that_has_to_be_free_is_refused_taken_or_not(scene: Scene, verb: str) -> None:
+    """The pattern hides also the name that an entry would get if its own is taken."""
+    scene.tree.add_rule("/disk/team/a/sub", hide="secret")
+    (scene.home / "sub/secret-taken").mkdir()
+    before = sorted(scene.home.rglob("*"))
+
+    async def work() -> None:
+        async with scene.enter() as client:
+            for path in (b"/sub/secret-taken", b"/sub/secret-free"):
+                with pytest.raises(asyncssh.SFTPError, match="hidden here"):
+                    await ALL_VERBS[verb](client, path)
+
+    scene.tree.run(work())
+    assert sorted(scene.home.rglob("*")) == before
+
+
 @pytest.mark.parametrize("way", ["no manage", "no rights", "write_users"])
 def test_no_verb_changes_anything_without_the_right_to(scene: Scene, way: str) -> None:
     if way == "write_users":

@@ -9,7 +9,7 @@ import pytest
 from mangrove.core.problems import EntryExists, EntryNotFound
 from mangrove.identity.rights import Right
 from mangrove.tree.operations import strict_operations
-from tests.unit.tree.environment import TreeEnv
+from tests.unit.tree.environment import TreeEnv, find_files
 
 CALLERS = 4
 
@@ -47,3 +47,18 @@ def test_a_new_folder_needs_its_parent_and_a_free_name(tree_with_views: TreeEnv)
     tree.run(strict_operations.mkdir(tree.access("/disk/a", Right.WRITE)))
     with pytest.raises(EntryExists):
         tree.run(strict_operations.mkdir(tree.access("/disk/a", Right.WRITE)))
+
+
+@pytest.mark.parametrize("name", ["secret-taken", "secret-free"])
+def test_hidden_name_is_refused_taken_or_not(tree: TreeEnv, name: str) -> None:
+    """The pattern hides also the name that an entry would get if its own is taken."""
+    disk = tree.mount_disk("/disk", "a/f", "b/secret-taken/x")
+    tree.add_rule("/disk/b", hide="secret")
+    before = find_files(disk)
+    with pytest.raises(strict_operations.HiddenName):
+        tree.run(strict_operations.mkdir(tree.access(f"/disk/b/{name}", Right.WRITE)))
+    ends = tree.access("/disk/a/f", Right.MOVE), tree.access(f"/disk/b/{name}", Right.MOVE)
+    for overwrite in (False, True):
+        with pytest.raises(strict_operations.HiddenName):
+            tree.run(strict_operations.rename(*ends, overwrite))
+    assert find_files(disk) == before

@@ -93,9 +93,7 @@ def _make_attrs(entry: Entry) -> SFTPAttrs:
     modified = max(0, int(entry.modified))
     kind = stat.S_IFDIR if entry.is_dir else stat.S_IFREG
     size = entry.size if not entry.is_dir else 0
-    return SFTPAttrs(
-        size=size, uid=0, gid=0, permissions=kind | 0o755, atime=modified, mtime=modified, nlink=1
-    )  # fmt: skip
+    return SFTPAttrs(size=size, uid=0, gid=0, permissions=kind | 0o755, atime=modified, mtime=modified, nlink=1)
 
 
 def _describe(file: WrittenFile) -> SFTPAttrs:
@@ -235,6 +233,8 @@ class TreeServer(SFTPServer):
         access.parent.require(Right.WRITE)
         if access.parent.may_read():
             await entries.require_folder(access.parent)
+        if flags & FXF_EXCL:
+            strict_operations.refuse_hidden(access)
         entry = await entries.find_known(access)
         if entry is None and not flags & FXF_CREAT:
             raise EntryNotFound

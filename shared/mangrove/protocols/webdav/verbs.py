@@ -84,12 +84,6 @@ async def _require_parent(access: PathAccess) -> None:
         raise DavProblem(409, "the parent folder does not exist") from None
 
 
-def _refuse_hidden(access: PathAccess) -> None:
-    """Raise PreconditionFailed for a hidden path that must be free: it is not told whether it is taken."""
-    if access.is_hidden():
-        raise PreconditionFailed("the name is hidden here, and cannot be used for something new")
-
-
 async def put(
     dav: DavRequest, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload,
     *, is_new: bool = False,
@@ -102,7 +96,7 @@ async def put(
     if access.path == access.base or (old is not None and old.is_dir):
         raise EntryExists("a folder has this address")
     if not upload.overwrite:
-        _refuse_hidden(access)
+        strict_operations.refuse_hidden(access)
     await _require_parent(access)
     await dav.conditions.require(access)
     paths = [access] if old else [access, access.parent]
@@ -258,7 +252,7 @@ async def _prepare(dav: DavRequest, transfer: Transfer, source: PathAccess, entr
     target.parent.require(dav.right)
     await _require_parent(target)
     if not transfer.overwrite:
-        _refuse_hidden(target)
+        strict_operations.refuse_hidden(target)
     old = await entries.find_known(target)
     await dav.conditions.require(source)
     await require_unlocked(dav.conditions, target, is_deep=old is not None)
@@ -337,8 +331,9 @@ async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChang
 async def lock(
     dav: DavRequest, access: PathAccess, lock_request: LockRequest, is_deep: bool, seconds: int
 ) -> tuple[Lock, bool]:
-    """Return a new lock, and True if an empty file was made for it."""
+    """Return a new lock, and True if the caller saw nothing at the path. Then an empty file is made for it."""
     require_writer(access)
+    strict_operations.refuse_hidden(access)
     await dav.conditions.require(access)
     is_new = await entries.find_known(access) is None
     if is_new:
@@ -347,14 +342,20 @@ async def lock(
     taken = await take(access, lock_request, is_deep, seconds, dav.conditions.prefix)
     if is_new:
         try:
-            upload = Upload(0, time.time(), overwrite=False)
-            await uploads.write(access, _iterate_nothing(), upload, overwrite=False, hashes={})
+            await _make_empty_file(access)
         except NameConflict:
             is_new = False  # another request was faster
         except BaseException:
             await asyncio.shield(release(access, taken.token))
             raise
     return taken, is_new
+
+
+async def _make_empty_file(access: PathAccess) -> None:
+    """Make the file of a lock, unless an entry that the caller may not see has its name."""
+    if access.may_read() or (await uploads.allow(access))[0].path == access.path:
+        upload = Upload(0, time.time(), overwrite=False)
+        await uploads.write(access, _iterate_nothing(), upload, overwrite=False, hashes={})
 
 
 async def _iterate_nothing() -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ the work and apply rights and rules.
 
 from __future__ import annotations
 
-from mangrove.core.problems import AccessDenied, EntryExists, NotAFile, NotSupported, StorageForbidden
+from mangrove.core.problems import AccessDenied, EntryExists, NameConflict, NotAFile, NotSupported, StorageForbidden
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
@@ -20,12 +20,25 @@ class NotEmpty(EntryExists):
     text = "the folder is not empty"
 
 
+class HiddenName(NameConflict):
+    """The name has to be free and is hidden from the caller, who does not learn if it is taken."""
+
+    text = "the name is hidden here, and cannot be used for something new"
+
+
+def refuse_hidden(access: PathAccess) -> None:
+    """Raise HiddenName for a hidden path that has to be free. A new entry could get another name there."""
+    if access.is_hidden():
+        raise HiddenName
+
+
 async def mkdir(access: PathAccess) -> None:
-    """Make one folder. Raise EntryNotFound without its parent, EntryExists if the name is taken.
+    """Make one folder. Raise EntryNotFound without its parent, EntryExists if the name is taken, HiddenName.
 
     Of several callers, one makes it: programs use folders as locks.
     """
     access.parent.require(Right.WRITE)
+    refuse_hidden(access)
     if access.parent.may_read():  # otherwise the caller would learn what exists
         await entries.require_folder(access.parent)
     await _require_free(access)
@@ -72,14 +85,18 @@ async def remove_folder(access: PathAccess) -> None:
 async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
     """Rename or move an entry within its storage. It requires the right to rename, to move, or both.
 
-    Raise EntryExists or NameConflict if the name is taken and must not be replaced, NotSupported between storages,
-    which only a task can do.
+    Raise EntryExists or NameConflict if the name is taken and must not be replaced, HiddenName, NotSupported between
+    storages, which only a task can do.
     """
     if source.path == target.path:
         await entries.stat(source)
-    elif source.path.parent == target.path.parent:
+        return
+    if source.path.parent == target.path.parent:
         await transfers.rename(source, target.path.name, overwrite)
-    elif await transfers.transfer(TransferRequest.of_entry(Right.MOVE, source, target, overwrite)):
+        return
+    target.parent.require(Right.MOVE)
+    refuse_hidden(target)
+    if await transfers.transfer(TransferRequest.of_entry(Right.MOVE, source, target, overwrite)):
         raise NotSupported("only a task can do this")
 
 

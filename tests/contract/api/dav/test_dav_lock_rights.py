@@ -50,6 +50,13 @@ def test_locked_answer_names_no_file_that_caller_does_not_see(
     assert dav.status("PUT", f"{folder}/plain", b"y") == 204
 
 
+def test_lock_on_a_name_that_its_user_may_not_read_makes_no_other_file(dav: Dav, admin: Client, folder: str) -> None:
+    admin.put(f"{folder}/sub/taken.txt", b"x")
+    with fixtures.meta(admin, f"{folder}/sub", read_users=NOBODY, read_users_sub=True):
+        assert [dav.status("LOCK", f"{folder}/sub/{name}", BODY) for name in ("taken.txt", "free.txt")] == [201, 201]
+    assert admin.names(f"{folder}/sub") == ["free.txt", "taken.txt"]
+
+
 def test_deep_lock_binds_only_where_its_user_may_write(
     service: Service, admin: Client, people: People, folder: str
 ) -> None:

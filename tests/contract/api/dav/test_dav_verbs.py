@@ -93,6 +93,8 @@ def test_hidden_name_that_must_be_free_is_refused_taken_or_not(dav: Dav, admin: 
             place = {"destination": f"{dav.address}{dav.root}{target}", "overwrite": "F"}
             answers = [
                 dav.send("PUT", target, b"new", if_none_match="*"),
+                dav.send("MKCOL", target),
+                dav.send("LOCK", target, LOCK.format(scope="exclusive")),
                 dav.send("COPY", f"{folder}/mine.txt", **place),
                 dav.send("MOVE", f"{folder}/mine.txt", **place),
                 dav.send("COPY", f"{folder}/d/shown.txt", **place),
