@@ -24,9 +24,11 @@ from mangrove.identity.rights import Caller
 from mangrove.records import storages
 from mangrove.records.storages import Storage
 from mangrove.tree import audit, mounts
+from mangrove.tree.access import TreeState
 from mangrove.tree.audit import AuditAction
 from mangrove.tree.listing import rows
 from mangrove.tree.listing.listing import listings
+from mangrove.tree.operations.kept_rules import require_mount_rules
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options
@@ -116,11 +118,15 @@ async def create(caller: Caller, fields: dict[str, Any]) -> int:
 
 
 async def update(caller: Caller, id: int, fields: dict[str, Any]) -> int:
-    """Replace all fields of a storage, restart it, and return its id."""
+    """Replace all fields of a storage, restart it, and return its id.
+
+    Raise RuleLeftBehind if a new mount path would open what a rule at the old one protects.
+    """
     old = await _get_record(id, "failed get old storage")
     if old.driver != fields["driver"]:
         raise Problem("driver cannot be changed")
     record = _validate(fields)
+    await _require_mount_rules(old.mount_path, record["mount_path"])
     if fields["disabled"]:
         record["status"] = mounts.DISABLED
     try:
@@ -130,6 +136,12 @@ async def update(caller: Caller, id: int, fields: dict[str, Any]) -> int:
     await asyncio.to_thread(audit.record, caller, AuditAction.STORAGE_UPDATE, record["mount_path"])
     await _restart(id, fields["disabled"], "failed init storage")
     return id
+
+
+async def _require_mount_rules(mount_path: str, new_mount_path: str) -> None:
+    path, new_path = mounts.find_path(mount_path), mounts.find_path(new_mount_path)
+    if path != new_path:
+        require_mount_rules(await TreeState.read(), path, new_path)
 
 
 async def _get_record(id: int, complaint: str) -> Storage:

@@ -48,6 +48,11 @@ MAX_STATUS_SECONDS = 300.0  # the same after many attempts
 BALANCE = ".balance"
 
 
+def find_path(mount_path: str) -> TreePath:
+    """Return the path in the tree of a mount path, which may end in `.balance…`."""
+    return TreePath(mount_path.partition(BALANCE)[0])
+
+
 @dataclass(slots=True, eq=False)
 class Mount:
     """One enabled storage in the tree. `path` is the mount path without `.balance…`."""
@@ -64,7 +69,7 @@ class Mount:
     checking: asyncio.Task[None] | None = None  # stores the status, and checks a lost storage
 
     def __post_init__(self) -> None:
-        self.path = TreePath(self.storage.mount_path.partition(BALANCE)[0])
+        self.path = find_path(self.storage.mount_path)
         self.redirects = registry.find_redirects(self.storage.driver, self.storage.addition)
 
     async def get_driver(self) -> Driver:

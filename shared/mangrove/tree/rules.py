@@ -149,6 +149,19 @@ class Rules:
             yield path
         yield from _iterate_below(self._protected_paths, path)
 
+    def protects_below(self, path: TreePath, folder: TreePath) -> bool:
+        """True if the rule at `path` forbids at `folder`, below it, everything that it forbids at its own path."""
+        rule = self.evaluate(STRANGER, folder).rule
+        if rule is None or rule.path != path or not _protects(rule.meta):
+            return False
+        meta = rule.meta
+        return (
+            (meta.p_sub or not meta.password)
+            and (meta.h_sub or not rule.hides)
+            and (meta.read_users_sub or not has_reader_list(meta))
+            and (meta.write_users_sub or not (meta.write_users or meta.write_groups))
+        )
+
     def evaluate(self, caller: Caller, path: TreePath) -> RuleDecision:
         """Return the decision about a path, in one pass over its parents."""
         if not self._by_path:

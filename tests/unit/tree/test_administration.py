@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Caller
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
+from mangrove.tree.operations.kept_rules import RuleLeftBehind
 from tests.support.platforms import use_cloud
 from tests.unit.tree.environment import TreeEnv
 
@@ -71,6 +73,55 @@ def test_a_storage_that_does_not_start_keeps_its_record(tree: TreeEnv) -> None:
     create(tree, "/other")
     tree.run(administration.update(Caller(tree.user), stored.id, fields(tree.folder)))
     assert administration.get(stored.id).status == mounts.WORKING
+
+
+@pytest.mark.parametrize("rule", ["/disk", "/disk/secret/deep"])
+@pytest.mark.parametrize("old", ["/disk", "/disk.balance1"])
+def test_mount_path_is_changed_only_with_the_rules_at_it(tree: TreeEnv, rule: str, old: str) -> None:
+    id = create(tree, old)
+    tree.add_rule(rule, password="sesame", p_sub=True)
+
+    def update(path: str) -> int:
+        return tree.run(administration.update(Caller(tree.user), id, fields(tree.folder, path)))
+
+    new_rule = rule.replace("/disk", "/new")
+    with pytest.raises(RuleLeftBehind) as refusal:
+        update("/new")
+    assert refusal.value.message == (
+        f"the rule for [{rule}] would stay behind and protect nothing: make a rule for [{new_rule}] first"
+    )
+    assert administration.get(id).mount_path == old
+    assert update(f"{old}.balance2" if old == "/disk" else "/disk") == id, "the path in the tree stays the same"
+    tree.add_rule(new_rule, password="sesame", p_sub=True)
+    assert update("/new") == id
+    assert administration.get(id).mount_path == "/new"
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_kept"),
+    [
+        ({"path": "/disk", "readme": "# x"}, True),
+        ({"path": "/disk/inner/secret", "password": "x"}, True),  # of another storage
+        ({"path": "/disk2", "password": "x"}, True),
+        ({"path": "/disk/secret", "write_users": [1]}, False),
+    ],
+)
+def test_rule_that_protects_nothing_of_a_storage_lets_it_move(
+    tree: TreeEnv, rule: dict[str, Any], is_kept: bool
+) -> None:
+    id = create(tree)
+    create(tree, "/disk/inner")
+    tree.add_rule(**rule)
+    with nullcontext() if is_kept else pytest.raises(RuleLeftBehind):
+        tree.run(administration.update(Caller(tree.user), id, fields(tree.folder, "/new")))
+
+
+@pytest.mark.parametrize(("sub", "is_kept"), [(True, True), (False, False)])
+def test_rule_of_the_root_counts_below_it_if_it_extends(tree: TreeEnv, sub: bool, is_kept: bool) -> None:
+    id = create(tree, "/")
+    tree.add_rule("/", hide="^x$", h_sub=sub)
+    with nullcontext() if is_kept else pytest.raises(RuleLeftBehind):
+        tree.run(administration.update(Caller(tree.user), id, fields(tree.folder, "/new")))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,19 @@ class KeptRules:
                     raise RuleLeftBehind(_explain(protected, prepared) if self.caller.is_admin else None)
 
 
+def require_mount_rules(tree: TreeState, path: TreePath, new_path: TreePath) -> None:
+    """Raise RuleLeftBehind if a rule at or below a mount path protects files of its storage, and none at the new one.
+
+    Rules below another mount protect the files of that one. A rule above both mount paths may protect both.
+    """
+    others = [mounted for mounted in tree.table.mount_paths if mounted != path and mounted.within(path)]
+    for protected in tree.rules.iterate_protected_paths(path):
+        prepared = new_path / protected.below(path)
+        is_kept = tree.rules.protects(prepared) or tree.rules.protects_below(protected, prepared)
+        if not is_kept and not any(protected.within(mounted) for mounted in others):
+            raise RuleLeftBehind(_explain(protected, prepared))
+
+
 def _explain(protected: TreePath, prepared: TreePath | None) -> str:
     reason = f"the rule for [{protected}] would stay behind and protect nothing: "
     return reason + ("change or delete it first" if prepared is None else f"make a rule for [{prepared}] first")
